@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Every target that needs something first makes sure that it is there: see .ci/setup.
+
+SHELL := /bin/bash
+python := .venv/bin/python
+cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
+
+# Checks boot virtual machines: one at a time.
+.NOTPARALLEL:
+.PHONY: help setup setup-demo setup-test demo test check lint types test-all test-fast clean
+
+help:
+	@echo 'make demo    build and boot both kinds of kernel, and print what they cost'
+	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
+	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
+	@echo 'make setup   only install what these need'
+	@echo 'make clean   remove what make made here'
+
+setup: setup-test
+
+setup-demo:
+	@.ci/setup demo
+
+setup-test:
+	@.ci/setup test
+
+demo: setup-demo
+	$(python) bench/demo.py
+
+test: lint types test-all
+
+check: lint types test-fast
+
+lint: setup-test
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+
+types: setup-test
+	$(python) -m mypy
+
+test-all: setup-test
+	$(python) -m pytest
+
+test-fast: setup-test
+	$(python) -m pytest -m 'not kernel'
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out *.egg-info
+	find prologue bench tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@if [ -d '$(cache)' ]; then echo 'Downloads stay in $(cache): remove it to free them.'; fi

@@ -1,0 +1,1 @@
+"""Boots variants of one kernel link and measures them."""

@@ -1,0 +1,7 @@
+"""``python -m prologue``."""
+
+import sys
+
+from prologue.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,106 @@
+"""A64 instruction words: the constants that ftrace uses, masks, branch arithmetic.
+
+Every encoding is from the Arm ARM (DDI 0487), "A64 Base Instruction Descriptions"; the tests compare each
+with what keystone assembles. All words are little-endian ``uint32``, addresses are ``uint64`` in bytes.
+Functions take a plain ``int`` or a numpy array where their signature says so, and never modify it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+INSN_SIZE: Final = 4
+
+NOP: Final = 0xD503201F  # HINT #0; exactly this word, not any HINT
+MOV_X9_X30: Final = 0xAA1E03E9  # ORR X9, XZR, X30
+MOV_W0_0: Final = 0x52800000  # MOVZ W0, #0
+RET: Final = 0xD65F03C0  # RET X30
+BTI: Final = 0xD503241F
+BTI_C: Final = 0xD503245F
+BTI_J: Final = 0xD503249F
+BTI_JC: Final = 0xD50324DF
+PACIASP: Final = 0xD503233F
+AUTIASP: Final = 0xD50323BF
+
+BTI_MASK: Final = 0xFFFFFF3F  # HINT #32..#38: the two target bits masked out
+
+BL_REACH: Final = 128 << 20  # BL and B reach [-128 MiB, +128 MiB)
+
+# name -> (mask, value): the classes that the CMODX lists and our control-flow walks need.
+CLASSES: Final[dict[str, tuple[int, int]]] = {
+    "NOP": (0xFFFFFFFF, NOP),
+    "B": (0xFC000000, 0x14000000),
+    "BL": (0xFC000000, 0x94000000),
+    "BRK": (0xFFE0001F, 0xD4200000),
+    "HVC": (0xFFE0001F, 0xD4000002),
+    "ISB": (0xFFFFF0FF, 0xD50330DF),
+    "SMC": (0xFFE0001F, 0xD4000003),
+    "SVC": (0xFFE0001F, 0xD4000001),
+    "B.cond": (0xFF000010, 0x54000000),
+    "CBZ": (0x7F000000, 0x34000000),
+    "CBNZ": (0x7F000000, 0x35000000),
+    "TBZ": (0x7F000000, 0x36000000),
+    "TBNZ": (0x7F000000, 0x37000000),
+    "RET": (0xFFFFFC1F, 0xD65F0000),
+    "BR": (0xFFFFFC1F, 0xD61F0000),
+    "BLR": (0xFFFFFC1F, 0xD63F0000),
+    "BTI": (BTI_MASK, BTI),
+}
+
+_IMM19 = frozenset({"B.cond", "CBZ", "CBNZ"})
+_IMM14 = frozenset({"TBZ", "TBNZ"})
+
+
+def is_bti(word: int) -> bool:
+    """Whether the word is BTI, BTI C, BTI J or BTI JC."""
+    return word & BTI_MASK == BTI
+
+
+def classify(word: int) -> str | None:
+    """Return the name in ``CLASSES`` that the word belongs to; the classes do not overlap."""
+    for name, (mask, value) in CLASSES.items():
+        if word & mask == value:
+            return name
+    return None
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def branch_target(word: int, pc: int) -> int | None:
+    """Where a direct branch at address ``pc`` goes (B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ); None for others."""
+    kind = classify(word)
+    if kind in ("B", "BL"):
+        offset = _signed(word & 0x3FFFFFF, 26)
+    elif kind in _IMM19:
+        offset = _signed(word >> 5 & 0x7FFFF, 19)
+    elif kind in _IMM14:
+        offset = _signed(word >> 5 & 0x3FFF, 14)
+    else:
+        return None
+    return (pc + offset * INSN_SIZE) & 0xFFFFFFFFFFFFFFFF
+
+
+def encode_b(pc: int, target: int, *, link: bool = False) -> int:
+    """Encode B (or BL) from ``pc`` to ``target``.
+
+    Raises:
+        ValueError: the target is unaligned or out of reach.
+
+    """
+    offset = target - pc
+    if offset % INSN_SIZE or not -BL_REACH <= offset < BL_REACH:
+        raise ValueError(f"{target:#x} is not reachable by a branch at {pc:#x}")
+    return (0x94000000 if link else 0x14000000) | (offset // INSN_SIZE) & 0x3FFFFFF
+
+
+def calls_to(words: npt.NDArray[np.uint32], base: int, target: int) -> npt.NDArray[np.int64]:
+    """Indices of the words that are BL to ``target``; ``words`` of shape (n,) begin at address ``base``."""
+    distance = (target - base) // INSN_SIZE - np.arange(len(words), dtype=np.int64)
+    wanted = (0x94000000 | distance & 0x3FFFFFF).astype(np.uint32)
+    hits: npt.NDArray[np.int64] = np.flatnonzero((words == wanted) & (abs(distance) < BL_REACH // INSN_SIZE))
+    return hits

@@ -1,0 +1,136 @@
+"""The command line's grammar. Handlers are named, not imported: a command loads only what it needs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from prologue import __version__
+
+_RAW = argparse.RawDescriptionHelpFormatter
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser with all subcommands."""
+    parser = argparse.ArgumentParser(
+        prog="prologue",
+        formatter_class=_RAW,
+        description="Build-time ftrace prologues for arm64 Linux kernels: find patch sites, write MOV X9, X30, verify.",
+        epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 our own failure; 4 machine lost (bench)\n\n"
+        "examples:\n  prologue scan vmlinux\n  prologue patch vmlinux --in-place\n  prologue verify vmlinux",
+    )
+    parser.add_argument("--version", action="version", version=f"prologue {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_scan, _patch, _verify, _rules, _explain, _transition, _variant, _image):
+        add(commands)
+    return parser
+
+
+def _command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, handler: str, help_: str,
+             examples: str) -> argparse.ArgumentParser:  # fmt: skip
+    command = commands.add_parser(
+        name, help=help_, description=help_[0].upper() + help_[1:] + ".", epilog=f"examples:\n{examples}",
+        formatter_class=_RAW,
+    )  # fmt: skip
+    command.set_defaults(handler=handler)
+    return command
+
+
+def _scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
+        "  prologue scan vmlinux\n  prologue scan vmlinux --json | jq .sites_by_section",
+    )  # fmt: skip
+    command.add_argument("file", type=Path, metavar="FILE")
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
+
+
+def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "patch", "prologue.cli.patch:run", "write MOV X9, X30 into every first slot, and move the records",
+        "  prologue patch vmlinux --in-place               the build step\n"
+        "  prologue patch vmlinux -o vmlinux.new           keep the original\n"
+        "  prologue patch vmlinux --dry-run                check everything, write nothing\n"
+        "  prologue patch vmlinux -o lab --contract stock --save-plan plan.json\n"
+        "  prologue patch lab --in-place --reverse plan.json",
+    )  # fmt: skip
+    command.add_argument("files", type=Path, nargs="+", metavar="VMLINUX")
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", type=Path, metavar="OUT", help="write a copy; OUT appears whole or not at all")
+    where.add_argument(
+        "--in-place", action="store_true", help="write into the file; a kill leaves what a rerun finishes"
+    )
+    command.add_argument("--contract", choices=("auto", "native", "stock"), default="auto",
+                         help="what the kernel expects (default: native if it carries the marker, else refuse)")  # fmt: skip
+    command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
+    command.add_argument("--reverse", nargs="?", const="", metavar="PLAN",
+                         help="undo: give the file back as it was linked (stock: needs the saved plan)")  # fmt: skip
+    command.add_argument("--save-plan", type=Path, metavar="PLAN", help="write every edit as JSON before any is done")
+    command.add_argument("--reread", action=argparse.BooleanOptionalAction, default=None,
+                         help="re-read the result with an independent reader (default: with -o)")  # fmt: skip
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.patch/1)")
+
+
+def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
+        "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
+        "  prologue verify vmlinux --release --format json -o report.json",
+    )  # fmt: skip
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
+    command.add_argument("--release", action="store_true", help="fail on warnings and on stock processing too")
+    command.add_argument(
+        "--select", action="append", default=[], metavar="RULE", help="run only these (PL2 is a group)"
+    )
+    command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
+    command.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="json: schema prologue.verify/1")
+    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
+
+
+def _rules(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(commands, "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json")
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.rules/1)")
+
+
+def _explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
+        "  prologue explain PL202\n  prologue explain site-not-pair",
+    )  # fmt: skip
+    command.add_argument("rule", metavar="CODE|SLUG")
+
+
+def _transition(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it",
+        "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
+        "  prologue transition 'b.eq' nop --issue new",
+    )  # fmt: skip
+    command.add_argument("old", help="mnemonic, or 32-bit word as 0x...")
+    command.add_argument("new", help="mnemonic, or 32-bit word as 0x...")
+    command.add_argument("--issue", choices=("old", "new"), default="old", help="which issues' list (default: old)")
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.transition/1)")
+
+
+def _variant(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "variant", "prologue.cli.variant:run", "make a bench variant of one link",
+        "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
+        "  prologue variant vmlinux --kind build -o vmlinux.build",
+    )  # fmt: skip
+    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument("--kind", choices=("nop-nop", "boot", "build"), required=True,
+                         help="sites never touched (not safe to trace) | as linked | processed")  # fmt: skip
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+
+
+def _image(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
+        "  prologue image vmlinux -o Image",
+    )  # fmt: skip
+    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="IMAGE")

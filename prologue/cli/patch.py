@@ -1,0 +1,107 @@
+"""``prologue patch``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from prologue.apply import apply_in_place, apply_to, new_file
+from prologue.errors import InputError, InternalError, RefusedError, UsageError
+from prologue.plan.build import build_plan, choose_contract
+from prologue.plan.edits import PatchPlan, from_json, to_json
+from prologue.rules.engine import ApprovedPlan, approve
+from prologue.sites.kernel import Kernel
+
+SCHEMA: Final = "prologue.patch/1"
+
+
+def run(args: Namespace) -> int:
+    """Patch each file; stop at the first that fails."""
+    if not (args.output or args.in_place or args.dry_run):
+        raise UsageError("say where to write: -o OUT, --in-place, or --dry-run to write nothing")
+    if len(args.files) > 1 and (args.output or args.save_plan or args.reverse):
+        raise UsageError("-o, --save-plan and --reverse PLAN take one file")
+    for path in args.files:
+        result = _patch(path, args)
+        print(json.dumps(result, indent=2) if args.json else _text(result))
+    return 0
+
+
+def _patch(path: Path, args: Namespace) -> dict[str, Any]:
+    kernel = Kernel(path)
+    result: dict[str, Any] = {"schema": SCHEMA, "file": str(path), "output": str(args.output or path)}
+    if kernel.bounds is None and kernel.symbols.find("ftrace_init") is None:
+        # A build step must not fail where ftrace is configured off.
+        if args.output:
+            raise InputError("has no dynamic ftrace: nothing to process, and no copy was made", path=path)
+        return result | {"contract": None, "state": "no ftrace", "sites": 0, "records": 0, "words_written": 0}
+    plan = _reverse_plan(kernel, args) if args.reverse is not None else _forward_plan(kernel, args)
+    approved = approve(kernel, plan)
+    if args.save_plan:
+        with new_file(args.save_plan) as temporary:
+            temporary.write_text(json.dumps(to_json(plan)) + "\n", encoding="utf-8")
+    result |= {"contract": plan.contract, "sites": plan.count("site"), "records": plan.count("record")}
+    if args.dry_run:
+        return result | {"state": f"{kernel.state}, dry run", "words_written": 0}
+    written = apply_to(approved, args.output) if args.output else apply_in_place(approved)
+    state = _check(approved, args.output or path, reread=args.reread if args.reread is not None else bool(args.output))
+    return result | {"state": state, "words_written": written}
+
+
+def _forward_plan(kernel: Kernel, args: Namespace) -> PatchPlan:
+    return build_plan(kernel, choose_contract(kernel, args.contract))
+
+
+def _reverse_plan(kernel: Kernel, args: Namespace) -> PatchPlan:
+    """The inverse of a saved plan, or of the plan that this file's own words give."""
+    if args.reverse:
+        path = Path(args.reverse)
+        try:
+            plan = from_json(json.loads(path.read_text(encoding="utf-8")), path)
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot be read as a plan: {error}", path=path) from error
+        if (plan.build_id, plan.file_size) != (kernel.build_id, kernel.image.size):
+            raise RefusedError(f"the plan {path} was made for another file", path=kernel.path)
+        return plan.inverse()
+    if kernel.marker is None and kernel.init_stub.state != "live":
+        raise RefusedError(
+            "ftrace_init_nop was overwritten and its old words are not in this file: "
+            "give the plan that --save-plan wrote (--reverse PLAN)",
+            path=kernel.path,
+        )
+    return build_plan(kernel, kernel.contract).inverse()
+
+
+def _check(approved: ApprovedPlan, path: Path, *, reread: bool) -> str:
+    """Read the result back as a stranger would; its state."""
+    after, goal = Kernel(path), approved.plan.goal
+    if after.state != goal:
+        raise InternalError(f"the result reads as {after.state}, not as {goal}", path=path)
+    if reread:
+        from prologue.reread import reread as independent
+
+        seen = independent(path, processed=goal == "processed", moved=goal == "processed" and after.marker is not None)
+        sites, records = after.sites, after.records
+        if sites is None or records is None:
+            raise InternalError("the result has no records", path=path)
+        if not (
+            np.array_equal(np.array(seen.records, np.uint64), records.values)
+            and np.array_equal(np.array(seen.first_slots, np.uint64), sites.first)
+        ):
+            raise InternalError("LIEF reads other records or sites than we do", path=path)
+    return after.state
+
+
+def _text(result: dict[str, Any]) -> str:
+    if result["contract"] is None:
+        return f"{result['file']}: no dynamic ftrace, nothing to do"
+    moved = f", {result['records']:,} records" if result["records"] else ""
+    lab = " (bench and lab use only)" if result["contract"] == "stock" else ""
+    return (
+        f"{result['output']}: {result['state']}: {result['sites']:,} sites{moved}, "
+        f"{result['words_written']:,} words written, contract {result['contract']}{lab}"
+    )

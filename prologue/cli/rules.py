@@ -1,0 +1,44 @@
+"""``prologue rules`` and ``prologue explain``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Final
+
+from prologue.rules.base import INPUTS
+from prologue.rules.registry import RULES, find_rule
+
+SCHEMA: Final = "prologue.rules/1"
+
+
+def run_list(args: Namespace) -> int:
+    """List all rules."""
+    if args.json:
+        fields = ("code", "slug", "severity", "inputs", "what", "why", "example", "fix", "citation")
+        rules = [{field: getattr(rule, field) for field in fields} for rule in RULES]
+        print(json.dumps({"schema": SCHEMA, "rules": rules}, indent=2))
+        return 0
+    from tabulate import tabulate
+
+    rows = [(r.code, r.slug, "".join(r.inputs), r.severity) for r in RULES]
+    print(tabulate(rows, ("code", "slug", "on", "severity"), tablefmt="plain"))
+    return 0
+
+
+def run_explain(args: Namespace) -> int:
+    """Explain one rule."""
+    import textwrap
+
+    rule = find_rule(args.rule)
+    print(f"{rule.code} {rule.slug} ({rule.severity}; {', '.join(INPUTS[kind] for kind in rule.inputs)})")
+    parts = (
+        ("finds", rule.what),
+        ("unsafe", rule.why),
+        ("example", rule.example),
+        ("to do", rule.fix),
+        ("source", rule.citation),
+    )
+    for title, text in parts:
+        print("\n" + textwrap.fill(text, 88, initial_indent=f"{title + ':':<9}", subsequent_indent=" " * 9))
+    return 0

@@ -1,0 +1,72 @@
+"""``prologue transition``."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import Namespace
+from dataclasses import asdict
+from typing import Final
+
+from prologue import a64
+from prologue.cmodx import judge
+from prologue.errors import UsageError
+
+SCHEMA: Final = "prologue.transition/1"
+
+_FIXED: Final = {
+    "nop": a64.NOP, "bti": a64.BTI, "bti c": a64.BTI_C, "bti j": a64.BTI_J, "bti jc": a64.BTI_JC,
+    "paciasp": a64.PACIASP, "autiasp": a64.AUTIASP, "ret": a64.RET,
+    "mov x9, x30": a64.MOV_X9_X30, "mov x9, lr": a64.MOV_X9_X30, "mov": a64.MOV_X9_X30,
+}  # fmt: skip
+_CONDITIONS: Final = "eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv"
+
+
+def run(args: Namespace) -> int:
+    """Print the verdict; 1 if the transition is not safe live."""
+    verdict = judge(word_of(args.old), word_of(args.new), args.issue)
+    if args.json:
+        print(json.dumps({"schema": SCHEMA, **asdict(verdict)}, indent=2))
+    else:
+        print(f"{verdict.old} -> {verdict.new}: {'safe' if verdict.allowed else 'NOT safe'} live: {verdict.reason}")
+        print(f"source: {verdict.citation}")
+    return 0 if verdict.allowed else 1
+
+
+def word_of(text: str) -> int:
+    """Turn a word in hex or a mnemonic, with or without operands, into an instruction word.
+
+    Raises:
+        UsageError: neither, or assembly that needs keystone and it is not installed.
+
+    """
+    plain = re.sub(r"\s*,\s*", ", ", " ".join(text.lower().split()))
+    if re.fullmatch(r"0x[0-9a-f]{1,8}|[0-9a-f]{8}", plain):
+        return int(plain, 16)
+    if plain in _FIXED:
+        return _FIXED[plain]
+    mnemonic = plain.split(" ")[0]
+    if re.fullmatch(rf"b\.(cond|{_CONDITIONS.replace(' ', '|')})", mnemonic):
+        mnemonic = "b.cond"
+    for name, (_, value) in a64.CLASSES.items():
+        # Only the class decides, so operands do not matter and may be missing.
+        if mnemonic == name.lower():
+            return value
+    return _assemble(text)
+
+
+def _assemble(text: str) -> int:
+    try:
+        import keystone
+    except ImportError:
+        raise UsageError(
+            f"{text!r}: not a mnemonic that this knows; give the 32-bit word (0x...), or install keystone-engine"
+        ) from None
+    engine = keystone.Ks(keystone.KS_ARCH_ARM64, keystone.KS_MODE_LITTLE_ENDIAN)
+    try:
+        code, _ = engine.asm(text)
+    except keystone.KsError as error:
+        raise UsageError(f"{text!r} does not assemble: {error}") from None
+    if not code or len(code) != 4:
+        raise UsageError(f"{text!r} is not one instruction")
+    return int.from_bytes(bytes(code), "little")

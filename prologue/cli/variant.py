@@ -1,0 +1,20 @@
+"""``prologue variant``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from prologue.apply import apply_to
+from prologue.plan.variants import variant_plan
+from prologue.rules.engine import approve
+from prologue.sites.kernel import Kernel
+
+
+def run(args: Namespace) -> int:
+    """Write one variant and say how it differs."""
+    kernel = Kernel(args.file)
+    plan = variant_plan(kernel, args.kind)
+    written = apply_to(approve(kernel, plan), args.output)
+    note = "; not safe to trace" if args.kind == "nop-nop" else ""
+    print(f"{args.output}: {args.kind}: same link, {written:,} words differ{note}")
+    return 0

@@ -1,0 +1,1 @@
+"""Reads ELF files: headers and sections, symbols, dynamic relocations."""

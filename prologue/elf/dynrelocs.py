@@ -1,0 +1,106 @@
+"""Dynamic relocations that give mcount records their values: RELA and RELR.
+
+RELA (System V gABI, "Relocation"): 24 bytes, the value of an R_AARCH64_RELATIVE is its addend.
+RELR (gABI proposal "Relative relocation": DT_RELR): an even word is an address to relocate, an odd word is a
+bitmap over the 63 words that follow the last address or bitmap; the value stands in the slot itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.elf.image import I64, U64, ElfImage
+from prologue.errors import InputError
+
+RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+R_AARCH64_RELATIVE: Final = 0x403
+
+
+@dataclass(frozen=True, slots=True)
+class RelaEntries:
+    """Those RELA entries that touch a range, in file order; all arrays have shape (n,)."""
+
+    targets: U64  # r_offset: the address that the loader writes
+    types: U64
+    addends: U64
+    addend_offsets: I64  # file offset of each r_addend
+
+
+def rela_in(image: ElfImage, start: int, stop: int) -> RelaEntries:
+    """Collect the RELA entries (NONE excepted) whose 8 bytes overlap ``[start, stop)``.
+
+    Raises:
+        InputError: a table of odd size, or an entry that would write outside of the kernel.
+
+    """
+    parts: list[RelaEntries] = []
+    for section in image.sections:
+        if section.type != "SHT_RELA" or not section.allocated or not section.has_bytes:
+            continue
+        if section.size % RELA.itemsize or section.entsize not in (0, RELA.itemsize):
+            raise InputError(f"{section.name} is not a table of 24-byte RELA entries", path=image.path)
+        table = image.view(section, RELA)
+        # 0 and 256 are both R_AARCH64_NONE (AAELF64, "Relocation codes").
+        live = np.flatnonzero(~np.isin(table["info"] & np.uint64(0xFFFFFFFF), (0, 256)))
+        _require_inside(image, section.name, table["offset"][live])
+        hit = live[(table["offset"][live] + np.uint64(7) >= start) & (table["offset"][live] < stop)]
+        parts.append(
+            RelaEntries(
+                table["offset"][hit],
+                table["info"][hit] & np.uint64(0xFFFFFFFF),
+                table["addend"][hit].astype(np.uint64),
+                section.offset + hit.astype(np.int64) * RELA.itemsize + 16,
+            )
+        )
+    if not parts:
+        empty = np.zeros(0, np.uint64)
+        return RelaEntries(empty, empty, empty, np.zeros(0, np.int64))
+    return RelaEntries(
+        np.concatenate([p.targets for p in parts]),
+        np.concatenate([p.types for p in parts]),
+        np.concatenate([p.addends for p in parts]),
+        np.concatenate([p.addend_offsets for p in parts]),
+    )
+
+
+def relr_targets(image: ElfImage) -> U64:
+    """Decode ``.relr.dyn`` into the addresses that it covers, shape (n,), in table order.
+
+    Raises:
+        InputError: a bitmap before any address, or an address outside of the kernel.
+
+    """
+    section = next((s for s in image.sections if s.name == ".relr.dyn" and s.has_bytes), None)
+    if section is None:
+        return np.zeros(0, np.uint64)
+    if section.size % 8:
+        raise InputError(".relr.dyn is not a table of 8-byte words", path=image.path)
+    words = image.view(section, "<u8")
+    is_bitmap = words & np.uint64(1) == 1
+    if is_bitmap[0]:
+        raise InputError(f".relr.dyn begins with a bitmap ({int(words[0]):#x}), not an address", path=image.path)
+    index = np.arange(len(words))
+    last_address = np.maximum.accumulate(np.where(is_bitmap, 0, index))
+    # The k-th bitmap after an address starts 8 bytes behind it plus 63 words for each bitmap before.
+    base = words[last_address] + np.uint64(8) + ((index - last_address - 1) * 504).astype(np.uint64)
+    maps = words[is_bitmap]
+    bits = np.unpackbits(maps.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:]
+    row, bit = np.nonzero(bits)
+    covered = base[is_bitmap][row] + bit.astype(np.uint64) * np.uint64(8)
+    targets = np.concatenate([words[~is_bitmap], covered])
+    _require_inside(image, ".relr.dyn", targets)
+    return targets
+
+
+def _require_inside(image: ElfImage, table: str, targets: U64) -> None:
+    low = min((s.addr for s in image.sections if s.allocated and s.size), default=0)
+    high = max((s.addr + s.size for s in image.sections if s.allocated and s.size), default=0)
+    outside = targets[(targets < low) | (targets + np.uint64(8) > high)]
+    if len(outside):
+        raise InputError(
+            f"{table} relocates {int(outside[0]):#x}, outside of the kernel ({low:#x}-{high:#x})",
+            path=image.path,
+        )

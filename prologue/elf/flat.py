@@ -1,0 +1,43 @@
+"""The flat Image: what ``objcopy -O binary -S`` makes of a vmlinux (``arch/arm64/boot/Makefile``).
+
+Every allocated section with bytes at its load address minus the lowest one, gaps as zeros. The load address is
+that of the segment plus the section's distance from it (BFD's ``lma``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.elf.image import ElfImage, Section
+from prologue.errors import InputError
+
+# OBJCOPYFLAGS_Image removes these (arch/arm64/boot/Makefile, 5.5-7.2).
+_REMOVED = frozenset({".note", ".note.gnu.build-id", ".comment"})
+
+
+def _load_address(image: ElfImage, section: Section) -> int:
+    for segment in image.segments:
+        if segment.vaddr <= section.addr and section.addr + section.size <= segment.vaddr + segment.memsz:
+            return segment.paddr + section.addr - segment.vaddr
+    return section.addr
+
+
+def flat_pieces(image: ElfImage) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset in the flat file, bytes) in ascending order.
+
+    Raises:
+        InputError: nothing to load, or sections that would lie on each other.
+
+    """
+    sections = (s for s in image.sections if s.allocated and s.has_bytes and s.name not in _REMOVED)
+    loaded = sorted(((_load_address(image, s), s) for s in sections), key=lambda pair: pair[0])
+    if not loaded:
+        raise InputError("no section to load", path=image.path)
+    base, end = loaded[0][0], loaded[0][0]
+    for address, section in loaded:
+        if address < end:
+            raise InputError(f"section {section.name} lies on the one before it", path=image.path)
+        end = address + section.size
+        if end - base > 1 << 32:
+            raise InputError(f"section {section.name} is more than 4 GiB behind the first", path=image.path)
+        yield address - base, image.data(section)

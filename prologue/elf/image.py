@@ -1,0 +1,270 @@
+"""One arm64 ELF file, checked and mapped: sections, segments, and bytes by virtual address.
+
+Headers are parsed by pyelftools; everything is checked here before anybody relies on it, because a header
+that points past the end of a truncated file must be a clear error and not a wrong byte in a kernel.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from elftools.common.exceptions import ELFError
+from elftools.construct.core import ConstructError
+from elftools.elf.elffile import ELFFile
+
+from prologue.elf.identify import identify
+from prologue.errors import InputError
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+SHF_WRITE: Final = 1
+SHF_ALLOC: Final = 2
+SHF_EXECINSTR: Final = 4
+SHF_COMPRESSED: Final = 1 << 11
+
+_PARSE_ERRORS = (ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section header; ``type`` is pyelftools' name for it or the number as text."""
+
+    index: int
+    name: str
+    type: str
+    flags: int
+    addr: int
+    offset: int
+    size: int
+    link: int
+    entsize: int
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the section occupies bytes of the file."""
+        return self.type not in ("SHT_NOBITS", "SHT_NULL") and self.size > 0
+
+    @property
+    def allocated(self) -> bool:
+        """Whether the section is part of the running image."""
+        return bool(self.flags & SHF_ALLOC)
+
+    @property
+    def is_text(self) -> bool:
+        """Executable, allocated and file-backed: the only place where a patch site may be."""
+        return self.has_bytes and self.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
+
+    def __contains__(self, vaddr: int) -> bool:
+        return self.addr <= vaddr < self.addr + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A PT_LOAD program header."""
+
+    offset: int
+    vaddr: int
+    paddr: int
+    filesz: int
+    memsz: int
+
+
+class ElfImage:
+    """A read-only view of one arm64 ELF file.
+
+    Raises:
+        InputError: not a regular file, not a 64-bit little-endian AArch64 ELF, truncated, or inconsistent.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._map = _map_file(path)
+        self.size = len(self._map)
+        kind = identify(self._map[:4096], self.size)
+        if not kind.is_arm64_elf:
+            raise InputError(f"{kind.description}{kind.advice}", path=path)
+        try:
+            self._parse()
+        except _PARSE_ERRORS as error:
+            raise InputError(f"damaged ELF headers ({error or type(error).__name__})", path=path) from error
+        self._check_layout()
+        self.text = tuple(s for s in self.sections if s.is_text)
+        self._backed = sorted(
+            (s for s in self.sections if s.allocated and s.has_bytes), key=lambda section: section.addr
+        )
+
+    def _parse(self) -> None:
+        stream: Any = self._map  # an mmap reads and seeks as ELFFile needs it
+        elf = ELFFile(stream)
+        header: Any = elf.header
+        self.elf_type = str(header["e_type"])
+        self.entry = int(header["e_entry"])
+        count, entry_size = elf.num_sections(), int(header["e_shentsize"])
+        if not int(header["e_shoff"]) or not count:
+            raise InputError("no section headers: this needs the unstripped vmlinux", path=self.path)
+        _require_room(self, "section header table", int(header["e_shoff"]), count * entry_size)
+        if entry_size != 64:
+            raise InputError(f"section headers of {entry_size} bytes, expected 64", path=self.path)
+        _require_room(
+            self,
+            "program header table",
+            int(header["e_phoff"]),
+            elf.num_segments() * int(header["e_phentsize"]),
+        )
+        raw = [elf._get_section_header(index) for index in range(count)]
+        names = self._section_names(raw, elf.get_shstrndx())
+        self.sections = tuple(
+            Section(
+                index,
+                name,
+                str(h["sh_type"]),
+                int(h["sh_flags"]),
+                int(h["sh_addr"]),
+                int(h["sh_offset"]),
+                int(h["sh_size"]),
+                int(h["sh_link"]),
+                int(h["sh_entsize"]),
+            )
+            for index, (h, name) in enumerate(zip(raw, names, strict=True))
+        )
+        self.segments = tuple(
+            Segment(*(int(p[field]) for field in ("p_offset", "p_vaddr", "p_paddr", "p_filesz", "p_memsz")))
+            for p in (elf._get_segment_header(index) for index in range(elf.num_segments()))
+            if p["p_type"] == "PT_LOAD"
+        )
+
+    def _section_names(self, raw: list[Any], strndx: int) -> list[str]:
+        if strndx >= len(raw):
+            raise InputError(f"section name table index {strndx} of {len(raw)} sections", path=self.path)
+        start, size = int(raw[strndx]["sh_offset"]), int(raw[strndx]["sh_size"])
+        _require_room(self, "section name table", start, size)
+        table = self._map[start : start + size]
+        names = []
+        for index, header in enumerate(raw):
+            offset = int(header["sh_name"])
+            end = table.find(b"\0", offset)
+            if offset > size or end < 0:
+                raise InputError(f"name of section {index} lies outside the name table", path=self.path)
+            names.append(table[offset:end].decode("ascii", "backslashreplace"))
+        return names
+
+    def _check_layout(self) -> None:
+        """Bounds of every section, and no two that share bytes or addresses."""
+        backed = [s for s in self.sections if s.has_bytes]
+        for section in backed:
+            _require_room(self, f"section {section.name}", section.offset, section.size)
+            if section.is_text and (section.offset | section.addr) % 4:
+                raise InputError(f"section {section.name} is not aligned to instructions", path=self.path)
+        for segment in self.segments:
+            _require_room(self, f"segment at {segment.vaddr:#x}", segment.offset, segment.filesz)
+        self._check_overlap(backed, "bytes of the file", lambda section: section.offset)
+        if self.elf_type != "ET_REL":
+            allocated = [s for s in self.sections if s.allocated and s.size and s.type != "SHT_NULL"]
+            self._check_overlap(allocated, "addresses", lambda section: section.addr)
+
+    def _check_overlap(self, sections: list[Section], what: str, start: Any) -> None:
+        ordered = sorted(sections, key=start)
+        for low, high in pairwise(ordered):
+            if start(low) + low.size > start(high):
+                raise InputError(f"sections {low.name} and {high.name} share {what}", path=self.path)
+
+    def section(self, name: str) -> Section | None:
+        """Return the first section of that name."""
+        return next((s for s in self.sections if s.name == name), None)
+
+    def section_at(self, vaddr: int) -> Section | None:
+        """Return the allocated section whose addresses contain ``vaddr``."""
+        return next((s for s in self.sections if s.allocated and vaddr in s), None)
+
+    def data(self, section: Section) -> bytes:
+        """The section's bytes, copied."""
+        return self._map[section.offset : section.offset + section.size] if section.has_bytes else b""
+
+    def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The section's whole elements as a read-only array over the mapped file; nothing is copied."""
+        count = section.size // np.dtype(dtype).itemsize if section.has_bytes else 0
+        return np.frombuffer(self._map, dtype, count, section.offset if count else 0)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the file by offset; short at the end of the file."""
+        return self._map[offset : offset + size]
+
+    def find(self, needle: bytes, section: Section, start: int = 0) -> int:
+        """Offset of ``needle`` inside the section's bytes, from ``start`` on; -1 if it is not there."""
+        at = self._map.find(needle, section.offset + start, section.offset + section.size)
+        return at - section.offset if at >= 0 else -1
+
+    def read_at(self, vaddr: int, size: int) -> bytes | None:
+        """Bytes by address; None unless all of them are in one file-backed section."""
+        for section in self._backed:
+            if section.addr <= vaddr and vaddr + size <= section.addr + section.size:
+                offset = section.offset + vaddr - section.addr
+                return self._map[offset : offset + size]
+        return None
+
+    def offsets(self, vaddrs: U64) -> I64:
+        """File offset of each address, -1 where no file-backed section has it; shape of ``vaddrs``."""
+        starts = np.array([s.addr for s in self._backed], np.uint64)
+        ends = np.array([s.addr + s.size for s in self._backed], np.uint64)
+        offsets = np.array([s.offset for s in self._backed], np.int64)
+        if not len(starts):
+            return np.full(vaddrs.shape, -1, np.int64)
+        index = np.searchsorted(starts, vaddrs, side="right") - 1
+        inside = (index >= 0) & (vaddrs < ends[index])
+        # Out-of-range differences wrap; the mask discards them.
+        found = offsets[index] + (vaddrs - starts[index]).astype(np.int64)
+        return np.where(inside, found, np.int64(-1))
+
+    def in_text(self, vaddrs: U64) -> Bool:
+        """Which addresses are 4-aligned and in executable, allocated, file-backed sections."""
+        inside = np.zeros(vaddrs.shape, np.bool_)
+        for section in self.text:
+            inside |= (vaddrs >= np.uint64(section.addr)) & (vaddrs < np.uint64(section.addr + section.size))
+        aligned: Bool = vaddrs % np.uint64(4) == 0
+        return inside & aligned
+
+    def words(self, vaddrs: U64) -> U32:
+        """The instruction word at each address; 0 (UDF #0, never compiled) where there is no text."""
+        result = np.zeros(vaddrs.shape, np.uint32)
+        for section in self.text:
+            index = (vaddrs - np.uint64(section.addr)) >> np.uint64(2)
+            inside = (vaddrs >= np.uint64(section.addr)) & (index < np.uint64(section.size // 4))
+            result[inside] = self.view(section, "<u4")[index[inside]]
+        return np.where(vaddrs % np.uint64(4) == 0, result, np.uint32(0))
+
+
+def _require_room(image: ElfImage, what: str, offset: int, size: int) -> None:
+    if offset + size > image.size:
+        raise InputError(
+            f"{what} ends at {offset + size:#x}, the file at {image.size:#x}: truncated or damaged",
+            path=image.path,
+        )
+
+
+def _map_file(path: Path) -> mmap.mmap:
+    try:
+        # O_NONBLOCK: opening a FIFO must be an error, not a wait.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("is not a regular file", path=path)
+        if not status.st_size:
+            raise InputError("is empty", path=path)
+        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(fd)

@@ -1,0 +1,107 @@
+"""The symbol table as arrays: look-up by name, and symbol+offset by address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prologue.elf.image import U64, Bool, ElfImage, Section
+from prologue.errors import InputError, Location
+
+# Elf64_Sym (System V gABI, "Symbol Table")
+SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
+SHN_UNDEF, SHN_ABS = 0, 0xFFF1
+STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One symbol of the file."""
+
+    name: str
+    vaddr: int
+    size: int
+
+
+class Symbols:
+    """The file's ``.symtab``.
+
+    Raises:
+        InputError: no symbol table, or one whose entries point outside of their string table.
+
+    """
+
+    def __init__(self, image: ElfImage) -> None:
+        self._image = image
+        table = next((s for s in image.sections if s.type == "SHT_SYMTAB" and s.has_bytes), None)
+        if table is None:
+            raise InputError("no symbol table: stripped? This needs the unstripped vmlinux", path=image.path)
+        if table.entsize != SYM.itemsize or table.size % SYM.itemsize:
+            raise InputError(f"symbol table entries of {table.entsize} bytes, expected 24", path=image.path)
+        if table.link >= len(image.sections) or image.sections[table.link].type != "SHT_STRTAB":
+            raise InputError("symbol table without its string table", path=image.path)
+        self._strings: Section = image.sections[table.link]
+        self.table = image.view(table, SYM)
+        if len(self.table) and int(self.table["name"].max()) >= max(self._strings.size, 1):
+            raise InputError("symbol names lie outside the string table", path=image.path)
+        self._by_address: tuple[U64, np.ndarray] | None = None
+        self._functions: U64 | None = None
+
+    def _name(self, offset: int) -> str:
+        end = self._image.find(b"\0", self._strings, offset)
+        stop = end if end >= 0 else self._strings.size
+        return self._image.read(self._strings.offset + offset, stop - offset).decode("utf-8", "backslashreplace")
+
+    def find(self, name: str) -> Symbol | None:
+        """Return the defined symbol of that name; a global one before local ones."""
+        needle = name.encode() + b"\0"
+        # Linkers share tails of strings, so the name may also stand at the end of a longer one.
+        at, offsets = self._image.find(needle, self._strings), []
+        while at >= 0:
+            offsets.append(at)
+            at = self._image.find(needle, self._strings, at + 1)
+        if not offsets:
+            return None
+        hits = np.flatnonzero(np.isin(self.table["name"], offsets) & (self.table["shndx"] != SHN_UNDEF))
+        if not len(hits):
+            return None
+        entry = self.table[hits[np.argmax(self.table["info"][hits] >> 4)]]  # binding 0 is local
+        return Symbol(name, int(entry["value"]), int(entry["size"]))
+
+    def is_function_start(self, vaddrs: U64) -> Bool:
+        """Which of the addresses are the value of a function symbol."""
+        if self._functions is None:
+            functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
+            self._functions = np.unique(self.table["value"][functions])
+        if not len(self._functions):
+            return np.zeros(vaddrs.shape, np.bool_)
+        index = np.minimum(np.searchsorted(self._functions, vaddrs), len(self._functions) - 1)
+        found: Bool = self._functions[index] == vaddrs
+        return found
+
+    def _address_index(self) -> tuple[U64, np.ndarray]:
+        """Symbols that name places, by address; at one address the last is the best to print."""
+        if self._by_address is None:
+            kind, section = self.table["info"] & 15, self.table["shndx"]
+            strings = np.frombuffer(self._image.data(self._strings), np.uint8)
+            # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), not names.
+            named = (self.table["name"] != 0) & (strings[self.table["name"]] != ord("$"))
+            places = np.flatnonzero(named & (kind <= STT_FUNC) & (section != SHN_UNDEF) & (section != SHN_ABS))
+            rank = (kind[places] == STT_FUNC) * 2 + (self.table["info"][places] >> 4 != 0)
+            order = places[np.lexsort((rank, self.table["value"][places]))]
+            self._by_address = self.table["value"][order], order
+        return self._by_address
+
+    def locate(self, vaddr: int) -> Location:
+        """Describe an address as symbol+offset and section+offset."""
+        section = self._image.section_at(vaddr)
+        if section is None:
+            return Location(vaddr)
+        values, order = self._address_index()
+        index = int(np.searchsorted(values, np.uint64(vaddr), side="right")) - 1
+        inside = vaddr - section.addr
+        if index < 0 or int(values[index]) < section.addr:
+            return Location(vaddr, section.name, inside)
+        entry = self.table[order[index]]
+        return Location(vaddr, section.name, inside, self._name(int(entry["name"])), vaddr - int(entry["value"]))

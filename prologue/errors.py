@@ -1,0 +1,78 @@
+"""Everything that can go wrong, as data: what, where, what to do.
+
+One tree, so that the command line maps a class to an exit code and prints one line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file: printed as ``symbol+0x4 (section+0x1a2c, 0xffff800008010000)``."""
+
+    vaddr: int
+    section: str | None = None
+    section_offset: int = 0
+    symbol: str | None = None
+    symbol_offset: int = 0
+
+    def __str__(self) -> str:
+        inner = f"{self.vaddr:#x}"
+        if self.section is not None:
+            inner = f"{self.section}+{self.section_offset:#x}, {inner}"
+        if self.symbol is None:
+            return f"({inner})"
+        offset = f"+{self.symbol_offset:#x}" if self.symbol_offset else ""
+        return f"{self.symbol}{offset} ({inner})"
+
+
+class PrologueError(Exception):
+    """Base of all errors that we raise on purpose; ``exit_code`` is what the command line ends with."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, path: object = None, where: Location | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.where = where
+
+    def __str__(self) -> str:
+        parts = [str(part) for part in (self.path, self.where) if part is not None]
+        return ": ".join([*parts, self.message])
+
+
+class UsageError(PrologueError):
+    """The command line asks for something that makes no sense."""
+
+    exit_code = 2
+
+
+class InputError(PrologueError):
+    """A file that we were given is not what it must be."""
+
+    exit_code = 2
+
+
+class OutputError(PrologueError):
+    """The result could not be written; nothing half-written was left behind."""
+
+    exit_code = 2
+
+
+class RefusedError(PrologueError):
+    """The input is well formed, but writing would be unsafe."""
+
+    exit_code = 2
+
+
+class BusyError(OutputError):
+    """Another process is writing this very file."""
+
+
+class InternalError(PrologueError):
+    """We broke a promise of our own: what was written does not read back as planned."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""Edits and plans: what would be written, and its inverse."""

@@ -1,0 +1,119 @@
+"""Builds the plan that processes a vmlinux, for either contract."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue import a64
+from prologue.errors import InputError, RefusedError
+from prologue.plan.edits import Edits, PatchPlan, edit
+from prologue.sites.kernel import Contract, Kernel
+from prologue.sites.marker import PROCESSED, VERSION, Marker
+from prologue.sites.sites import Sites
+
+ContractChoice = Literal["auto", "native", "stock"]
+
+_WAYS_OUT: Final = (
+    "no __ftrace_prologue_marker: this kernel does not know the native contract. "
+    "Build it with CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, or, for bench and lab use only, say --contract stock"
+)
+
+
+def choose_contract(kernel: Kernel, choice: ContractChoice) -> Contract:
+    """Turn ``auto`` into what the kernel offers, and refuse what it does not.
+
+    Raises:
+        RefusedError: the kernel does not know the contract asked for.
+
+    """
+    if kernel.marker is None:
+        if choice == "stock":
+            return "stock"
+        raise RefusedError(_WAYS_OUT, path=kernel.path)
+    if choice == "stock":
+        raise RefusedError("this kernel knows the native contract: use --contract native", path=kernel.path)
+    return "native"
+
+
+def build_plan(kernel: Kernel, contract: Contract) -> PatchPlan:
+    """Plan all edits, done already or not.
+
+    Raises:
+        InputError: no readable record table.
+        RefusedError: ``stock`` on a kernel whose ``ftrace_init_nop`` is not recognised.
+
+    """
+    sites = kernel.sites
+    if sites is None:
+        problem = kernel.bounds.problem if kernel.bounds else "no dynamic ftrace in this kernel"
+        raise InputError(problem, path=kernel.path)
+    stages = [_site_edits(kernel, sites)]
+    if contract == "native":
+        assert kernel.marker is not None  # noqa: S101 - choose_contract gave "native" for that reason
+        stages += [_record_edits(kernel, sites), *_marker_edits(kernel.marker, len(sites))]
+    else:
+        stages += _init_edits(kernel)
+    return PatchPlan(contract, kernel.build_id, kernel.image.size, "processed", tuple(stages))
+
+
+def _site_edits(kernel: Kernel, sites: Sites) -> Edits:
+    """NOP to MOV X9, X30 in every first slot."""
+    return Edits(
+        "site",
+        4,
+        "MOV X9, X30 into the first slot",
+        sites.first,
+        kernel.image.offsets(sites.first),
+        np.full(len(sites), a64.NOP, np.uint64),
+        np.full(len(sites), a64.MOV_X9_X30, np.uint64),
+    )
+
+
+def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
+    """Every record from where the compiler put it to the second slot."""
+    records = kernel.records
+    assert records is not None  # noqa: S101 - there are no sites without records
+    return Edits(
+        "record",
+        8,
+        f"record to the second slot ({records.encoding})",
+        records.slot_vaddrs()[sites.record],
+        records.homes[sites.record],
+        sites.unmoved_values(),
+        sites.second,
+    )
+
+
+def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
+    """The count first: the flag that makes the kernel believe it comes last."""
+    return (
+        edit("marker", 8, "number of sites", (marker.vaddr + 16, marker.offset + 16), (0, count)),
+        edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), (VERSION, VERSION | PROCESSED << 32)),
+    )
+
+
+def _init_edits(kernel: Kernel) -> list[Edits]:
+    """Neutralise ``ftrace_init_nop``; nothing to plan where that is already done."""
+    stub = kernel.init_stub
+    if stub.state == "unrecognised":
+        listing = f"\n{stub.listing}" if stub.listing else ""
+        raise RefusedError(
+            f"the stock contract does not recognise this kernel: {stub.reason}{listing}", path=kernel.path
+        )
+    open_edits = [word for word in stub.edits if word.old is not None]
+    if not open_edits:
+        return []
+    vaddrs = np.array([word.vaddr for word in open_edits], np.uint64)
+    return [
+        Edits(
+            "init",
+            4,
+            "ftrace_init_nop writes no prologue",
+            vaddrs,
+            kernel.image.offsets(vaddrs),
+            np.array([word.old for word in open_edits], np.uint64),
+            np.array([word.new for word in open_edits], np.uint64),
+        )
+    ]

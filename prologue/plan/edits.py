@@ -1,0 +1,139 @@
+"""What would be written, as data: every edit has its place, its old value, its new value and its reason.
+
+Edits of one kind are arrays, because a kernel has some 44,000 sites; stages are ordered, because a kill between
+any two writes must leave a file whose state can be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from prologue.elf.image import I64, U64
+from prologue.errors import InputError
+
+Kind = Literal["site", "record", "init", "marker"]
+SCHEMA: Final = "prologue.plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """One stage: edits of one kind, every array of shape (n,).
+
+    ``width`` is 4 (an instruction) or 8 (an address or the marker's words); values are little-endian in the file.
+    """
+
+    kind: Kind
+    width: Literal[4, 8]
+    reason: str
+    vaddrs: U64
+    offsets: I64  # in the file
+    old: U64
+    new: U64
+
+    def __len__(self) -> int:
+        return len(self.vaddrs)
+
+    def inverse(self) -> Edits:
+        """Swap old and new."""
+        return replace(self, old=self.new, new=self.old)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPlan:
+    """All edits that take a file from untouched to ``goal``, in the order in which they must be written.
+
+    The plan is the same whichever part of it an interrupted run has already done.
+    """
+
+    contract: str
+    build_id: str
+    file_size: int
+    goal: Literal["processed", "untouched", "variant"]
+    stages: tuple[Edits, ...]
+
+    def __len__(self) -> int:
+        return sum(len(stage) for stage in self.stages)
+
+    def count(self, kind: Kind) -> int:
+        """Number of edits of that kind."""
+        return sum(len(stage) for stage in self.stages if stage.kind == kind)
+
+    def inverse(self) -> PatchPlan:
+        """The plan that undoes this one, last stage first."""
+        goal: Literal["processed", "untouched"] = "untouched" if self.goal == "processed" else "processed"
+        return replace(self, goal=goal, stages=tuple(stage.inverse() for stage in reversed(self.stages)))
+
+
+def edit(kind: Kind, width: Literal[4, 8], reason: str, place: tuple[int, int], words: tuple[int, int]) -> Edits:
+    """A stage of one edit; ``place`` is (vaddr, file offset), ``words`` is (old, new)."""
+    return Edits(
+        kind,
+        width,
+        reason,
+        np.array([place[0]], np.uint64),
+        np.array([place[1]], np.int64),
+        np.array([words[0]], np.uint64),
+        np.array([words[1]], np.uint64),
+    )
+
+
+def to_json(plan: PatchPlan) -> dict[str, Any]:
+    """The plan as plain data; 64-bit values as hex text, because JSON readers round large numbers."""
+    return {
+        "schema": SCHEMA,
+        "contract": plan.contract,
+        "build_id": plan.build_id,
+        "file_size": plan.file_size,
+        "goal": plan.goal,
+        "stages": [
+            {
+                "kind": stage.kind,
+                "width": stage.width,
+                "reason": stage.reason,
+                "edits": [
+                    [hex(vaddr), offset, hex(old), hex(new)]
+                    for vaddr, offset, old, new in zip(
+                        stage.vaddrs.tolist(),
+                        stage.offsets.tolist(),
+                        stage.old.tolist(),
+                        stage.new.tolist(),
+                        strict=True,
+                    )
+                ],
+            }
+            for stage in plan.stages
+        ],
+    }
+
+
+def from_json(data: Any, path: object) -> PatchPlan:
+    """Read back what ``to_json`` made.
+
+    Raises:
+        InputError: not a plan, or one of another schema.
+
+    """
+    try:
+        if data["schema"] != SCHEMA:
+            raise InputError(f"schema {data['schema']!r}, expected {SCHEMA!r}", path=path)
+        stages = []
+        for stage in data["stages"]:
+            rows = stage["edits"]
+            columns = [[row[k] if k == 1 else int(row[k], 16) for row in rows] for k in range(4)]
+            stages.append(
+                Edits(
+                    stage["kind"],
+                    stage["width"],
+                    stage["reason"],
+                    np.array(columns[0], np.uint64),
+                    np.array(columns[1], np.int64),
+                    np.array(columns[2], np.uint64),
+                    np.array(columns[3], np.uint64),
+                )
+            )
+        return PatchPlan(data["contract"], data["build_id"], data["file_size"], data["goal"], tuple(stages))
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise InputError(f"not a plan that prologue saved ({error})", path=path) from error

@@ -1,0 +1,45 @@
+"""Bench variants of one link: same sections, same symbols, same addresses.
+
+``nop-nop``: ``ftrace_init`` returns at once, so no site is ever touched; tracing such a kernel is not safe.
+``boot``: the vmlinux as linked. ``build``: processed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from prologue import a64
+from prologue.errors import RefusedError
+from prologue.plan.build import build_plan, choose_contract
+from prologue.plan.edits import Edits, PatchPlan, edit
+from prologue.sites.kernel import Kernel
+
+VariantKind = Literal["nop-nop", "boot", "build"]
+
+
+def variant_plan(kernel: Kernel, kind: VariantKind) -> PatchPlan:
+    """Plan the variant of an untouched vmlinux.
+
+    Raises:
+        RefusedError: the vmlinux is not as linked, or has no ``ftrace_init`` to stop.
+
+    """
+    if kernel.state != "untouched":
+        raise RefusedError(
+            f"is {kernel.state}; variants are made from the vmlinux as linked (see `prologue patch --reverse`)",
+            path=kernel.path,
+        )
+    if kind == "build":
+        return build_plan(kernel, choose_contract(kernel, "native" if kernel.marker else "stock"))
+    stages: tuple[Edits, ...] = ()
+    if kind == "nop-nop":
+        symbol = kernel.symbols.find("ftrace_init")
+        raw = kernel.image.read_at(symbol.vaddr, 4) if symbol else None
+        if symbol is None or raw is None or not kernel.image.in_text(np.array([symbol.vaddr], np.uint64))[0]:
+            raise RefusedError("no function ftrace_init in its text", path=kernel.path)
+        offset = int(kernel.image.offsets(np.array([symbol.vaddr], np.uint64))[0])
+        words = (int.from_bytes(raw, "little"), a64.RET)
+        stages = (edit("init", 4, "ftrace_init returns at once", (symbol.vaddr, offset), words),)
+    return PatchPlan(kernel.contract, kernel.build_id, kernel.image.size, "variant", stages)

@@ -1,0 +1,1 @@
+"""Turns results into text and JSON."""

@@ -1,0 +1,90 @@
+"""What ``prologue scan`` says, as data and as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+
+from prologue.rules.base import Subject
+from prologue.rules.engine import run_rules
+from prologue.sites.kernel import Kernel
+
+SCHEMA: Final = "prologue.scan/1"
+
+
+def scan_data(kernel: Kernel) -> dict[str, Any]:
+    """Everything about a vmlinux, as documented in docs/json.md."""
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "file": str(kernel.path),
+        "kind": "vmlinux",
+        "release": kernel.release or None,
+        "build_id": kernel.build_id or None,
+        "ftrace": kernel.bounds is not None,
+    }
+    sites, records, marker = kernel.sites, kernel.records, kernel.marker
+    findings = run_rules(Subject(kernel))
+    if sites is not None and records is not None:
+        data |= {
+            "layout": sites.layout,
+            "bti_sites": int(sites.bti.sum()),
+            "contract": kernel.contract,
+            "marker": {"flags": marker.flags, "sites": marker.sites} if marker else None,
+            "init": kernel.init_stub.state,
+            "encoding": records.encoding,
+            "records": len(records),
+            "zero_records": int((~records.live).sum()),
+            "moved_records": int(sites.moved.sum()),
+            "sites": len(sites),
+            "sites_with_mov": int(sites.has_mov.sum()),
+            "sites_by_section": _by_section(kernel),
+            "state": kernel.state,
+        }
+    data["anomalies"] = [
+        {"code": code, "slug": slug, "severity": severity, "count": count}
+        for (code, slug, severity), count in Counter((f.code, f.slug, f.severity) for f in findings).items()
+    ]
+    return data
+
+
+def _by_section(kernel: Kernel) -> dict[str, int]:
+    first = kernel.sites.first if kernel.sites is not None else np.zeros(0, np.uint64)
+    counts = {
+        section.name: int(((first >= section.addr) & (first < section.addr + section.size)).sum())
+        for section in kernel.image.text
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def scan_text(data: dict[str, Any]) -> str:
+    """The same for people: aligned, short."""
+    rows = [("file", data["file"]), ("kernel", data["release"] or "unknown"), ("build-id", data["build_id"] or "none")]
+    if not data["ftrace"]:
+        rows.append(("ftrace", "none: no __start_mcount_loc, nothing to process"))
+    if "layout" in data:
+        call_ops = ", CALL_OPS" if data["layout"] == "4,2" else ""
+        zeros, moved = data["zero_records"], data["moved_records"]
+        sections = ", ".join(f"{count:,} in {name}" for name, count in data["sites_by_section"].items())
+        rows += [
+            ("layout", f"-fpatchable-function-entry={data['layout']}{call_ops}, BTI at {data['bti_sites']:,} sites"),
+            ("contract", _contract(data)),
+            ("records", f"{data['records']:,} ({data['encoding']}), {zeros:,} zero, {moved:,} moved"),
+            ("sites", f"{data['sites']:,}" + (f" ({sections})" if sections else "")),
+            ("state", f"{data['state']}: {data['sites_with_mov']:,} of {data['sites']:,} sites hold MOV X9, X30"),
+        ]
+    if data["anomalies"]:
+        rows += [
+            ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}")
+            for k, a in enumerate(data["anomalies"])
+        ]
+    else:
+        rows.append(("anomalies", "none"))
+    return "\n".join(f"{name:<10} {value}" for name, value in rows)
+
+
+def _contract(data: dict[str, Any]) -> str:
+    if data["contract"] == "native":
+        return f"native (marker: {'processed' if data['marker']['flags'] & 1 else 'unprocessed'})"
+    return f"stock: no marker; ftrace_init_nop is {data['init']}"

@@ -1,0 +1,71 @@
+"""Runs rules over a subject."""
+
+from __future__ import annotations
+
+from prologue.errors import RefusedError
+from prologue.plan.edits import PatchPlan
+from prologue.rules.base import Finding, Rule, Subject
+from prologue.rules.registry import RULES
+from prologue.sites.kernel import Kernel
+
+# What an interrupted run leaves behind is finished, not refused.
+_UNFINISHED = frozenset({"PL110", "PL202", "PL402"})
+
+
+def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Finding, ...]:
+    """All findings, in the order of the rules and of addresses."""
+    kind = "P" if subject.before is not None else "V"
+    findings: list[Finding] = []
+    for rule in rules:
+        if not {"V", kind} & set(rule.inputs):
+            continue
+        for hit in rule.check(subject):
+            findings.append(
+                Finding(
+                    rule.code,
+                    rule.slug,
+                    rule.severity,
+                    str(subject.kernel.path),
+                    subject.kernel.symbols.locate(hit.vaddr),
+                    hit.message,
+                    hit.found,
+                    hit.expected,
+                    rule.fix,
+                )
+            )
+    return tuple(findings)
+
+
+class ApprovedPlan:
+    """A plan that the rules passed; ``approve`` is the only way to one, and the writer takes nothing else."""
+
+    __slots__ = ("kernel", "plan")
+
+    def __init__(self, kernel: Kernel, plan: PatchPlan, *, _by: object = None) -> None:
+        if _by is not _APPROVAL:
+            raise TypeError("plans are approved by prologue.rules.engine.approve")
+        self.kernel = kernel
+        self.plan = plan
+
+
+_APPROVAL = object()
+
+
+def approve(kernel: Kernel, plan: PatchPlan) -> ApprovedPlan:
+    """Let the rules judge the file that the plan is for.
+
+    Raises:
+        RefusedError: a fatal or error finding, except those that mean "begun, not finished".
+
+    """
+    passed = _UNFINISHED if kernel.state == "unfinished" else frozenset[str]()
+    bad = [f for f in run_rules(Subject(kernel)) if f.severity in ("fatal", "error") and f.code not in passed]
+    if bad:
+        more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""
+        first = bad[0]
+        raise RefusedError(
+            f"{first.code} {first.slug}: {first.message}{more}; {first.fix}", path=kernel.path, where=first.where
+        )
+    if kernel.state == "mixed":
+        raise RefusedError("neither untouched nor the work of an interrupted run: link it again", path=kernel.path)
+    return ApprovedPlan(kernel, plan, _by=_APPROVAL)

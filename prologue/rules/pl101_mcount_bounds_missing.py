@@ -1,0 +1,33 @@
+"""PL101: the record table has no usable bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A kernel with ``ftrace_init`` must have a table; without it there is nothing to find."""
+    bounds = subject.kernel.bounds
+    init = subject.kernel.symbols.find("ftrace_init")
+    if bounds is None:
+        if init is not None:
+            yield Hit(init.vaddr, "__start_mcount_loc and __stop_mcount_loc are missing, but there is an ftrace_init")
+    elif bounds.problem:
+        yield Hit(bounds.vaddr, bounds.problem)
+
+
+RULE = Rule(
+    code="PL101",
+    slug="mcount-bounds-missing",
+    severity="fatal",
+    inputs=("V",),
+    what="`__start_mcount_loc` or `__stop_mcount_loc` is absent, swapped, not 8-aligned, or not in the file.",
+    why="`ftrace_init` walks the table between these two symbols as an array of 8-byte addresses; with wrong bounds "
+    "it patches whatever the stray words point at.",
+    example="ffff800009462964 D __start_mcount_loc      (4 bytes into a record)",
+    fix="link again; check MCOUNT_REC in the linker script and that the file is the unstripped vmlinux",
+    citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" and kernel/trace/ftrace.c "ftrace_init" (6.12)',
+    check=check,
+)

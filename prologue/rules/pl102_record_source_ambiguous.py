@@ -1,0 +1,44 @@
+"""PL102: a record has no source of truth, or two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Exactly one of RELA and RELR, or the slot alone in a kernel that relocates none of its records."""
+    records = subject.kernel.records
+    if records is None:
+        return
+    vaddrs = records.slot_vaddrs()
+    for vaddr in records.misaligned:
+        yield Hit(vaddr, "a relocation lies across two records")
+    for k in np.flatnonzero(records.rela_count > 1).tolist():
+        yield Hit(int(vaddrs[k]), f"{int(records.rela_count[k])} RELA entries write this record")
+    for k in np.flatnonzero((records.rela_count > 0) & records.relr).tolist():
+        yield Hit(int(vaddrs[k]), "both RELA and RELR relocate this record")
+    if records.rela.any() or records.relr.any():
+        bare = (records.rela_count == 0) & ~records.relr & (records.slots != 0)
+        for k in np.flatnonzero(bare).tolist():
+            yield Hit(
+                int(vaddrs[k]), "no relocation for this record, although others have one", (int(records.slots[k]),)
+            )
+
+
+RULE = Rule(
+    code="PL102",
+    slug="record-source-ambiguous",
+    severity="fatal",
+    inputs=("V",),
+    what="A record that is relocated twice, by RELA and RELR at once, across a slot boundary, or not at all.",
+    why="The kernel relocates itself before `ftrace_init`. A record without its relocation keeps a link-time address "
+    "under KASLR; one with two gets the offset twice or the wrong value, and ftrace writes text there.",
+    example=".rela.dyn: two R_AARCH64_RELATIVE with r_offset 0xffff800009462960",
+    fix="link again; if a post-link step edits relocations, check that step",
+    citation='System V gABI "Relocation" and DT_RELR; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
+    check=check,
+)

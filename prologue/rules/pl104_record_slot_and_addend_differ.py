@@ -1,0 +1,39 @@
+"""PL104: a slot holds one address, its RELA addend another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Slots that are not zero and not their addend; in a file that we processed the slot keeps the old value."""
+    records, sites = subject.kernel.records, subject.kernel.sites
+    if records is None or sites is None:
+        return
+    allowed = records.values.copy()
+    # Where a record was moved its addend moved and the slot stayed: that is how this tool writes RELA records.
+    allowed[sites.record[sites.moved]] = sites.unmoved_values()[sites.moved]
+    differ = records.rela & (records.slots != 0) & (records.slots != records.values) & (records.slots != allowed)
+    vaddrs = records.slot_vaddrs()
+    for k in np.flatnonzero(differ).tolist():
+        found, addend = int(records.slots[k]), int(records.values[k])
+        yield Hit(int(vaddrs[k]), f"slot holds {found:#x}, addend {addend:#x}; the addend wins", (found,), (addend,))
+
+
+RULE = Rule(
+    code="PL104",
+    slug="record-slot-and-addend-differ",
+    severity="warn",
+    inputs=("V",),
+    what="A RELA-relocated record whose slot is neither zero nor the addend.",
+    why="The addend wins when the kernel relocates itself, so it boots; but a tool that reads the slot sees another "
+    "function, and something edited one of the two without the other.",
+    example="slot ffff800008010420, addend ffff800008010428",
+    fix="find what edited the file after the link; the addend is what the kernel uses",
+    citation='System V gABI "Relocation" (r_addend)',
+    check=check,
+)

@@ -1,0 +1,34 @@
+"""PL109: a record's function is no symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Sites whose function entry is not the value of any function symbol."""
+    kernel, sites = subject.kernel, subject.kernel.sites
+    if sites is None:
+        return
+    entry = sites.entry
+    for k in np.flatnonzero(~kernel.symbols.is_function_start(entry)).tolist():
+        yield Hit(int(entry[k]), "no function symbol begins here: the leftover of an overridden weak function?")
+
+
+RULE = Rule(
+    code="PL109",
+    slug="record-not-at-function",
+    severity="warn",
+    inputs=("V", "K"),
+    what="A site whose function has no symbol.",
+    why="When a weak function is overridden the linker keeps its text and its record but drops its symbol. ftrace "
+    "lists it as `__ftrace_invalid_address___...` or under its neighbour's name; 6.15 and later zero such records.",
+    example="arch_report_meminfo+0x18 has a patch site, but no symbol",
+    fix="nothing to do on kernels before 6.15; elsewhere find out what stripped the symbol",
+    citation='kernel scripts/sorttable.c "is_invalid_func" (6.15), kernel/trace/ftrace.c "FTRACE_INVALID_FUNCTION"',
+    check=check,
+)

@@ -1,0 +1,37 @@
+"""PL201: a site is neither NOP; NOP nor MOV X9, X30; NOP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue import a64
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Both words of every site; a MOV before a landing pad is PL203's."""
+    sites = subject.kernel.sites
+    if sites is None:
+        return
+    before_pad = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)
+    for k in np.flatnonzero(~(sites.has_nop | sites.has_mov | before_pad)).tolist():
+        found = (int(sites.word0[k]), int(sites.word1[k]))
+        message = f"expected {a64.NOP:08x} {a64.NOP:08x}, found {found[0]:08x} {found[1]:08x}"
+        yield Hit(int(sites.first[k]), message, found, (a64.NOP, a64.NOP))
+
+
+RULE = Rule(
+    code="PL201",
+    slug="site-not-pair",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="A site whose two words are neither NOP; NOP nor MOV X9, X30; NOP.",
+    why="ftrace compares before it writes: it reports `ftrace bug` and is dead for that boot. And writing a MOV over "
+    "a word that is not the compiler's NOP destroys code.",
+    example="first slot a9bf7bfd (stp x29, x30, [sp, #-16]!)",
+    fix="find what wrote there after the compiler; link again",
+    citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop", "ftrace_make_call" (6.12)',
+    check=check,
+)

@@ -1,0 +1,45 @@
+"""PL202: processing was begun and not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue import a64
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Sites of the minority, or one hit if every site is done and what comes after them is not."""
+    kernel, sites = subject.kernel, subject.kernel.sites
+    if sites is None:
+        return
+    mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())
+    if mov and nop:
+        minority = sites.has_mov if mov <= nop else sites.has_nop
+        for k in np.flatnonzero(minority).tolist():
+            found = (int(sites.word0[k]),)
+            state = "holds the MOV, most sites do not" if mov <= nop else "holds no MOV, most sites do"
+            yield Hit(int(sites.first[k]), f"unfinished: {state}", found, (a64.MOV_X9_X30,))
+    elif kernel.state == "unfinished":
+        if kernel.contract == "stock":
+            what = "ftrace_init_nop would still write prologues"
+        else:
+            what = "not all records are moved and the marker is not set"
+        yield Hit(int(sites.first[0]), f"unfinished: all {mov} sites hold the MOV, but {what}")
+
+
+RULE = Rule(
+    code="PL202",
+    slug="sites-partly-patched",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="Some sites hold the MOV and some do not; or all do, but records, marker or init were not brought along.",
+    why="Processing was interrupted, or a foreign tool wrote here. The kernel's boot-time patching demands a NOP "
+    "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace dies at boot.",
+    example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",
+    fix="run the same `prologue patch` command again: it finishes what was begun",
+    citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.12)',
+    check=check,
+)

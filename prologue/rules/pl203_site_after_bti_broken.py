@@ -1,0 +1,42 @@
+"""PL203: the MOV stands where the landing pad must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue import a64
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A MOV right before a BTI, or a MOV that begins a function whose pair of NOPs comes after it."""
+    kernel, sites = subject.kernel, subject.kernel.sites
+    if sites is None:
+        return
+    before = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)
+    for k in np.flatnonzero(before).tolist():
+        found = (int(sites.word0[k]), int(sites.word1[k]))
+        yield Hit(int(sites.first[k]), "MOV X9, X30 before the BTI landing pad", found, (a64.BTI_C, a64.MOV_X9_X30))
+    entry = sites.first - np.uint64(4)
+    replaced = sites.has_nop & (kernel.image.words(entry) == a64.MOV_X9_X30) & kernel.symbols.is_function_start(entry)
+    for k in np.flatnonzero(replaced).tolist():
+        found = (a64.MOV_X9_X30, int(sites.word0[k]))
+        yield Hit(int(entry[k]), "MOV X9, X30 in place of the BTI landing pad", found, (a64.BTI_C, a64.NOP))
+
+
+RULE = Rule(
+    code="PL203",
+    slug="site-after-bti-broken",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="MOV X9, X30 before, or in place of, the BTI that begins a function.",
+    why="An indirect call must land on a BTI; on a MOV it raises a Branch Target exception, and the kernel panics the "
+    "first time that the function is called through a pointer.",
+    example="aa1e03e9 mov x9, x30; d503245f bti c; d503201f nop",
+    fix="decide BTI for each site by looking at it; process the vmlinux as linked again",
+    citation='Arm ARM DDI 0487 "BTI" (A64 base instructions) and "Branch Target exception"; '
+    'kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust" (6.12)',
+    check=check,
+)

@@ -1,0 +1,43 @@
+"""PL204: the literal before a CALL_OPS function is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue import a64
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """The 8 bytes before the function: aligned, and NOP; NOP in the file."""
+    kernel, sites = subject.kernel, subject.kernel.sites
+    if sites is None or sites.layout != "4,2":
+        return
+    literal = sites.entry - np.uint64(8)
+    low, high = kernel.image.words(literal), kernel.image.words(literal + np.uint64(4))
+    unaligned = literal % np.uint64(8) != 0
+    for k in np.flatnonzero(unaligned | (low != a64.NOP) | (high != a64.NOP)).tolist():
+        if unaligned[k]:
+            yield Hit(int(literal[k]), "the literal before the function is not 8-aligned")
+            continue
+        found = (int(low[k]), int(high[k]))
+        message = f"expected {a64.NOP:08x} {a64.NOP:08x} before the function, found {found[0]:08x} {found[1]:08x}"
+        yield Hit(int(literal[k]), message, found, (a64.NOP, a64.NOP))
+
+
+RULE = Rule(
+    code="PL204",
+    slug="callops-literal-broken",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="In a CALL_OPS kernel: a function whose literal is not 8-aligned, or is not the two NOPs of the compiler.",
+    why="The 8 bytes become a pointer to ftrace_ops, which the trampoline loads with one access and follows. "
+    "Unaligned, it can be read half-written, and the kernel refuses the site; changed bytes mean that something else "
+    "believes to own them.",
+    example="d503201f 00000000 before kernel_init",
+    fix="build with -falign-functions=8 and nothing else that writes before functions (kCFI excludes CALL_OPS)",
+    citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_rec_set_ops" (6.12)',
+    check=check,
+)

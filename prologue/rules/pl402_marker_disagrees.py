@@ -1,0 +1,41 @@
+"""PL402: the marker says one thing, the text another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Marker set and work not done, work done and marker clear, or another number of sites."""
+    sites, marker = subject.kernel.sites, subject.kernel.marker
+    if sites is None or marker is None:
+        return
+    done = bool(sites.has_mov.all() and sites.moved.all()) and len(sites) > 0
+    if marker.processed and not done:
+        yield Hit(
+            marker.vaddr,
+            f"says processed, but {int((sites.has_mov & sites.moved).sum())} of {len(sites)} sites are",
+        )
+    elif done and not marker.processed:
+        yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites are processed")
+    elif marker.processed and marker.sites != len(sites):
+        yield Hit(
+            marker.vaddr, f"counts {marker.sites} sites, the records {len(sites)}", (marker.sites,), (len(sites),)
+        )
+
+
+RULE = Rule(
+    code="PL402",
+    slug="marker-disagrees",
+    severity="fatal",
+    inputs=("V",),
+    what="`__ftrace_prologue_marker` disagrees with records and text.",
+    why="The kernel believes the marker. If it wrongly says processed, ftrace puts a BL behind a NOP and LR is lost on "
+    "the first traced call; if it wrongly says unprocessed, ftrace dies at boot.",
+    example="marker: processed, 43880 sites; text: 43879 sites hold the MOV",
+    fix="run `prologue patch` again; if it refuses, link again",
+    citation="docs/kernel-contract.md (ours)",
+    check=check,
+)

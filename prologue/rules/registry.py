@@ -1,0 +1,80 @@
+"""All rules, by hand: one import and one line each; a test says that none is missing."""
+
+from __future__ import annotations
+
+from prologue.errors import UsageError
+from prologue.rules import (
+    pl101_mcount_bounds_missing,
+    pl102_record_source_ambiguous,
+    pl103_record_reloc_type,
+    pl104_record_slot_and_addend_differ,
+    pl105_record_outside_text,
+    pl106_record_duplicate,
+    pl107_records_unsorted,
+    pl108_record_zero_unsafe,
+    pl109_record_not_at_function,
+    pl110_records_mixed_form,
+    pl201_site_not_pair,
+    pl202_sites_partly_patched,
+    pl203_site_after_bti_broken,
+    pl204_callops_literal_broken,
+    pl401_kernel_cannot_accept_moved_records,
+    pl402_marker_disagrees,
+    pl403_edit_outside_plan,
+)
+from prologue.rules.base import Rule
+
+RULES: tuple[Rule, ...] = (
+    pl101_mcount_bounds_missing.RULE,
+    pl102_record_source_ambiguous.RULE,
+    pl103_record_reloc_type.RULE,
+    pl104_record_slot_and_addend_differ.RULE,
+    pl105_record_outside_text.RULE,
+    pl106_record_duplicate.RULE,
+    pl107_records_unsorted.RULE,
+    pl108_record_zero_unsafe.RULE,
+    pl109_record_not_at_function.RULE,
+    pl110_records_mixed_form.RULE,
+    pl201_site_not_pair.RULE,
+    pl202_sites_partly_patched.RULE,
+    pl203_site_after_bti_broken.RULE,
+    pl204_callops_literal_broken.RULE,
+    pl401_kernel_cannot_accept_moved_records.RULE,
+    pl402_marker_disagrees.RULE,
+    pl403_edit_outside_plan.RULE,
+)
+
+
+def find_rule(name: str) -> Rule:
+    """Look a rule up by code or slug.
+
+    Raises:
+        UsageError: there is none of that name.
+
+    """
+    for rule in RULES:
+        if name.upper() == rule.code or name.lower() == rule.slug:
+            return rule
+    raise UsageError(f"no rule {name!r}: `prologue rules` lists them")
+
+
+def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Rules to run: those selected (all by default) less those ignored; a prefix such as PL1 names a group.
+
+    Raises:
+        UsageError: a name that matches no rule.
+
+    """
+    for name in (*select, *ignore):
+        if not any(_matches(rule, name) for rule in RULES):
+            raise UsageError(f"no rule {name!r}: `prologue rules` lists them")
+    return tuple(
+        rule
+        for rule in RULES
+        if (not select or any(_matches(rule, name) for name in select))
+        and not any(_matches(rule, name) for name in ignore)
+    )
+
+
+def _matches(rule: Rule, name: str) -> bool:
+    return rule.slug == name.lower() or (name.upper().startswith("PL") and rule.code.startswith(name.upper()))

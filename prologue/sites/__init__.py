@@ -1,0 +1,1 @@
+"""Finds patch sites: records, sites, generations, contracts."""

@@ -1,0 +1,134 @@
+"""The mcount records of a vmlinux: where they are, what they hold, where each value lives.
+
+The kernel's linker script (``include/asm-generic/vmlinux.lds.h``, MCOUNT_REC) collects every
+``__patchable_function_entries`` section between ``__start_mcount_loc`` and ``__stop_mcount_loc``: 8-byte
+addresses. Where a record's value lives depends on the link: in the addend of a RELA entry, in the slot with a
+RELR bitmap over it, or in the slot alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_targets
+from prologue.elf.image import I64, U64, Bool, ElfImage
+from prologue.elf.symbols import Symbols
+
+START: Final = "__start_mcount_loc"
+STOP: Final = "__stop_mcount_loc"
+
+Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """``[start, stop)`` of the record table, or ``problem`` that makes it unusable (PL101)."""
+
+    start: int = 0
+    stop: int = 0
+    file_offset: int = -1
+    problem: str = ""
+    vaddr: int = 0  # where the problem is, 0 if nowhere
+
+
+def find_bounds(image: ElfImage, symbols: Symbols) -> Bounds | None:
+    """Find the record table; None if the kernel has none at all (no dynamic ftrace)."""
+    start, stop = symbols.find(START), symbols.find(STOP)
+    if start is None and stop is None:
+        return None
+    if start is None or stop is None:
+        return Bounds(problem=f"{START if start is None else STOP} is missing")
+    low, high = start.vaddr, stop.vaddr
+    if high < low:
+        return Bounds(problem=f"{STOP} ({high:#x}) is below {START} ({low:#x})", vaddr=high)
+    if low % 8 or (high - low) % 8:
+        return Bounds(problem=f"the table {low:#x}-{high:#x} is not made of aligned 8-byte records", vaddr=low)
+    if low == high:
+        return Bounds(low, high, 0)
+    if image.read_at(low, high - low) is None:
+        return Bounds(problem=f"the table {low:#x}-{high:#x} does not lie in one section of the file", vaddr=low)
+    return Bounds(low, high, int(image.offsets(np.array([low], np.uint64))[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All records in table order; every array has shape (n,)."""
+
+    bounds: Bounds
+    encoding: Encoding
+    slots: U64  # what stands in the table
+    values: U64  # what the kernel will see at link-time addresses: addend or slot
+    homes: I64  # file offset of the 8 bytes that hold the value
+    rela: Bool  # an R_AARCH64_RELATIVE gives this value
+    relr: Bool  # RELR covers this slot
+    rela_count: I64  # how many RELA entries touch this slot
+    bad_types: tuple[tuple[int, int], ...]  # (slot address, type) of relocations that must not be here
+    misaligned: tuple[int, ...]  # addresses of relocations across two slots
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def slot_vaddrs(self) -> U64:
+        """Address of each slot."""
+        return np.uint64(self.bounds.start) + np.arange(len(self.slots), dtype=np.uint64) * np.uint64(8)
+
+    @property
+    def live(self) -> Bool:
+        """Which records are not zero; the linker and sorttable leave zeros that the kernel skips."""
+        nonzero: Bool = self.values != 0
+        return nonzero
+
+
+def read_records(image: ElfImage, bounds: Bounds) -> Records:
+    """Read every record of a table whose bounds are sound.
+
+    Raises:
+        InputError: a damaged RELA or RELR table.
+
+    """
+    count = (bounds.stop - bounds.start) // 8
+    slots = np.frombuffer(image.read(bounds.file_offset, count * 8), "<u8")
+    entries = rela_in(image, bounds.start, bounds.stop)
+    relr_index = _slot_index(relr_targets(image), bounds)
+    relr = np.zeros(count, np.bool_)
+    relr[relr_index[relr_index >= 0]] = True
+
+    aligned = entries.targets % np.uint64(8) == 0
+    index = ((entries.targets - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)
+    relative = aligned & (entries.types == R_AARCH64_RELATIVE)
+    wrong = aligned & ~relative
+    rela_count = np.bincount(index[aligned], minlength=count)
+    values, homes = slots.copy(), bounds.file_offset + np.arange(count, dtype=np.int64) * 8
+    values[index[relative]] = entries.addends[relative]
+    homes[index[relative]] = entries.addend_offsets[relative]
+    rela = np.zeros(count, np.bool_)
+    rela[index[relative]] = True
+    return Records(
+        bounds,
+        _encoding(slots, values, rela, relr),
+        slots,
+        values,
+        homes,
+        rela,
+        relr,
+        rela_count,
+        tuple(zip(entries.targets[wrong].tolist(), entries.types[wrong].tolist(), strict=True)),
+        tuple(entries.targets[~aligned].tolist()),
+    )
+
+
+def _slot_index(targets: U64, bounds: Bounds) -> I64:
+    inside = (targets >= bounds.start) & (targets < bounds.stop)
+    index = ((targets - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)
+    return np.where(inside, index, np.int64(-1))
+
+
+def _encoding(slots: U64, values: U64, rela: Bool, relr: Bool) -> Encoding:
+    if not len(slots):
+        return "none"
+    if rela.any():
+        return "RELA applied" if slots[rela & (values != 0)].any() else "RELA unapplied"
+    return "RELR" if relr.any() else "static"

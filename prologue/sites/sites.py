@@ -1,0 +1,113 @@
+"""Patch sites: the pair of slots that each record stands for.
+
+Where the pair is, seen from the record (kernel ``arch/arm64/kernel/ftrace.c``, ``ftrace_call_adjust``)::
+
+    layout "2" (5.5+)            layout "4,2" (6.3+ with CALL_OPS)     moved by this tool, either layout
+                                 rec -> NOP    literal, low half
+                                        NOP    literal, high half
+    func:  [BTI C]               func:  [BTI C]                        func:  [BTI C]
+    rec -> NOP   first slot             NOP    first slot                     MOV   first slot
+           NOP   second slot            NOP    second slot             rec -> NOP   second slot
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue import a64
+from prologue.elf.image import I64, U32, U64, Bool, ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.sites.records import Records
+
+Layout = Literal["2", "4,2"]
+
+# Defined by kernel/trace/ftrace.c under CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS (6.3+) and nowhere else.
+CALL_OPS_SYMBOL: Final = "ftrace_nop_ops"
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """One site for every record that points into text; every array has shape (n,)."""
+
+    layout: Layout
+    record: I64  # index of the record
+    moved: Bool  # the record already points at the second slot
+    first: U64  # address of the first slot
+    word0: U32  # word in the first slot
+    word1: U32  # word in the second slot
+    bti: Bool  # a BTI landing pad stands right before the pair
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    @property
+    def second(self) -> U64:
+        """Address of the second slot: the kernel's ``rec->ip``."""
+        return self.first + np.uint64(4)
+
+    @property
+    def entry(self) -> U64:
+        """Address of the function: the BTI if there is one, else the first slot."""
+        return self.first - np.where(self.bti, np.uint64(4), np.uint64(0))
+
+    @property
+    def has_mov(self) -> Bool:
+        """Sites whose pair is MOV X9, X30; NOP."""
+        return _both(self.word0 == a64.MOV_X9_X30, self.word1 == a64.NOP)
+
+    @property
+    def has_nop(self) -> Bool:
+        """Sites whose pair is NOP; NOP, as compiled."""
+        return _both(self.word0 == a64.NOP, self.word1 == a64.NOP)
+
+    def unmoved_values(self) -> U64:
+        """What the compiler put into each record: 8 bytes before the function, or the first slot."""
+        return self.entry - np.uint64(8) if self.layout == "4,2" else self.first
+
+
+def _both(left: Bool, right: Bool) -> Bool:
+    return left & right
+
+
+def find_layout(symbols: Symbols) -> Layout:
+    """Which ``-fpatchable-function-entry`` the kernel was built with."""
+    return "4,2" if symbols.find(CALL_OPS_SYMBOL) else "2"
+
+
+def find_sites(image: ElfImage, symbols: Symbols, records: Records, layout: Layout) -> Sites:
+    """Resolve every non-zero record in text to its site."""
+    index = np.flatnonzero(records.live & image.in_text(records.values))
+    value = records.values[index]
+    around = {k: image.words(value + np.uint64(4 * k % (1 << 64))) for k in range(-2, 5)}
+    moved = _moved(symbols, value, around)
+    first = np.where(moved, value - np.uint64(4), value)
+    if layout == "4,2":
+        bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
+        first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
+    word0, word1, before = (image.words(first + np.uint64(k % (1 << 64))) for k in (0, 4, -4))
+    return Sites(layout, index, moved, first, word0, word1, before & a64.BTI_MASK == a64.BTI)
+
+
+def _moved(symbols: Symbols, value: U64, around: dict[int, U32]) -> Bool:
+    """Which records point at a second slot: a NOP with the MOV before it.
+
+    MOV; NOP; NOP with the record in the middle can also be a pair whose landing pad was overwritten by the MOV.
+    Only where nothing else in the file was processed is it taken for that: taking a moved record for an unmoved
+    one would put the MOV into the wrong slot.
+
+    A record may also have been moved although its site was not patched: then the pair of NOPs that begins the
+    function ends at the record.
+    """
+    after_mov: Bool = (around[0] == a64.NOP) & (around[-1] == a64.MOV_X9_X30)
+    untouched = int((around[0] == a64.NOP).sum()) > 2 * int((around[0] == a64.MOV_X9_X30).sum())
+    if untouched and not (after_mov & (around[1] != a64.NOP)).any():
+        after_mov = np.zeros_like(after_mov)
+    lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP) & (around[1] != a64.NOP)
+    if lone.any():
+        behind_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
+        start = value[lone] - np.where(behind_bti, np.uint64(8), np.uint64(4))
+        after_mov[lone] = symbols.is_function_start(start)
+    return after_mov

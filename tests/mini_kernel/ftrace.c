@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ftrace.c - boot-time side of ftrace, both contracts
+ *
+ *		layout 2			layout 4,2 (CALL_OPS)
+ *
+ *						-8	NOP  <- record	} literal: &ftrace_nop_ops
+ *						-4	NOP		} (func is 8-aligned)
+ *	func:	[BTI C]				func:	[BTI C]
+ *		NOP	<- record		 	NOP	first slot, MOV X9, X30
+ *		NOP	<- rec->ip		 	NOP	<- rec->ip, second slot, BL ftrace_caller
+ *
+ * native	If the marker is set, records already are rec->ip and the first slots hold MOV: no text is written.
+ * stock	(MINI_STOCK) There is no marker: records are always adjusted, first slots must be NOP.
+ */
+#include "mini.h"
+
+int ftrace_disabled;
+const struct ftrace_ops ftrace_nop_ops = { 0 };
+
+#ifndef MINI_STOCK
+struct prologue_marker __ftrace_prologue_marker __initdata __attribute__((aligned(8))) = {
+	.magic = MARKER_MAGIC,
+	.version = 1,
+};
+
+int ftrace_records_moved(void)
+{
+	return __ftrace_prologue_marker.flags & MARKER_PROCESSED;
+}
+#else
+int ftrace_records_moved(void)
+{
+	return 0;
+}
+#endif
+
+void ftrace_bug(unsigned long ip, u32 expected)
+{
+	ftrace_disabled = 1;
+	if (ip & 3)
+		say("mini: ftrace bug at=%x\n", ip - kaslr_offset);
+	else
+		say("mini: ftrace bug at=%x expected=%x found=%x\n", ip - kaslr_offset, (u64)expected,
+		    (u64)*(u32 *)ip);
+}
+
+/* From the compiler's record to rec->ip; 0 if it cannot be one. */
+unsigned long ftrace_call_adjust(unsigned long addr)
+{
+#ifdef MINI_CALL_OPS
+	if (addr & 7)
+		return 0;
+	addr += 8;
+	if (*(u32 *)addr == INSN_BTI_C)
+		addr += 4;
+#endif
+	return addr + 4;
+}
+
+unsigned long ftrace_record_ip(unsigned long record)
+{
+	return ftrace_records_moved() ? record : ftrace_call_adjust(record);
+}
+
+/* With or without BTI between them, the literal is the aligned 8 bytes 12 or 16 before rec->ip. */
+u64 *ftrace_literal(unsigned long ip)
+{
+	return (u64 *)((ip - 12) & ~7ul);
+}
+
+static int ftrace_rec_set_nop_ops(struct dyn_ftrace *rec)
+{
+#ifdef MINI_CALL_OPS
+	return aarch64_insn_write_literal_u64(ftrace_literal(rec->ip), (u64)&ftrace_nop_ops);
+#else
+	return 0;
+#endif
+}
+
+static int ftrace_modify_code(unsigned long pc, u32 old, u32 new)
+{
+	u32 found;
+
+	if (aarch64_insn_read((void *)pc, &found))
+		return -EFAULT;
+	if (found != old)
+		return -EINVAL;
+	if (aarch64_insn_patch_text_nosync((void *)pc, new))
+		return -EIO;
+	return 0;
+}
+
+/*
+ * The function that the stock contract neutralises: literal first, then the MOV. A processed stock kernel
+ * returns at once (layout 2), or right after the literal (layout 4,2).
+ */
+int noinline ftrace_init_nop(struct module *mod, struct dyn_ftrace *rec)
+{
+	u32 new;
+	int ret;
+
+	(void)mod;
+	ret = ftrace_rec_set_nop_ops(rec);
+	if (ret)
+		return ret;
+	new = aarch64_insn_gen_move_reg(9, 30, 1);
+	return ftrace_modify_code(rec->ip - 4, INSN_NOP, new);
+}
+
+void __init noinline ftrace_init(void)
+{
+	struct dyn_ftrace rec;
+	unsigned long *p;
+	int ret;
+
+	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++) {
+		if (!*p)
+			continue;
+		rec.ip = ftrace_record_ip(*p);
+		if (!rec.ip) {
+			ftrace_bug(*p, INSN_NOP);
+			return;
+		}
+		if (ftrace_records_moved())
+			ret = ftrace_rec_set_nop_ops(&rec);
+		else
+			ret = ftrace_init_nop((struct module *)0, &rec);
+		if (ret) {
+			ftrace_bug(rec.ip - 4, INSN_NOP);
+			return;
+		}
+	}
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * mini.h - what the files of the mini kernel share
+ *
+ * Build-time switches, all set by build.py:
+ *   MINI_LAYOUT      "2" or "4,2", the argument of -fpatchable-function-entry
+ *   MINI_CALL_OPS    defined for "4,2": an 8-byte literal stands before each function
+ *   MINI_STOCK       defined: an unmodified kernel, no marker, records are always adjusted
+ *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR, MINI_DEAD_SITES
+ */
+#ifndef MINI_H
+#define MINI_H
+
+#define X9_POISON	0xdead		/* no address: what x9 holds before a call and after a trampoline */
+
+#ifndef __ASSEMBLER__
+
+typedef unsigned int u32;
+typedef unsigned long u64;
+
+#define __init		__attribute__((section(".init.text")))
+#define __initdata	__attribute__((section(".init.data")))
+#define noinline	__attribute__((noinline))
+#define notrace		__attribute__((patchable_function_entry(0, 0)))
+#define barrier()	asm volatile("" ::: "memory")
+
+#define INSN_NOP	0xd503201fu
+#define INSN_BTI_C	0xd503245fu
+#define INSN_MOV_X9_LR	0xaa1e03e9u
+
+#define EIO		5
+#define EFAULT		14
+#define EINVAL		22
+
+/* ftrace.c */
+struct module;
+struct ftrace_ops {
+	u64 flags;
+};
+struct dyn_ftrace {
+	unsigned long ip;		/* the second slot: NOP, or BL when traced */
+};
+
+struct prologue_marker {
+	u64 magic;			/* "PROLOGUE" */
+	u32 version;			/* 1 */
+	u32 flags;
+	u64 sites;			/* 0 until processed */
+};
+#define MARKER_MAGIC		0x4555474f4c4f5250ul
+#define MARKER_PROCESSED	1u	/* in flags: first slots hold MOV, records point at second slots */
+
+extern unsigned long __start_mcount_loc[], __stop_mcount_loc[];
+extern struct prologue_marker __ftrace_prologue_marker;
+extern const struct ftrace_ops ftrace_nop_ops;
+extern int ftrace_disabled;
+
+void ftrace_init(void);
+int ftrace_init_nop(struct module *mod, struct dyn_ftrace *rec);
+unsigned long ftrace_call_adjust(unsigned long addr);
+unsigned long ftrace_record_ip(unsigned long record);
+int ftrace_records_moved(void);
+u64 *ftrace_literal(unsigned long ip);
+void ftrace_bug(unsigned long ip, u32 expected);
+void ftrace_caller(void);		/* head.S */
+
+/* insn.c */
+extern unsigned long text_writes, literal_writes;
+
+int aarch64_insn_read(void *addr, u32 *insnp);
+int aarch64_insn_patch_text_nosync(void *addr, u32 insn);
+int aarch64_insn_write_literal_u64(void *addr, u64 val);
+u32 aarch64_insn_gen_move_reg(int dst, int src, int variant);
+u32 aarch64_insn_gen_branch_link(unsigned long pc, unsigned long addr);
+
+/* main.c */
+extern volatile int stop_work;
+extern volatile unsigned long work_rounds, work_errors;
+extern unsigned long kaslr_offset;	/* where it runs minus where it was linked */
+
+void say(const char *fmt, ...);
+
+/* work.c */
+void work_loop(void);
+
+#endif /* __ASSEMBLER__ */
+#endif /* MINI_H */
