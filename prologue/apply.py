@@ -13,8 +13,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -109,6 +107,8 @@ def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
     """
     if out.is_symlink() or out.exists():
         require_plain_target(out)
+    import tempfile
+
     try:
         handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
     except OSError as error:
@@ -147,6 +147,8 @@ def _sync_directory(directory: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
+    import subprocess
+
     command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -15,7 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="prologue",
         formatter_class=_RAW,
-        description="Build-time ftrace prologues for arm64 Linux kernels: find patch sites, write MOV X9, X30, verify.",
+        description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 our own failure; 4 machine lost (bench)\n\n"
         "examples:\n  prologue scan vmlinux\n  prologue patch vmlinux --in-place\n  prologue verify vmlinux",
     )
@@ -57,10 +57,8 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )  # fmt: skip
     command.add_argument("files", type=Path, nargs="+", metavar="VMLINUX")
     where = command.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", type=Path, metavar="OUT", help="write a copy; OUT appears whole or not at all")
-    where.add_argument(
-        "--in-place", action="store_true", help="write into the file; a kill leaves what a rerun finishes"
-    )
+    where.add_argument("-o", "--output", type=Path, metavar="OUT", help="write a copy: whole or not at all")
+    where.add_argument("--in-place", action="store_true", help="write into the file; a rerun finishes after a kill")
     command.add_argument("--contract", choices=("auto", "native", "stock"), default="auto",
                          help="what the kernel expects (default: native if it carries the marker, else refuse)")  # fmt: skip
     command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
@@ -81,9 +79,7 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command.add_argument("files", type=Path, nargs="+", metavar="FILE")
     command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
     command.add_argument("--release", action="store_true", help="fail on warnings and on stock processing too")
-    command.add_argument(
-        "--select", action="append", default=[], metavar="RULE", help="run only these (PL2 is a group)"
-    )
+    command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     command.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
     command.add_argument("--format", choices=("text", "json"), default="text", help="json: schema prologue.verify/1")

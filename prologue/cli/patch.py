@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +26,14 @@ def run(args: Namespace) -> int:
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
     for path in args.files:
         result = _patch(path, args)
-        print(json.dumps(result, indent=2) if args.json else _text(result))
+        print(_json(result) if args.json else _text(result))
     return 0
+
+
+def _json(result: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(result, indent=2)
 
 
 def _patch(path: Path, args: Namespace) -> dict[str, Any]:
@@ -42,6 +47,8 @@ def _patch(path: Path, args: Namespace) -> dict[str, Any]:
     plan = _reverse_plan(kernel, args) if args.reverse is not None else _forward_plan(kernel, args)
     approved = approve(kernel, plan)
     if args.save_plan:
+        import json
+
         with new_file(args.save_plan) as temporary:
             temporary.write_text(json.dumps(to_json(plan)) + "\n", encoding="utf-8")
     result |= {"contract": plan.contract, "sites": plan.count("site"), "records": plan.count("record")}
@@ -59,6 +66,8 @@ def _forward_plan(kernel: Kernel, args: Namespace) -> PatchPlan:
 def _reverse_plan(kernel: Kernel, args: Namespace) -> PatchPlan:
     """The inverse of a saved plan, or of the plan that this file's own words give."""
     if args.reverse:
+        import json
+
         path = Path(args.reverse)
         try:
             plan = from_json(json.loads(path.read_text(encoding="utf-8")), path)

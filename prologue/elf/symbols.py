@@ -43,8 +43,11 @@ class Symbols:
             raise InputError("symbol table without its string table", path=image.path)
         self._strings: Section = image.sections[table.link]
         self.table = image.view(table, SYM)
-        if len(self.table) and int(self.table["name"].max()) >= max(self._strings.size, 1):
+        if len(self.table) and int(self.table["name"].max()) >= self._strings.size:
             raise InputError("symbol names lie outside the string table", path=image.path)
+        # Fields side by side in memory: look-ups compare all of them at once.
+        self._names = np.ascontiguousarray(self.table["name"])
+        self._values = np.ascontiguousarray(self.table["value"])
         self._by_address: tuple[U64, np.ndarray] | None = None
         self._functions: U64 | None = None
 
@@ -63,17 +66,24 @@ class Symbols:
             at = self._image.find(needle, self._strings, at + 1)
         if not offsets:
             return None
-        hits = np.flatnonzero(np.isin(self.table["name"], offsets) & (self.table["shndx"] != SHN_UNDEF))
+        hits = np.concatenate([np.flatnonzero(self._names == offset) for offset in offsets])
+        hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
         if not len(hits):
             return None
         entry = self.table[hits[np.argmax(self.table["info"][hits] >> 4)]]  # binding 0 is local
         return Symbol(name, int(entry["value"]), int(entry["size"]))
 
+    def names_at(self, vaddr: int) -> tuple[str, ...]:
+        """Names of all defined symbols whose value is exactly ``vaddr``, in table order."""
+        hits = np.flatnonzero(self._values == vaddr)
+        hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
+        return tuple(self._name(offset) for offset in self.table["name"][hits].tolist() if offset)
+
     def is_function_start(self, vaddrs: U64) -> Bool:
         """Which of the addresses are the value of a function symbol."""
         if self._functions is None:
             functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
-            self._functions = np.unique(self.table["value"][functions])
+            self._functions = np.sort(self._values[functions])
         if not len(self._functions):
             return np.zeros(vaddrs.shape, np.bool_)
         index = np.minimum(np.searchsorted(self._functions, vaddrs), len(self._functions) - 1)

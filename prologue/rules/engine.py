@@ -59,7 +59,8 @@ def approve(kernel: Kernel, plan: PatchPlan) -> ApprovedPlan:
 
     """
     passed = _UNFINISHED if kernel.state == "unfinished" else frozenset[str]()
-    bad = [f for f in run_rules(Subject(kernel)) if f.severity in ("fatal", "error") and f.code not in passed]
+    deciding = tuple(r for r in RULES if r.severity in ("fatal", "error") and r.code not in passed)
+    bad = run_rules(Subject(kernel), deciding)
     if bad:
         more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""
         first = bad[0]

@@ -20,7 +20,7 @@ from typing import Final, Literal
 import numpy as np
 
 from prologue import a64
-from prologue.disasm import disassemble, writes_register
+from prologue.disasm import disassemble, may_write_x0
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbol, Symbols
 from prologue.sites.sites import Layout
@@ -84,9 +84,9 @@ class _Function:
     def callee(self, index: int) -> str:
         """Name of the function that the BL (or B out of the function) calls, compiler suffixes removed."""
         target = a64.branch_target(self.words[index], self.pc(index))
-        where = self.symbols.locate(target or 0)
-        name = (where.symbol or "") if where.symbol_offset == 0 else ""
-        return name.split(".")[0]
+        names = {name.split(".")[0] for name in self.symbols.names_at(target or 0)}
+        known = names & {*TEXT_WRITERS, *HARMLESS, LITERAL_WRITER, STACK_CHECK}
+        return min(known or names, default="")
 
     def walk(self, begin: int) -> tuple[set[str], set[int], bool]:
         """Follow every path from word ``begin``: names called, words executed, whether it returns.
@@ -221,5 +221,5 @@ def _require_quiet(function: _Function, begin: int) -> None:
         raise _UnrecognisedError(f"the exit at {function.pc(begin):#x} calls {', '.join(sorted(calls)) or 'nothing'}")
     straight = [k for k in sorted(seen) if a64.classify(function.words[k]) != "BL"]
     for k in straight:
-        if writes_register(function.words[k], function.pc(k), "x0"):
+        if may_write_x0(function.words[k], function.pc(k)):
             raise _UnrecognisedError(f"the exit writes X0 at {function.pc(k):#x}")

@@ -81,7 +81,7 @@ def find_sites(image: ElfImage, symbols: Symbols, records: Records, layout: Layo
     """Resolve every non-zero record in text to its site."""
     index = np.flatnonzero(records.live & image.in_text(records.values))
     value = records.values[index]
-    around = {k: image.words(value + np.uint64(4 * k % (1 << 64))) for k in range(-2, 5)}
+    around = {k: image.words(value + np.uint64(4 * k % (1 << 64))) for k in range(-2, 3)}
     moved = _moved(symbols, value, around)
     first = np.where(moved, value - np.uint64(4), value)
     if layout == "4,2":

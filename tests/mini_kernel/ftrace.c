@@ -16,7 +16,9 @@
 #include "mini.h"
 
 int ftrace_disabled;
+#ifdef MINI_CALL_OPS
 const struct ftrace_ops ftrace_nop_ops = { 0 };
+#endif
 
 #ifndef MINI_STOCK
 struct prologue_marker __ftrace_prologue_marker __initdata __attribute__((aligned(8))) = {
@@ -74,6 +76,7 @@ static int ftrace_rec_set_nop_ops(struct dyn_ftrace *rec)
 #ifdef MINI_CALL_OPS
 	return aarch64_insn_write_literal_u64(ftrace_literal(rec->ip), (u64)&ftrace_nop_ops);
 #else
+	(void)rec;
 	return 0;
 #endif
 }

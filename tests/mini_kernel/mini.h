@@ -6,7 +6,7 @@
  *   MINI_LAYOUT      "2" or "4,2", the argument of -fpatchable-function-entry
  *   MINI_CALL_OPS    defined for "4,2": an 8-byte literal stands before each function
  *   MINI_STOCK       defined: an unmodified kernel, no marker, records are always adjusted
- *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR, MINI_DEAD_SITES
+ *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR
  */
 #ifndef MINI_H
 #define MINI_H
@@ -15,12 +15,15 @@
 
 #ifndef __ASSEMBLER__
 
+/* Everything is linked into one image: no symbol may go through a GOT. */
+#pragma GCC visibility push(hidden)
+
 typedef unsigned int u32;
 typedef unsigned long u64;
 
 #define __init		__attribute__((section(".init.text")))
 #define __initdata	__attribute__((section(".init.data")))
-#define noinline	__attribute__((noinline))
+#define noinline	__attribute__((__noinline__))
 #define notrace		__attribute__((patchable_function_entry(0, 0)))
 #define barrier()	asm volatile("" ::: "memory")
 
@@ -52,7 +55,9 @@ struct prologue_marker {
 
 extern unsigned long __start_mcount_loc[], __stop_mcount_loc[];
 extern struct prologue_marker __ftrace_prologue_marker;
-extern const struct ftrace_ops ftrace_nop_ops;
+#ifdef MINI_CALL_OPS
+extern const struct ftrace_ops ftrace_nop_ops;	/* exists in CALL_OPS kernels only: the tool looks for it */
+#endif
 extern int ftrace_disabled;
 
 void ftrace_init(void);

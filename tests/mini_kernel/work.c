@@ -12,7 +12,7 @@
 #include "mini.h"
 
 #ifdef __clang__
-#define traced		__attribute__((noinline))
+#define traced		noinline
 #else
 #define traced		__attribute__((noipa))
 #endif
@@ -27,7 +27,7 @@ volatile int stop_work;
 volatile unsigned long work_rounds, work_errors;
 
 traced u64 work_init(u64 a);
-traced u64 work_choice(u64 a);
+traced u64 work_chosen(void);
 
 traced void work_empty(void)
 {
@@ -112,18 +112,39 @@ traced u64 work_indirect(u64 i, u64 a, u64 b)
 	return CALL(fn, a, b);
 }
 
-#ifndef MINI_WEAK
+/* Overrides the weak one of weak.c, if that is linked. */
 traced u64 work_chosen(void)
 {
 	barrier();
 	return 2;
 }
-#else
-traced u64 work_chosen(void);		/* weak.c calls it; this strong one overrides the one there */
-#endif
 
-static void expect(int good)
+static notrace void expect(int good)
 {
 	if (!good)
 		work_errors++;
+}
+
+notrace void work_loop(void)
+{
+	while (!stop_work) {
+		CALL(work_empty);
+		expect(CALL(work_leaf, 4) == 13);
+		expect(CALL(work_nested, 5) == (u64)-6);
+		expect(CALL(work_fibonacci, 7) == 13);
+		expect(CALL(work_even, 6) && !CALL(work_odd, 6));
+		expect(CALL(work_arguments, 1, 2, 3, 4, 5, 6, 7, 8) == 362);
+		expect(CALL(work_struct, 10).v[7] == 17);
+		expect(CALL(work_indirect, 0, 7, 3) == 10);
+		expect(CALL(work_indirect, 1, 7, 3) == 4);
+		expect(CALL(work_chosen) == 2);
+		expect(CALL(work_init, 35) == 42);
+		work_rounds++;
+	}
+}
+
+traced u64 __init work_init(u64 a)
+{
+	barrier();
+	return a + 7;
 }

@@ -1,0 +1,53 @@
+"""Downloads and builds, kept between runs under ``$XDG_CACHE_HOME/prologue``.
+
+An entry is made in a temporary directory beside its place and renamed when whole; a lock lets a second process
+wait instead of doing the work again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def root() -> Path:
+    """The cache directory, made if need be."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(base) / "prologue"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the lock of that name; wait for whoever has it."""
+    path = root() / "locks" / name.replace("/", "_")
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def produce(key: str, make: Callable[[Path], None]) -> Path:
+    """Return the file or directory of that key; ``make(path)`` creates it if it is not there yet.
+
+    ``key`` may contain slashes. If ``make`` fails or is killed, nothing is taken for whole later.
+    """
+    target = root() / key
+    if target.exists():
+        return target
+    with locked(key):
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(prefix="making-", dir=root()))
+            try:
+                make(scratch / target.name)
+                (scratch / target.name).rename(target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return target

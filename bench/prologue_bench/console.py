@@ -1,0 +1,37 @@
+"""What a guest says on its console: JSON lines behind a token, kernel messages, or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the guest's init: its name and its other members."""
+
+    name: str
+    data: dict[str, Any]
+
+
+def parse_line(line: str, token: str) -> Event | None:
+    """Return the event in a console line, None if it holds none.
+
+    A kernel message may have been printed on the same line before it; a torn line is no event.
+    """
+    marker = f"@{token} "
+    at = line.find(marker)
+    if at < 0:
+        return None
+    try:
+        data = json.loads(line[at + len(marker) :])
+        return Event(str(data.pop("event")), data)
+    except (ValueError, AttributeError, KeyError):
+        return None
+
+
+def parse(lines: Iterable[str], token: str) -> list[Event]:
+    """All events of a console log."""
+    return [event for line in lines if (event := parse_line(line, token)) is not None]

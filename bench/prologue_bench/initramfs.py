@@ -1,0 +1,75 @@
+"""The guest's root file system: busybox, hackbench with its libraries, and our own init."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from elftools.elf.elffile import ELFFile
+
+from prologue_bench import cache, deb, debian, tools
+from prologue_bench.errors import BenchError
+
+_SUITE: Final = "bookworm"
+_PACKAGES: Final = ("busybox-static", "rt-tests", "libc6", "libnuma1")
+
+
+def build_initramfs() -> Path:
+    """Path of a newc cpio archive, made once for each version of its parts.
+
+    Raises:
+        BenchError: the packages can neither be fetched nor found in the cache.
+
+    """
+    packages = debian.download(_SUITE, _PACKAGES)
+    init = files("prologue_bench").joinpath("guest", "init").read_bytes()
+    digest = hashlib.sha256(init + "".join(p.name for p in packages).encode()).hexdigest()[:16]
+    return cache.produce(f"initramfs/{digest}.cpio", lambda path: _make(path, init, packages))
+
+
+def _make(path: Path, init: bytes, packages: tuple[Path, ...]) -> None:
+    parts = [deb.PackageFiles(package) for package in packages]
+    content = {"init": init, "bin/busybox": _find(parts, "busybox"), "bin/hackbench": _find(parts, "hackbench")}
+    todo = [content["bin/hackbench"]]
+    while todo:
+        for name in _needed(todo.pop()):
+            if f"lib/{name}" not in content:
+                content[f"lib/{name}"] = _find(parts, name)
+                todo.append(content[f"lib/{name}"])
+    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+        tree = Path(name)
+        for directory in ("bin", "lib", "proc", "sys", "dev", "tmp"):
+            (tree / directory).mkdir()
+        for inside, data in content.items():
+            (tree / inside).write_bytes(data)
+            (tree / inside).chmod(0o755)
+        names = sorted(str(p.relative_to(tree)) for p in tree.rglob("*"))
+        command = [tools.find("cpio"), "--quiet", "--create", "--format=newc", "--reproducible", "--owner=+0:+0"]
+        done = subprocess.run(command, cwd=tree, input="\n".join(names).encode(), capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"cpio failed: {done.stderr.decode(errors='replace').strip()}")
+    path.write_bytes(done.stdout)
+
+
+def _find(parts: list[deb.PackageFiles], name: str) -> bytes:
+    for part in parts:
+        data = part.find(name)
+        if data is not None:
+            return data
+    raise BenchError(f"{name} is in none of the packages {', '.join(_PACKAGES)}")
+
+
+def _needed(program: bytes) -> list[str]:
+    """The loader and the libraries that an ELF file asks for."""
+    elf = ELFFile(io.BytesIO(program))
+    dynamic: Any = elf.get_section_by_name(".dynamic")
+    names = [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+    interpreter: Any = elf.get_section_by_name(".interp")
+    if interpreter is not None:
+        names.append(interpreter.data().rstrip(b"\0").decode().rpartition("/")[2])
+    return names

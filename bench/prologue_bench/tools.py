@@ -1,0 +1,24 @@
+"""Finds the programs that the bench runs."""
+
+from __future__ import annotations
+
+import shutil
+
+from prologue_bench.errors import MissingToolError
+
+# What to install, for the programs whose package has another name.
+_PACKAGES = {
+    "apt-cache": "apt",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+    "qemu-system-aarch64": "qemu-system-arm",
+    "setpriv": "util-linux",
+}
+
+
+def find(name: str) -> str:
+    """Return the path of program `name`, or raise MissingToolError naming the Debian package that has it."""
+    path = shutil.which(name)
+    if path is None:
+        raise MissingToolError(f"{name} is not installed (Debian package {_PACKAGES.get(name, name)})")
+    return path

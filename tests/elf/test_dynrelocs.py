@@ -1,0 +1,58 @@
+"""RELR decoding against a word-by-word reading of the specification."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prologue.elf.dynrelocs import relr_targets
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError
+from tests.elf.tiny import tiny_elf
+
+BASE = 0xFFFF800008000000
+
+
+def by_the_book(words: list[int]) -> set[int]:
+    """System V gABI, DT_RELR, one word after the other."""
+    targets, where = set(), 0
+    for word in words:
+        if word & 1 == 0:
+            targets.add(word)
+            where = word + 8
+        else:
+            targets |= {where + 8 * bit for bit in range(63) if word >> (bit + 1) & 1}
+            where += 63 * 8
+    return targets
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1000), st.lists(st.integers(0, (1 << 63) - 1), max_size=3)), min_size=1, max_size=8
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_relr_is_decoded_by_the_book(
+    tmp_path_factory: pytest.TempPathFactory, groups: list[tuple[int, list[int]]]
+) -> None:
+    words = [w for start, maps in groups for w in (BASE + 8 * start, *(m << 1 | 1 for m in maps))]
+    path = tmp_path_factory.mktemp("relr") / "a"
+    raw = struct.pack(f"<{len(words)}Q", *(w % (1 << 64) for w in words))
+    path.write_bytes(tiny_elf({".data": (BASE, b"\0" * 65536), ".relr.dyn": (BASE + (1 << 20), raw)}))
+    assert set(relr_targets(ElfImage(path)).tolist()) == by_the_book(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [([3], "begins with a bitmap"), ([BASE - (1 << 30)], "outside of the kernel"), ([BASE + (1 << 40)], "outside")],
+)
+def test_damaged_relr_is_named(tmp_path: Path, words: list[int], message: str) -> None:
+    path = tmp_path / "a"
+    raw = struct.pack(f"<{len(words)}Q", *words)
+    path.write_bytes(tiny_elf({".data": (BASE, b"\0" * 4096), ".relr.dyn": (BASE + (1 << 20), raw)}))
+    with pytest.raises(InputError, match=message):
+        relr_targets(ElfImage(path))

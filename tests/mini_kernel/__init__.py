@@ -1,0 +1,1 @@
+"""A freestanding kernel that proves that a processed binary runs."""

@@ -1,0 +1,93 @@
+"""Builds the mini kernel in every form that the installed compilers and linkers can make."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+HERE = Path(__file__).parent
+LINKER_SCRIPT = HERE.parent.parent / "linker_scripts" / "mini_kernel.lds"
+TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld", "clang", "ld.lld")
+
+Layout = Literal["2", "4,2"]
+Form = Literal["static", "rela", "rela-applied", "relr"]
+Compiler = Literal["gcc", "clang"]
+Contract = Literal["native", "stock"]
+
+_LOADED_AT = 0x40200000  # where QEMU's virt board puts an Image
+_LINKED_AT = 0xFFFF800008000000  # where arm64 kernels are linked
+
+# GNU ld of Debian 12 makes no RELR for arm64, so that form is LLD's.
+_LINK: dict[Form, list[str]] = {
+    "static": ["aarch64-linux-gnu-ld", "-static"],
+    "rela": ["aarch64-linux-gnu-ld", "-shared", "-Bsymbolic", "--no-apply-dynamic-relocs"],
+    "rela-applied": ["aarch64-linux-gnu-ld", "-shared", "-Bsymbolic"],
+    "relr": ["ld.lld", "-shared", "-Bsymbolic", "--pack-dyn-relocs=relr"],
+}
+_FLAGS = [
+    "-O2", "-g0", "-ffreestanding", "-nostdlib", "-fno-stack-protector", "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables", "-mgeneral-regs-only", "-mstrict-align", "-fno-optimize-sibling-calls", "-fno-common",
+    "-Wall", "-Wextra", "-Werror",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One build of the mini kernel."""
+
+    layout: Layout = "2"
+    bti: bool = False
+    compiler: Compiler = "gcc"
+    form: Form = "rela"
+    contract: Contract = "native"
+    zeros: bool = False  # two zero records first, as sorttable leaves them
+    weak: bool = False  # an overridden weak function, whose record has no symbol
+
+    def __str__(self) -> str:
+        extras = [name for name in ("bti", "zeros", "weak") if getattr(self, name)]
+        return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
+
+
+def all_specs() -> list[Spec]:
+    """Every layout, landing pad, compiler, relocation form and contract."""
+    choices = product(("2", "4,2"), (False, True), ("gcc", "clang"), _LINK, ("native", "stock"))
+    return [Spec(*choice) for choice in choices]  # type: ignore[arg-type]  # product loses the literals
+
+
+def build(spec: Spec, directory: Path) -> Path:
+    """Compile and link into ``directory``; the path of a vmlinux-like ELF file."""
+    compile_ = ["aarch64-linux-gnu-gcc"] if spec.compiler == "gcc" else ["clang", "--target=aarch64-linux-gnu"]
+    link_at = _LOADED_AT if spec.form == "static" else _LINKED_AT
+    flags = [*_FLAGS, f"-mbranch-protection={'bti' if spec.bti else 'none'}", f"-I{HERE}"]
+    flags += ["-fno-pie"] if spec.form == "static" else ["-fpie"]
+    defines = {"LAYOUT": f'"{spec.layout}"', "FORM": f'"{spec.form}"', "BTI": int(spec.bti), "LINK_ADDR": hex(link_at)}
+    flags += [f"-DMINI_{name}={value}" for name, value in defines.items()]
+    flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
+    traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
+    sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"]
+    sources += ["weak.c"] * spec.weak + ["work.c"]
+    objects = []
+    for source in sources:
+        target = directory / f"{source}.o"
+        more = traced if source in ("work.c", "weak.c") else []
+        _run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])
+        objects.append(str(target))
+    out = directory / f"mini-{spec}"
+    script = [f"--defsym=MINI_LINK_ADDR={link_at:#x}", "-T", str(LINKER_SCRIPT)]
+    _run([*_LINK[spec.form], "--build-id=none", "-z", "max-page-size=4096", *script, "-o", str(out), *objects])
+    return out
+
+
+def missing_tools() -> list[str]:
+    """Which of the programs are not installed."""
+    return [tool for tool in TOOLS if shutil.which(tool) is None]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * main.c - relocation, console, and what CPU 0 does: ftrace_init, then swing every second slot live
+ *
+ * Not instrumented. Every line that it prints begins with "mini: "; the last one is PASS or FAIL.
+ */
+#include "mini.h"
+
+#define PL011		((volatile u32 *)0x09000000)
+#define PSCI_CPU_ON	0xc4000003u
+#define PSCI_SYSTEM_OFF	0x84000008u
+#define SWINGS		20
+#define PATIENCE	200000000ul	/* spins until CPU 1 counts as stuck */
+
+struct rela {
+	u64 offset, info;
+	u64 addend;
+};
+
+extern struct rela __rela_start[], __rela_end[];
+extern u64 __relr_start[], __relr_end[];
+extern char _stext[], _etext[], _sinittext[], _einittext[];
+void secondary_entry(void);
+long psci(u32 fn, u64 a, u64 b, u64 c);
+
+unsigned long kaslr_offset;
+static unsigned long calls, bad_x9;
+
+/* Runs before anything else and so uses no pointer that it has yet to relocate. */
+void relocate_kernel(u64 offset)
+{
+	struct rela *rela;
+	u64 *relr, *where = (u64 *)0, bits;
+	int i;
+
+	for (rela = __rela_start; rela < __rela_end; rela++)
+		if ((u32)rela->info == 0x403)		/* R_AARCH64_RELATIVE */
+			*(u64 *)(rela->offset + offset) = rela->addend + offset;
+	for (relr = __relr_start; relr < __relr_end; relr++) {
+		if (!(*relr & 1)) {
+			where = (u64 *)(*relr + offset);
+			*where++ += offset;
+			continue;
+		}
+		for (i = 0, bits = *relr >> 1; bits; i++, bits >>= 1)
+			if (bits & 1)
+				where[i] += offset;
+		where += 63;
+	}
+}
+
+static void put(char c)
+{
+	*PL011 = (u32)c;
+}
+
+static void put_number(u64 value, u32 base)
+{
+	char digits[24];
+	int n = 0;
+
+	do
+		digits[n++] = "0123456789abcdef"[value % base];
+	while (value /= base);
+	while (n)
+		put(digits[--n]);
+}
+
+/* %s string, %d unsigned decimal, %x hexadecimal with 0x; all numbers are 64 bits. */
+void say(const char *fmt, ...)
+{
+	__builtin_va_list args;
+	const char *s;
+
+	__builtin_va_start(args, fmt);
+	for (; *fmt; fmt++) {
+		if (*fmt != '%') {
+			put(*fmt);
+			continue;
+		}
+		switch (*++fmt) {
+		case 's':
+			for (s = __builtin_va_arg(args, const char *); *s; s++)
+				put(*s);
+			break;
+		case 'd':
+			put_number(__builtin_va_arg(args, u64), 10);
+			break;
+		case 'x':
+			put('0');
+			put('x');
+			put_number(__builtin_va_arg(args, u64), 16);
+		}
+	}
+	__builtin_va_end(args);
+}
+
+static void __attribute__((noreturn)) power_off(void)
+{
+	psci(PSCI_SYSTEM_OFF, 0, 0, 0);
+	for (;;)
+		;
+}
+
+static void __attribute__((noreturn)) fail(const char *why)
+{
+	say("mini: calls=%d bad_x9=%d\nmini: FAIL %s\n", calls, bad_x9, why);
+	power_off();
+}
+
+void die_exception(u64 esr, u64 elr)
+{
+	say("mini: exception esr=%x elr=%x\n", esr, elr - kaslr_offset);
+	fail("exception");
+}
+
+static int in_text(u64 addr)
+{
+	return !(addr & 3) && ((addr >= (u64)_stext && addr < (u64)_etext) ||
+			       (addr >= (u64)_sinittext && addr < (u64)_einittext));
+}
+
+/*
+ * Called by ftrace_caller with the address behind the second slot and with x9: is x9 where the traced function
+ * was called from? The instruction before it must be a BLR, or a BL to this very function.
+ */
+void ftrace_trace(u64 ip, u64 x9)
+{
+	u64 entry = ip - 8, target;
+	u32 call;
+
+	calls++;
+	if (in_text(x9) && in_text(x9 - 4)) {
+		call = *(u32 *)(x9 - 4);
+		if ((call & 0xfffffc1f) == 0xd63f0000)
+			return;
+		target = x9 - 4 + ((long)((u64)call << 38) >> 36);
+		if ((call & 0xfc000000) == 0x94000000 &&
+		    (target == entry || (target == entry - 4 && *(u32 *)target == INSN_BTI_C)))
+			return;
+	}
+	bad_x9++;
+	say("mini: bad x9=%x at=%x\n", x9, ip - kaslr_offset);
+	fail("a second slot was called before its first slot had saved LR");
+}
+
+static void wait_for_rounds(unsigned long more)
+{
+	unsigned long goal = work_rounds + more, patience = PATIENCE;
+
+	while (work_rounds < goal)
+		if (!--patience)
+			fail("CPU 1 makes no progress");
+}
+
+/* Replace every second slot, if it holds what it should. */
+static void swing(int on)
+{
+	unsigned long *p, ip;
+	u32 call, old;
+
+	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++) {
+		if (!*p)
+			continue;
+		ip = ftrace_record_ip(*p);
+		call = aarch64_insn_gen_branch_link(ip, (unsigned long)ftrace_caller);
+		if (aarch64_insn_read((void *)ip, &old) || old != (on ? INSN_NOP : call)) {
+			ftrace_bug(ip, on ? INSN_NOP : call);
+			fail("ftrace bug");
+		}
+		aarch64_insn_patch_text_nosync((void *)ip, on ? call : INSN_NOP);
+	}
+}
+
+void start_kernel(u64 offset)
+{
+	unsigned long *p, sites = 0, writes;
+	int i;
+
+	kaslr_offset = offset;
+#ifdef MINI_STOCK
+	say("mini: form=%s layout=%s bti=%d contract=stock\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI);
+#else
+	say("mini: form=%s layout=%s bti=%d contract=native\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI);
+#endif
+	ftrace_init();
+	writes = text_writes;
+	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++)
+		sites += !!*p;
+	say("mini: state=%s writes=%d literals=%d sites=%d\n", ftrace_records_moved() ? "processed" : "unprocessed",
+	    writes, literal_writes, sites);
+	if (ftrace_disabled)
+		fail("ftrace bug");
+
+	if (psci(PSCI_CPU_ON, 1, (u64)secondary_entry, 0))
+		fail("CPU 1 does not start");
+	wait_for_rounds(1);
+	for (i = 0; i < SWINGS; i++) {
+		swing(1);
+		wait_for_rounds(2);
+		swing(0);
+		wait_for_rounds(1);
+	}
+	stop_work = 1;
+	if (work_errors)
+		fail("a function returned a wrong value");
+	if (!calls)
+		fail("nothing was traced");
+	say("mini: calls=%d swings=%d bad_x9=%d\nmini: PASS\n", calls, (u64)SWINGS, bad_x9);
+	power_off();
+}
