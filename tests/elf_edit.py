@@ -17,7 +17,7 @@ class ElfEdit:
 
     def __init__(self, path: Path) -> None:
         self.data = bytearray(path.read_bytes())
-        self.elf = ELFFile(BytesIO(bytes(self.data)))
+        self.elf: Any = ELFFile(BytesIO(bytes(self.data)))
         self.symtab: Any = self.elf.get_section_by_name(".symtab")
         self.symbols: dict[str, Any] = {s.name: s for s in self.symtab.iter_symbols() if s.name}
 

@@ -46,7 +46,8 @@ def test_constants_are_what_the_assembler_says(constant: int, text: str) -> None
         ("isb #3", "ISB"), ("smc #1", "SMC"), ("svc #1", "SVC"), ("b.eq #8", "B.cond"), ("cbz x3, #8", "CBZ"),
         ("cbnz w3, #8", "CBNZ"), ("tbz x3, #33, #8", "TBZ"), ("tbnz w3, #3, #8", "TBNZ"), ("ret", "RET"),
         ("ret x10", "RET"), ("br x3", "BR"), ("blr x3", "BLR"), ("hint #34", "BTI"),
-        ("hint #25", None), ("hint #1", None), ("mov x9, x30", None), ("dsb sy", None), ("dmb ish", None), ("eret", None),
+        ("hint #25", None), ("hint #1", None),
+        ("mov x9, x30", None), ("dsb sy", None), ("dmb ish", None), ("eret", None),
     ],
 )  # fmt: skip
 def test_classes(text: str, name: str | None) -> None:

@@ -6,13 +6,15 @@ wait instead of doing the work again.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from prologue_bench.errors import BenchError
 
 
 def root() -> Path:
@@ -37,6 +39,10 @@ def produce(key: str, make: Callable[[Path], None]) -> Path:
     """Return the file or directory of that key; ``make(path)`` creates it if it is not there yet.
 
     ``key`` may contain slashes. If ``make`` fails or is killed, nothing is taken for whole later.
+
+    Raises:
+        BenchError: the disk is full.
+
     """
     target = root() / key
     if target.exists():
@@ -44,10 +50,17 @@ def produce(key: str, make: Callable[[Path], None]) -> Path:
     with locked(key):
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            scratch = Path(tempfile.mkdtemp(prefix="making-", dir=root()))
+            # The name is the key's own, so that what a killed maker left is found and removed by the next.
+            scratch = root() / "making" / key.replace("/", "_")
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(parents=True)
             try:
                 make(scratch / target.name)
                 (scratch / target.name).rename(target)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise BenchError(f"no space left for {key} in {root()}") from error
+                raise
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     return target

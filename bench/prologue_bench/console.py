@@ -27,9 +27,11 @@ def parse_line(line: str, token: str) -> Event | None:
         return None
     try:
         data = json.loads(line[at + len(marker) :])
-        return Event(str(data.pop("event")), data)
-    except (ValueError, AttributeError, KeyError):
+    except ValueError:
         return None
+    if not isinstance(data, dict) or "event" not in data:
+        return None
+    return Event(str(data.pop("event")), data)
 
 
 def parse(lines: Iterable[str], token: str) -> list[Event]:

@@ -29,8 +29,8 @@ class PackageFiles:
     def find(self, name: str) -> bytes | None:
         """Return the content of the file called `name` in any directory, symbolic links followed; None if absent."""
         for path in self._members:
-            if posixpath.basename(path) == name:
-                return self._content(path)
+            if posixpath.basename(path) == name and (content := self._content(path)) is not None:
+                return content
         return None
 
     def _content(self, path: str) -> bytes | None:

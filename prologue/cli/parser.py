@@ -59,11 +59,15 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     where = command.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="OUT", help="write a copy: whole or not at all")
     where.add_argument("--in-place", action="store_true", help="write into the file; a rerun finishes after a kill")
-    command.add_argument("--contract", choices=("auto", "native", "stock"), default="auto",
-                         help="what the kernel expects (default: native if it carries the marker, else refuse)")  # fmt: skip
+    command.add_argument(
+        "--contract", choices=("auto", "native", "stock"), default="auto",
+        help="what the kernel expects (default: native if it carries the marker, else refuse)",
+    )  # fmt: skip
     command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
-    command.add_argument("--reverse", nargs="?", const="", metavar="PLAN",
-                         help="undo: give the file back as it was linked (stock: needs the saved plan)")  # fmt: skip
+    command.add_argument(
+        "--reverse", nargs="?", const="", metavar="PLAN",
+        help="undo: give the file back as it was linked (stock: needs the saved plan)",
+    )  # fmt: skip
     command.add_argument("--save-plan", type=Path, metavar="PLAN", help="write every edit as JSON before any is done")
     command.add_argument("--reread", action=argparse.BooleanOptionalAction, default=None,
                          help="re-read the result with an independent reader (default: with -o)")  # fmt: skip

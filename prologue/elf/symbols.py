@@ -74,10 +74,11 @@ class Symbols:
         return Symbol(name, int(entry["value"]), int(entry["size"]))
 
     def names_at(self, vaddr: int) -> tuple[str, ...]:
-        """Names of all defined symbols whose value is exactly ``vaddr``, in table order."""
+        """Names of all defined symbols whose value is exactly ``vaddr``, in table order; no mapping symbols."""
         hits = np.flatnonzero(self._values == vaddr)
         hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
-        return tuple(self._name(offset) for offset in self.table["name"][hits].tolist() if offset)
+        names = (self._name(offset) for offset in self._names[hits].tolist() if offset)
+        return tuple(name for name in names if not name.startswith("$"))
 
     def is_function_start(self, vaddrs: U64) -> Bool:
         """Which of the addresses are the value of a function symbol."""

@@ -1,0 +1,103 @@
+"""How fast the tool is, beside its peers, in one run: ratios of medians, and peak memory.
+
+    .venv/bin/python bench/tool_speed.py [--runs 7] [VMLINUX]
+
+Without VMLINUX it takes Debian's 6.12 cloud kernel. Whole processes, warm page cache, runs interleaved so that a
+noisy neighbour hits all of them alike. The bounds are the design's: patching in place no slower than `nm -S`,
+verifying at least five times as fast as `objdump -d` of .text, neither above 250 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tabulate import tabulate
+
+from prologue_bench import tools
+from prologue_bench.debian import fetch_kernel
+
+MEMORY_BOUND = 250  # MB
+
+
+@dataclass(slots=True)
+class Tool:
+    """One command, its wall times in seconds, and its peak memory in MB."""
+
+    name: str
+    command: list[str]
+    seconds: list[float] = field(default_factory=list)
+    peak: float = 0.0
+
+    @property
+    def median(self) -> float:
+        """Median wall time in seconds."""
+        return statistics.median(self.seconds)
+
+    def run(self) -> None:
+        """Run once; output goes nowhere."""
+        begin = time.perf_counter()
+        process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        self.seconds.append(time.perf_counter() - begin)
+        self.peak = max(self.peak, usage.ru_maxrss * 1024 / 1e6)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(self.command)} ended with {process.returncode}")
+
+
+def main() -> int:
+    """Measure, print, and say which bounds hold; 1 if one does not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vmlinux", nargs="?", type=Path)
+    parser.add_argument("--runs", type=int, default=7)
+    args = parser.parse_args()
+    vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
+    with tempfile.TemporaryDirectory(prefix="tool-speed-") as directory:
+        work = Path(directory) / "vmlinux"
+        program = [sys.executable, "-m", "prologue"]
+        binutils = "aarch64-linux-gnu-"
+        nm = Tool("nm -S", [tools.find(f"{binutils}nm"), "-S", str(work)])
+        patch = Tool("prologue patch --in-place", [*program, "patch", str(work), "--in-place", "--contract", "stock"])
+        verify = Tool("prologue verify", [*program, "verify", str(work)])
+        objdump = Tool("objdump -d -j .text", [tools.find(f"{binutils}objdump"), "-d", "-j", ".text", str(work)])
+        for number in range(args.runs):
+            shutil.copyfile(vmlinux, work)
+            for tool in (nm, patch, verify):
+                tool.run()
+            if number < 3:  # it takes many seconds and varies little
+                objdump.run()
+            print(f"\rrun {number + 1} of {args.runs}", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+    rows = [
+        (t.name, f"{t.median:.2f} s", f"{min(t.seconds):.2f} s", f"{t.peak:.0f} MB")
+        for t in (nm, patch, objdump, verify)
+    ]
+    print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
+    print(tabulate(rows, ("command", "median", "fastest", "peak"), tablefmt="plain", disable_numparse=True))
+    bounds = [
+        ("patch / nm", patch.median / nm.median, "at most 1", patch.median <= nm.median),
+        ("objdump / verify", objdump.median / verify.median, "at least 5", objdump.median >= 5 * verify.median),
+        ("peak of patch, MB", patch.peak, f"at most {MEMORY_BOUND}", patch.peak <= MEMORY_BOUND),
+        ("peak of verify, MB", verify.peak, f"at most {MEMORY_BOUND}", verify.peak <= MEMORY_BOUND),
+    ]
+    print()
+    print(
+        tabulate(
+            [(name, f"{value:.2f}", bound, "holds" if good else "DOES NOT HOLD") for name, value, bound, good in bounds],
+            ("ratio", "measured", "bound", ""), tablefmt="plain", disable_numparse=True,
+        )
+    )  # fmt: skip
+    return 0 if all(good for *_, good in bounds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""The command line as its users run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_kernel.build import Spec
+from tests.needs import needs_tools
+
+Mini = Callable[[Spec], Path]
+COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main([command, "--help"])
+    assert done.value.code == 0
+    assert f"prologue {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["nop", "bl"], 0, "safe live"),
+        (["bl", "nop"], 0, "safe live"),
+        (["nop", "mov"], 1, "NOT safe"),
+        (["0xd503201f", "0xaa1e03e9"], 1, "LR is lost"),
+        (["mov x9, x30", "b"], 1, "MOV X9, X30 is not on the list"),
+        (["nop", "bti c"], 1, "BTI C is not on the list"),
+        (["paciasp", "str x30, [x18], #8"], 1, "PACIASP and f800865e are not on the list"),
+        (["b.eq", "nop"], 1, "--issue new"),
+        (["b.eq", "nop", "--issue", "new"], 0, "safe live"),
+        (["cbz x0, #8", "tbnz", "--issue", "new"], 0, "safe live"),
+    ],
+)
+def test_transition(arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transition", *arguments]) == status
+    said = capsys.readouterr().out
+    assert words in said
+    assert "Concurrent modification and execution of instructions" in said
+
+
+def test_transition_of_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transition", "nop", "frobnicate"]) == 2
+    assert "frobnicate" in capsys.readouterr().err
+
+
+def test_scan_text_and_json(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(layout="4,2", bti=True, form="relr", zeros=True))
+    assert main(["scan", str(vmlinux)]) == 0
+    text = capsys.readouterr().out
+    assert "CALL_OPS" in text
+    assert "17 (RELR), 2 zero, 0 moved" in text
+    assert main(["scan", str(vmlinux), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "prologue.scan/1"
+    assert (data["layout"], data["records"], data["zero_records"], data["sites"]) == ("4,2", 17, 2, 15)
+    assert data["sites_by_section"] == {".text": 14, ".init.text": 1}
+    assert (data["state"], data["contract"], data["anomalies"]) == ("untouched", "native", [])
+    assert main(["patch", str(vmlinux), "--in-place", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["words_written"] == 15 + 15 + 2
+    assert main(["scan", str(vmlinux), "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)
+    assert (after["state"], after["moved_records"], after["sites_with_mov"]) == ("processed", 15, 15)
+
+
+@pytest.mark.parametrize(
+    ("form", "encoding"),
+    [("static", "static"), ("rela", "RELA unapplied"), ("rela-applied", "RELA applied"), ("relr", "RELR")],
+)
+def test_scan_names_the_encoding(mini: Mini, form: str, encoding: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(mini(Spec(form=form))), "--json"]) == 0  # type: ignore[arg-type]
+    assert json.loads(capsys.readouterr().out)["encoding"] == encoding
+
+
+def test_weak_leftovers_are_a_warning_that_release_refuses(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(weak=True))
+    assert main(["verify", str(vmlinux)]) == 0
+    assert "PL109" in capsys.readouterr().out
+    assert main(["verify", str(vmlinux), "--release"]) == 1
+    assert main(["verify", str(vmlinux), "--release", "--ignore", "PL109"]) == 0
+    assert main(["verify", str(vmlinux), "--select", "PL9"]) == 2
+
+
+def test_stock_output_is_marked_and_refused_for_release(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(contract="stock"))
+    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
+    assert "bench and lab use only" in capsys.readouterr().out
+    assert main(["verify", str(vmlinux)]) == 0
+    assert "stock contract" in capsys.readouterr().out
+    assert main(["verify", str(vmlinux), "--release"]) == 1
+
+
+def test_stock_cannot_be_reversed_without_its_plan(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(contract="stock"))
+    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
+    assert "--save-plan" in capsys.readouterr().err
+
+
+def test_native_is_reversed_without_a_plan(mini: Mini) -> None:
+    vmlinux = mini(Spec(layout="4,2", bti=True))
+    original = vmlinux.read_bytes()
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 0
+    assert vmlinux.read_bytes() == original
+
+
+@pytest.mark.parametrize("kind", ["nop-nop", "boot", "build"])
+def test_variants_differ_only_where_they_should(mini: Mini, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(layout="4,2"))
+    out = vmlinux.with_name("out")
+    assert main(["variant", str(vmlinux), "--kind", kind, "-o", str(out)]) == 0
+    words = {"nop-nop": 1, "boot": 0, "build": 32}[kind]
+    assert f"{words} words differ" in capsys.readouterr().out
+    before, after = vmlinux.read_bytes(), out.read_bytes()
+    assert len(before) == len(after)
+    changed = sum(before[k : k + 4] != after[k : k + 4] for k in range(0, len(before), 4))
+    assert changed == {"nop-nop": 1, "boot": 0, "build": 15 + 15 + 2}[kind]
+    if kind != "boot":
+        assert main(["variant", str(out), "--kind", "boot", "-o", str(vmlinux.with_name("again"))]) == (
+            2 if kind == "build" else 0
+        )
+
+
+@pytest.mark.parametrize("form", ["static", "rela", "relr"])
+def test_image_is_what_objcopy_makes(mini: Mini, form: str) -> None:
+    needs_tools("aarch64-linux-gnu-objcopy")
+    vmlinux = mini(Spec(form=form))  # type: ignore[arg-type]  # parametrize loses the literal
+    ours, theirs = vmlinux.with_name("ours"), vmlinux.with_name("theirs")
+    assert main(["image", str(vmlinux), "-o", str(ours)]) == 0
+    removed = ["-R", ".note", "-R", ".note.gnu.build-id", "-R", ".comment"]
+    subprocess.run(["aarch64-linux-gnu-objcopy", "-O", "binary", *removed, "-S", str(vmlinux), str(theirs)], check=True)
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_against_accounts_for_every_byte(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(layout="4,2", form="relr"))
+    out = vmlinux.with_name("out")
+    assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
+    assert main(["verify", str(out), "--against", str(vmlinux)]) == 0
+    data = bytearray(out.read_bytes())
+    data[0x2000] ^= 1
+    out.write_bytes(data)
+    capsys.readouterr()
+    assert main(["verify", str(out), "--against", str(vmlinux), "--select", "PL403"]) == 1
+    assert "1 bytes at file offset 0x2000" in capsys.readouterr().out
+
+
+def test_report_goes_to_a_file(mini: Mini, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    assert main(["verify", str(mini(Spec())), "--format", "json", "-o", str(report)]) == 0
+    data = json.loads(report.read_text())
+    assert data["schema"] == "prologue.verify/1"
+    assert data["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}
+
+
+def test_rules_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--json"]) == 0
+    rules = json.loads(capsys.readouterr().out)["rules"]
+    for rule in rules:
+        assert main(["explain", rule["slug"]]) == 0
+        said = capsys.readouterr().out
+        assert rule["code"] in said
+        assert "to do:" in said
+    assert main(["explain", "PL999"]) == 2
+
+
+def test_usage_errors(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = str(mini(Spec()))
+    assert main(["patch", vmlinux]) == 2
+    assert "say where to write" in capsys.readouterr().err
+    assert main(["patch", vmlinux, vmlinux, "-o", "x"]) == 2
+
+
+def test_our_own_failure_is_exit_3(
+    monkeypatch: pytest.MonkeyPatch, mini: Mini, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux = str(mini(Spec()))
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("prologue.cli.scan.scan_data", fail)
+    assert main(["scan", vmlinux]) == 3
+    assert "our own failure: ZeroDivisionError: on purpose" in capsys.readouterr().err
+
+
+def test_as_a_program(mini: Mini) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "prologue", "scan", str(mini(Spec()))], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "untouched" in done.stdout
+    version = subprocess.run(
+        [sys.executable, "-m", "prologue", "--version"], capture_output=True, text=True, check=True
+    )
+    assert version.stdout.startswith("prologue 0.")

@@ -1,0 +1,38 @@
+"""What a test needs: missing in CI it fails, elsewhere it skips and says why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from prologue_bench.debian import DebianKernel, fetch_kernel
+from prologue_bench.errors import BenchError
+from tests.mini_kernel.build import missing_tools
+
+
+def missing(what: str) -> None:
+    """Fail or skip the calling test."""
+    if os.environ.get("CI"):
+        pytest.fail(f"needs {what}")
+    pytest.skip(f"needs {what}")
+
+
+def needs_tools(*names: str) -> None:
+    absent = [name for name in names if shutil.which(name) is None]
+    if absent:
+        missing(", ".join(absent))
+
+
+def needs_mini_kernel_tools() -> None:
+    if missing_tools():
+        missing(", ".join(missing_tools()))
+
+
+def needs_kernel(suite: str) -> DebianKernel:
+    try:
+        return fetch_kernel(suite)
+    except BenchError as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return

@@ -1,0 +1,189 @@
+"""For every rule a file that fires exactly it, and a twin, as near to it as can be, that fires nothing."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from prologue.cli.main import main
+from tests.elf_edit import BTI_C, MOV, NOP, ElfEdit
+from tests.mini_kernel.build import Spec
+
+BL_SOMEWHERE = 0x94000010
+Change = Callable[[ElfEdit], None]
+
+NATIVE = Spec()
+APPLIED = Spec(form="rela-applied")
+CALL_OPS_BTI = Spec(layout="4,2", bti=True)
+ZEROS = Spec(zeros=True)
+STOCK = Spec(contract="stock")
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """Which mini kernel, what is done to it, and what is done to the twin."""
+
+    code: str
+    spec: Spec
+    break_it: Change
+    twin: Change
+    symbol: str | None = None  # the finding's place, where it has a name
+    processed: bool = False  # process the file before the changes
+    pair: bool = False  # compare with the unchanged file
+    twin_processed: bool | None = None
+
+
+def leave(elf: ElfEdit) -> None:
+    """The twin is the file as it was linked (or processed)."""
+
+
+def slot_of(elf: ElfEdit, function: str) -> int:
+    call_ops = "ftrace_nop_ops" in elf.symbols
+    start = elf.value(function)
+    first = start + 4 if elf.word(start) == BTI_C else start
+    return next(slot for slot in elf.live_slots() if elf.first_slot(slot, call_ops=call_ops) == first)
+
+
+def pl101(elf: ElfEdit) -> None:
+    elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 4)
+
+
+def pl101_twin(elf: ElfEdit) -> None:
+    elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 8)
+
+
+def pl102(elf: ElfEdit) -> None:
+    one, other = elf.live_slots()[:2]
+    struct.pack_into("<Q", elf.data, elf.rela()[other], one)
+
+
+def pl102_twin(elf: ElfEdit) -> None:
+    entry = elf.rela()[elf.live_slots()[1]]
+    elf.data[entry : entry + 24] = b"\0" * 24  # R_AARCH64_NONE: the record is a zero one then
+
+
+def pl103(elf: ElfEdit) -> None:
+    struct.pack_into("<Q", elf.data, elf.rela()[elf.live_slots()[3]] + 8, 0x101)
+
+
+def pl104(elf: ElfEdit) -> None:
+    slot = elf.live_slots()[3]
+    elf.set_quad(slot, elf.record(slot) + 64)
+
+
+def pl105(elf: ElfEdit) -> None:
+    elf.set_record(slot_of(elf, "work_leaf"), elf.value("__start_mcount_loc"))
+
+
+def pl106(elf: ElfEdit) -> None:
+    elf.set_record(slot_of(elf, "work_leaf"), elf.record(slot_of(elf, "work_empty")))
+
+
+def pl107(elf: ElfEdit) -> None:
+    one, other = elf.live_slots()[4:6]
+    first, second = elf.record(one), elf.record(other)
+    elf.set_record(one, second)
+    elf.set_record(other, first)
+
+
+def _banner(elf: ElfEdit, text: bytes) -> None:
+    """Make it a kernel of some release, whose ftrace_call_adjust is inline as before 6.3."""
+    elf.rename_symbol("ftrace_call_adjust", "inlined")
+    elf.rename_symbol("aarch64_insn_gen_branch_link", "linux_banner")
+    at = elf.offset(elf.value("die_exception"))
+    elf.set_symbol("aarch64_insn_gen_branch_link", value=elf.value("die_exception"))
+    elf.data[at : at + len(text)] = text
+
+
+def pl108(elf: ElfEdit) -> None:
+    _banner(elf, b"Linux version 6.1.0-mini\0")
+
+
+def pl108_twin(elf: ElfEdit) -> None:
+    _banner(elf, b"Linux version 6.15.0-mini\0")
+
+
+def pl109(elf: ElfEdit) -> None:
+    elf.set_symbol("work_leaf", info=0x10)  # STB_GLOBAL, STT_NOTYPE
+
+
+def pl109_twin(elf: ElfEdit) -> None:
+    elf.set_symbol("work_leaf", info=0x02)  # STB_LOCAL, STT_FUNC
+
+
+def pl110(elf: ElfEdit) -> None:
+    slot = slot_of(elf, "work_leaf")
+    elf.set_record(slot, elf.record(slot) + 4)
+
+
+def pl201(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("work_leaf") + 4, BL_SOMEWHERE)
+
+
+def pl202(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("work_leaf"), MOV)
+
+
+def pl203(elf: ElfEdit) -> None:
+    start = elf.value("work_leaf")
+    assert elf.word(start) == BTI_C
+    elf.set_word(start, MOV)
+    elf.set_word(start + 4, BTI_C)
+
+
+def pl204(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("work_leaf") - 4, 0)
+
+
+def pl401(elf: ElfEdit) -> None:
+    for slot in elf.live_slots():
+        elf.set_word(elf.record(slot), MOV)
+        elf.set_record(slot, elf.record(slot) + 4)
+
+
+def pl402(elf: ElfEdit) -> None:
+    marker = elf.value("__ftrace_prologue_marker")
+    elf.set_quad(marker + 8, 1 | 1 << 32)
+    elf.set_quad(marker + 16, len(elf.live_slots()))
+
+
+def pl403(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("work_nested") + 16, NOP)
+
+
+FIXTURES = (
+    Fixture("PL101", NATIVE, pl101, pl101_twin),
+    Fixture("PL102", NATIVE, pl102, pl102_twin),
+    Fixture("PL103", NATIVE, pl103, leave),
+    Fixture("PL104", APPLIED, pl104, leave, twin_processed=True),
+    Fixture("PL105", NATIVE, pl105, leave),
+    Fixture("PL106", NATIVE, pl106, leave, symbol="work_empty"),
+    Fixture("PL107", ZEROS, pl107, leave),
+    Fixture("PL108", ZEROS, pl108, pl108_twin),
+    Fixture("PL109", NATIVE, pl109, pl109_twin, symbol="work_leaf"),
+    Fixture("PL110", NATIVE, pl110, leave, symbol="work_leaf", twin_processed=True),
+    Fixture("PL201", NATIVE, pl201, leave, symbol="work_leaf"),
+    Fixture("PL202", NATIVE, pl202, leave, symbol="work_leaf", twin_processed=True),
+    Fixture("PL203", CALL_OPS_BTI, pl203, leave, symbol="work_leaf", twin_processed=True),
+    Fixture("PL204", CALL_OPS_BTI, pl204, leave),
+    Fixture("PL401", STOCK, pl401, leave),
+    Fixture("PL402", NATIVE, pl402, leave, twin_processed=True),
+    Fixture("PL403", NATIVE, pl403, leave, symbol="work_nested", processed=True, pair=True),
+)
+
+
+def prepare(fixture: Fixture, vmlinux: Path, *, twin: bool) -> list[str]:
+    """Change the file; arguments for ``prologue verify``."""
+    before = vmlinux.with_name("before")
+    before.write_bytes(vmlinux.read_bytes())
+    processed = fixture.processed
+    if twin and fixture.twin_processed is not None:
+        processed = fixture.twin_processed
+    if processed:
+        assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    elf = ElfEdit(vmlinux)
+    (fixture.twin if twin else fixture.break_it)(elf)
+    elf.save(vmlinux)
+    return [str(vmlinux), *(["--against", str(before)] if fixture.pair else [])]

@@ -1,0 +1,73 @@
+"""Every rule fires on its fixture and on nothing else; every rule is documented and registered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import prologue.rules
+from prologue.cli.main import main
+from prologue.rules.base import INPUTS, SEVERITIES
+from prologue.rules.registry import RULES
+from tests.mini_kernel.build import Spec
+from tests.rules.fixtures import FIXTURES, Fixture, prepare
+
+Mini = Callable[[Spec], Path]
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.code)
+def test_the_fixture_fires_exactly_its_rule(mini: Mini, fixture: Fixture, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = prepare(fixture, mini(fixture.spec), twin=False)
+    capsys.readouterr()
+    rule = next(rule for rule in RULES if rule.code == fixture.code)
+    assert main(["verify", "--format", "json", *arguments]) == (1 if rule.severity in ("fatal", "error") else 0)
+    report = json.loads(capsys.readouterr().out)
+    assert {finding["code"] for finding in report["findings"]} == {fixture.code}
+    finding = report["findings"][0]
+    assert finding["slug"] == rule.slug
+    assert finding["message"]
+    assert finding["fix"] == rule.fix
+    if fixture.symbol is not None:
+        assert finding["symbol"] == fixture.symbol
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.code)
+def test_the_twin_fires_nothing(mini: Mini, fixture: Fixture, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = prepare(fixture, mini(fixture.spec), twin=True)
+    capsys.readouterr()
+    assert main(["verify", "--format", "json", *arguments]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+@pytest.mark.parametrize(
+    "fixture", [f for f in FIXTURES if f.code not in ("PL104", "PL109", "PL403")], ids=lambda f: f.code
+)
+def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, fixture: Fixture) -> None:
+    vmlinux = mini(fixture.spec)
+    prepare(fixture, vmlinux, twin=False)
+    before = vmlinux.read_bytes()
+    status = main(["patch", str(vmlinux), "--in-place", "--contract", fixture.spec.contract])
+    if fixture.code == "PL202":
+        assert status == 0
+        assert main(["verify", str(vmlinux)]) == 0
+    else:
+        assert status == 2
+        assert vmlinux.read_bytes() == before
+
+
+def test_registry_is_complete_and_in_order() -> None:
+    files = sorted(p.stem for p in Path(prologue.rules.__path__[0]).glob("pl*.py"))
+    assert [f"{r.code.lower()}_{r.slug.replace('-', '_')}" for r in RULES] == files
+    assert [f.code for f in FIXTURES] == [r.code for r in RULES]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
+def test_every_rule_is_documented(rule: prologue.rules.base.Rule) -> None:
+    assert rule.severity in SEVERITIES
+    assert set(rule.inputs) <= set(INPUTS)
+    for text in (rule.what, rule.why, rule.example, rule.fix, rule.citation):
+        assert len(text) > 15
+    assert not rule.fix.endswith(".")  # it follows "to do: " in reports

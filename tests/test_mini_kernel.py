@@ -1,0 +1,111 @@
+"""The mini kernel in every form: processed binaries run, and the check that says so can fail."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.reread import reread
+from tests.elf_edit import NOP, ElfEdit
+from tests.mini_kernel.build import HERE, LINKER_SCRIPT, Spec, all_specs
+from tests.mini_kernel.run import run
+from tests.needs import needs_tools
+
+pytestmark = pytest.mark.qemu
+Mini = Callable[[Spec], Path]
+
+
+@pytest.fixture(autouse=True)
+def _qemu() -> None:
+    needs_tools("qemu-system-aarch64")
+
+
+@pytest.mark.parametrize("spec", all_specs(), ids=str)
+def test_every_form_unprocessed_processed_reversed(mini: Mini, spec: Spec) -> None:
+    vmlinux = mini(spec)
+    original = vmlinux.read_bytes()
+    plan = vmlinux.with_name("plan.json")
+    boot = run(vmlinux)
+    assert boot.passed, boot.lines
+    assert boot.values["writes"] == boot.values["sites"] == "15"
+
+    command = ["patch", str(vmlinux), "--in-place", "--contract", spec.contract, "--no-reread"]
+    assert main([*command, "--save-plan", str(plan)]) == 0
+    processed = vmlinux.read_bytes()
+    seen = reread(vmlinux, moved=spec.contract == "native")
+    assert len(seen.first_slots) == 15
+    build = run(vmlinux)
+    assert build.passed, build.lines
+    assert build.values["writes"] == "0"
+    assert build.values["literals"] == ("15" if spec.layout == "4,2" else "0")
+    assert main(["verify", str(vmlinux)]) == 0
+
+    assert main(command) == 0
+    assert vmlinux.read_bytes() == processed  # a second run changes no byte
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 0
+    assert vmlinux.read_bytes() == original
+
+
+@pytest.mark.parametrize(
+    "spec", [s for s in all_specs() if s.form in ("rela", "relr") and s.compiler == "gcc"], ids=str
+)
+def test_nop_nop_visibly_fails_its_lr_check(mini: Mini, spec: Spec) -> None:
+    vmlinux = mini(spec)
+    out = vmlinux.with_name("nop-nop")
+    assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(out)]) == 0
+    boot = run(out)
+    assert "before its first slot had saved LR" in boot.verdict, boot.lines
+    assert boot.values["bad_x9"] == "1"
+
+
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+@pytest.mark.parametrize("form", ["rela", "relr"])
+def test_zero_records_stay_zero_and_it_runs(mini: Mini, layout: str, form: str) -> None:
+    spec = Spec(layout=layout, zeros=True, form=form)  # type: ignore[arg-type]  # parametrize loses the literals
+    vmlinux = mini(spec)
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    assert reread(vmlinux, moved=True).records.count(0) == 2
+    assert run(vmlinux).passed
+
+
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+def test_moved_records_kill_a_stock_kernel(mini: Mini, layout: str) -> None:
+    spec = Spec(layout="4,2" if layout == "4,2" else "2", contract="stock")
+    vmlinux = mini(spec)
+    elf = ElfEdit(vmlinux)
+    for slot in elf.live_slots():
+        elf.set_record(slot, elf.first_slot(slot, call_ops=layout == "4,2") + 4)
+    elf.save(vmlinux)
+    assert run(vmlinux).verdict == "FAIL ftrace bug"
+
+
+def test_one_forgotten_site_is_seen(mini: Mini) -> None:
+    vmlinux = mini(Spec())
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    elf = ElfEdit(vmlinux)
+    elf.set_word(elf.value("work_leaf"), NOP)
+    elf.save(vmlinux)
+    assert "before its first slot had saved LR" in run(vmlinux).verdict
+
+
+def test_the_linker_scripts_assert_fires(tmp_path: Path) -> None:
+    """A record table that does not end on a record is a link error, not a kernel."""
+    needs_tools("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
+    source = tmp_path / "odd.S"
+    source.write_text('.section __patchable_function_entries, "aw"\n.quad 0\n.byte 1\n')
+    subprocess.run(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(tmp_path / "odd.o")], check=True)
+    link = ["aarch64-linux-gnu-ld", "-shared", "--defsym=MINI_LINK_ADDR=0", "-T", str(LINKER_SCRIPT)]
+    done = subprocess.run(
+        [*link, "-o", str(tmp_path / "out"), str(tmp_path / "odd.o")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "record table is cut" in done.stderr
+
+
+def test_its_sources_are_small() -> None:
+    lines = sum(len(p.read_text().splitlines()) for p in HERE.iterdir() if p.suffix in (".c", ".S", ".h"))
+    assert lines < 800
