@@ -116,12 +116,10 @@ def demo(suite: str, out: Path) -> None:
         json.dumps({kind: [{"event": e.name, **e.data} for e in b.events] for kind, b in boots.items()}, indent=2)
     )
     print(
-        f"\nleft in {out}/: vmlinux.build, plan.json (undo with `prologue patch --reverse`), Image.boot, Image.build,"
+        f"\nleft in {out}/: vmlinux.build, plan.json (undo with `prologue patch --reverse`), both Images, console logs,"
     )
-    print(
-        f"console logs, boots.json. All of it took {time.monotonic() - begin:.0f} s. To boot the processed kernel again:"
-    )
-    print(f"  {' '.join(Machine().command(out / 'Image.build', initramfs, chr(39) + 'console=ttyAMA0' + chr(39)))}")
+    print(f"boots.json. All of it took {time.monotonic() - begin:.0f} s. To boot the processed kernel again:")
+    print(f"  {boots['build'].command}")
 
 
 def main() -> int:

@@ -77,10 +77,8 @@ def main() -> int:
                 objdump.run()
             print(f"\rrun {number + 1} of {args.runs}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
-    rows = [
-        (t.name, f"{t.median:.2f} s", f"{min(t.seconds):.2f} s", f"{t.peak:.0f} MB")
-        for t in (nm, patch, objdump, verify)
-    ]
+    tried = (nm, patch, objdump, verify)
+    rows = [(t.name, f"{t.median:.2f} s", f"{min(t.seconds):.2f} s", f"{t.peak:.0f} MB") for t in tried]
     print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
     print(tabulate(rows, ("command", "median", "fastest", "peak"), tablefmt="plain", disable_numparse=True))
     bounds = [
@@ -92,8 +90,8 @@ def main() -> int:
     print()
     print(
         tabulate(
-            [(name, f"{value:.2f}", bound, "holds" if good else "DOES NOT HOLD") for name, value, bound, good in bounds],
-            ("ratio", "measured", "bound", ""), tablefmt="plain", disable_numparse=True,
+            [(what, f"{value:.2f}", bound, "holds" if ok else "DOES NOT HOLD") for what, value, bound, ok in bounds],
+            ("what", "measured", "bound", ""), tablefmt="plain", disable_numparse=True,
         )
     )  # fmt: skip
     return 0 if all(good for *_, good in bounds) else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from elftools.elf.elffile import ELFFile
 
@@ -17,8 +17,8 @@ class ElfEdit:
 
     def __init__(self, path: Path) -> None:
         self.data = bytearray(path.read_bytes())
-        self.elf: Any = ELFFile(BytesIO(bytes(self.data)))
-        self.symtab: Any = self.elf.get_section_by_name(".symtab")
+        self.elf = cast("Any", ELFFile(BytesIO(bytes(self.data))))
+        self.symtab = self.elf.get_section_by_name(".symtab")
         self.symbols: dict[str, Any] = {s.name: s for s in self.symtab.iter_symbols() if s.name}
 
     def save(self, path: Path) -> Path:

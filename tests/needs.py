@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from prologue_bench.debian import DebianKernel, fetch_kernel
-from prologue_bench.errors import BenchError
+from prologue_bench.errors import MissingToolError, UnreachableError
 from tests.mini_kernel.build import missing_tools
 
 
@@ -33,6 +33,6 @@ def needs_mini_kernel_tools() -> None:
 def needs_kernel(suite: str) -> DebianKernel:
     try:
         return fetch_kernel(suite)
-    except BenchError as error:
+    except (MissingToolError, UnreachableError) as error:
         missing(str(error))
         raise  # not reached: missing() does not return

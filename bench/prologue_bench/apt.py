@@ -41,6 +41,9 @@ Dir::State "{home}";
 Dir::State::lists "{home}/lists";
 Dir::State::status "{home}/status";
 Dir::Cache "{home}/cache";
+// Container images switch these off, and every question would then parse all lists again.
+Dir::Cache::pkgcache "pkgcache.bin";
+Dir::Cache::srcpkgcache "srcpkgcache.bin";
 APT::Architecture "arm64";
 #clear APT::Architectures;
 APT::Architectures {{ "arm64"; }};

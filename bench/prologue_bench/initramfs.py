@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import tempfile
 from importlib.resources import files
@@ -28,7 +29,9 @@ def build_initramfs() -> Path:
     """
     packages = debian.download(_SUITE, _PACKAGES)
     init = files("prologue_bench").joinpath("guest", "init").read_bytes()
-    digest = hashlib.sha256(init + "".join(p.name for p in packages).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(
+        Path(__file__).read_bytes() + init + "".join(p.name for p in packages).encode()
+    ).hexdigest()[:16]
     return cache.produce(f"initramfs/{digest}.cpio", lambda path: _make(path, init, packages))
 
 
@@ -47,7 +50,10 @@ def _make(path: Path, init: bytes, packages: tuple[Path, ...]) -> None:
             (tree / directory).mkdir()
         for inside, data in content.items():
             (tree / inside).write_bytes(data)
-            (tree / inside).chmod(0o755)
+        # cpio keeps modes and times: with these fixed, the same parts give the same archive everywhere.
+        for made in tree.rglob("*"):
+            made.chmod(0o755)
+            os.utime(made, (0, 0))
         names = sorted(str(p.relative_to(tree)) for p in tree.rglob("*"))
         command = [tools.find("cpio"), "--quiet", "--create", "--format=newc", "--reproducible", "--owner=+0:+0"]
         done = subprocess.run(command, cwd=tree, input="\n".join(names).encode(), capture_output=True, check=False)
