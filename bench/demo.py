@@ -79,7 +79,7 @@ def report(boots: dict[str, Boot]) -> None:
     print(f"hackbench {HACKBENCH}, sockets, processes; seconds, lower is better")
     print(tabulate(rows, ("variant", "median", "runs"), tablefmt="plain", disable_numparse=True))
     print("evidence: smoke. QEMU translates instructions, so these times show that both kernels run; they cannot say")
-    print("what a MOV costs, and no percentage is given. Measure on hardware, see docs/bench.md.")
+    print("what a MOV costs, and no percentage is given. Measure on hardware for that.")
 
 
 def demo(suite: str, out: Path) -> None:
