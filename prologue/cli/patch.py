@@ -39,7 +39,7 @@ def _json(result: dict[str, Any]) -> str:
 def _patch(path: Path, args: Namespace) -> dict[str, Any]:
     kernel = Kernel(path)
     result: dict[str, Any] = {"schema": SCHEMA, "file": str(path), "output": str(args.output or path)}
-    if kernel.bounds is None and kernel.symbols.find("ftrace_init") is None:
+    if _nothing_to_do(kernel):
         # A build step must not fail where ftrace is configured off.
         if args.output:
             raise InputError("has no dynamic ftrace: nothing to process, and no copy was made", path=path)
@@ -47,16 +47,39 @@ def _patch(path: Path, args: Namespace) -> dict[str, Any]:
     plan = _reverse_plan(kernel, args) if args.reverse is not None else _forward_plan(kernel, args)
     approved = approve(kernel, plan)
     if args.save_plan:
-        import json
-
-        with new_file(args.save_plan) as temporary:
-            temporary.write_text(json.dumps(to_json(plan)) + "\n", encoding="utf-8")
+        _save_plan(kernel, plan, args.save_plan)
     result |= {"contract": plan.contract, "sites": plan.count("site"), "records": plan.count("record")}
     if args.dry_run:
         return result | {"state": f"{kernel.state}, dry run", "words_written": 0}
     written = apply_to(approved, args.output) if args.output else apply_in_place(approved)
     state = _check(approved, args.output or path, reread=args.reread if args.reread is not None else bool(args.output))
     return result | {"state": state, "words_written": written}
+
+
+def _nothing_to_do(kernel: Kernel) -> bool:
+    """No dynamic ftrace at all, or a table without a single function."""
+    if kernel.bounds is None:
+        return kernel.symbols.find("ftrace_init") is None
+    return kernel.records is not None and not kernel.records.live.any()
+
+
+def _save_plan(kernel: Kernel, plan: PatchPlan, path: Path) -> None:
+    """Write the plan as JSON; a plan that could not be undone is never written over one that can.
+
+    Raises:
+        RefusedError: the words of ``ftrace_init_nop`` are overwritten already, and there is no plan that has them.
+
+    """
+    if kernel.marker is None and kernel.init_stub.state != "live" and plan.goal == "processed":
+        if path.exists():
+            return
+        raise RefusedError(
+            "processing has begun: a complete plan can be saved from the linked file only", path=kernel.path
+        )
+    import json
+
+    with new_file(path) as temporary:
+        temporary.write_text(json.dumps(to_json(plan)) + "\n", encoding="utf-8")
 
 
 def _forward_plan(kernel: Kernel, args: Namespace) -> PatchPlan:

@@ -201,6 +201,12 @@ class ElfImage:
         """Bytes of the file by offset; short at the end of the file."""
         return self._map[offset : offset + size]
 
+    def words_at(self, offsets: I64, width: int) -> U64:
+        """Little-endian words of ``width`` (4 or 8) bytes at file offsets that are inside the file."""
+        raw = np.frombuffer(self._map, np.uint8)[offsets[:, None] + np.arange(width)]
+        words: U64 = raw.view("<u4" if width == 4 else "<u8").ravel().astype(np.uint64)
+        return words
+
     def find(self, needle: bytes, section: Section, start: int = 0) -> int:
         """Offset of ``needle`` inside the section's bytes, from ``start`` on; -1 if it is not there."""
         at = self._map.find(needle, section.offset + start, section.offset + section.size)

@@ -25,7 +25,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(0, message)
         return
     differing = _differing(before.image, after.image)
-    strange = np.setdiff1d(differing, _planned_bytes(before), assume_unique=True)
+    strange = np.setdiff1d(differing, _planned_bytes(before, after), assume_unique=True)
     if not len(strange):
         return
     for run in np.split(strange, np.flatnonzero(np.diff(strange) > 1) + 1):
@@ -42,15 +42,19 @@ def _differing(before: ElfImage, after: ElfImage) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _planned_bytes(before: Kernel) -> I64:
-    """Ascending file offsets of all bytes that processing ``before`` may write."""
+def _planned_bytes(before: Kernel, after: Kernel) -> I64:
+    """Ascending file offsets of all bytes of words that ``after`` holds as processing ``before`` writes them."""
     if before.sites is None:
         return np.zeros(0, np.int64)
     try:
         plan = build_plan(before, before.contract)
     except RefusedError:  # an unrecognised init stub: then nothing there may differ
         return np.zeros(0, np.int64)
-    parts = [(s.offsets[:, None] + np.arange(s.width)).ravel() for s in plan.stages]
+    parts = []
+    for stage in plan.stages:
+        now = after.image.words_at(stage.offsets, stage.width)
+        done = stage.offsets[(now == stage.new) | (now == stage.old)]
+        parts.append((done[:, None] + np.arange(stage.width)).ravel())
     return np.unique(np.concatenate(parts))
 
 
@@ -73,7 +77,8 @@ RULE = Rule(
     slug="edit-outside-plan",
     severity="fatal",
     inputs=("P",),
-    what="Before and after differ in a byte that is no site word, record, marker or init edit.",
+    what="Before and after differ in a byte that is no site word, record, marker or init edit, or in one of these "
+    "words to something that processing does not write.",
     why="Processing writes exactly its plan. Any other difference is another build, a foreign tool, or damage.",
     example="4 bytes at .text+0x1a2c: fd 7b bf a9 became 00 00 00 00",
     fix="process the same vmlinux as linked again and compare; if it persists, look for another post-link step",

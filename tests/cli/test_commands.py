@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.needs import needs_tools
 
@@ -153,6 +154,50 @@ def test_against_accounts_for_every_byte(mini: Mini, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert main(["verify", str(out), "--against", str(vmlinux), "--select", "PL403"]) == 1
     assert "1 bytes at file offset 0x2000" in capsys.readouterr().out
+
+
+def test_against_knows_what_processing_writes(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record that went to another function's second slot lies in a planned place, but is not what was planned."""
+    vmlinux = mini(Spec())
+    out = vmlinux.with_name("out")
+    assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
+    elf = ElfEdit(out)
+    one, other = elf.live_slots()[2:4]
+    elf.set_record(one, elf.record(other))
+    elf.save(out)
+    capsys.readouterr()
+    assert main(["verify", str(out), "--against", str(vmlinux), "--select", "PL403"]) == 1
+    assert "PL403" in capsys.readouterr().out
+
+
+def test_a_complete_plan_is_never_overwritten_by_less(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(contract="stock"))
+    original, plan = vmlinux.read_bytes(), vmlinux.with_name("plan.json")
+    command = ["patch", str(vmlinux), "--in-place", "--contract", "stock", "--save-plan", str(plan)]
+    assert main(command) == 0
+    saved = plan.read_bytes()
+    assert main(command) == 0  # as after a kill that came last of all
+    assert plan.read_bytes() == saved
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 0
+    assert vmlinux.read_bytes() == original
+    assert main([*command[:-2]]) == 0
+    plan.unlink()
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "from the linked file only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("empty", ["no records", "only zero records"])
+def test_a_table_without_functions_is_left_alone(mini: Mini, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(form="static", zeros=True))
+    elf = ElfEdit(vmlinux)
+    start = elf.value("__start_mcount_loc")
+    elf.set_symbol("__stop_mcount_loc", value=start + (16 if empty == "only zero records" else 0))
+    elf.save(vmlinux)
+    before = vmlinux.read_bytes()
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert vmlinux.read_bytes() == before
 
 
 def test_report_goes_to_a_file(mini: Mini, tmp_path: Path) -> None:
