@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from prologue import __version__
 
 _RAW = argparse.RawDescriptionHelpFormatter
+
+
+class _PrintCompletion(argparse.Action):
+    """Prints a completion script and ends, like --help does."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        import shtab
+
+        print(shtab.complete(parser, shell=str(values)))
+        parser.exit()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -21,6 +34,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
     parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    parser.add_argument(
+        "--print-completion", action=_PrintCompletion, choices=("bash", "zsh", "tcsh"), metavar="SHELL",
+        help="print a completion script for bash, zsh or tcsh",
+    )  # fmt: skip
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_scan, _patch, _verify, _rules, _explain, _transition, _variant, _image):
         add(commands)

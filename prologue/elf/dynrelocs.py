@@ -43,14 +43,15 @@ def rela_in(image: ElfImage, start: int, stop: int) -> RelaEntries:
         if section.size % RELA.itemsize or section.entsize not in (0, RELA.itemsize):
             raise InputError(f"{section.name} is not a table of 24-byte RELA entries", path=image.path)
         table = image.view(section, RELA)
-        # 0 and 256 are both R_AARCH64_NONE (AAELF64, "Relocation codes").
-        live = np.flatnonzero(~np.isin(table["info"] & np.uint64(0xFFFFFFFF), (0, 256)))
+        types = table["info"] & np.uint64(0xFFFFFFFF)
+        # Both numbers mean R_AARCH64_NONE (AAELF64, "Relocation codes").
+        live = np.flatnonzero((types != 0) & (types != 256))
         _require_inside(image, section.name, table["offset"][live])
         hit = live[(table["offset"][live] + np.uint64(7) >= start) & (table["offset"][live] < stop)]
         parts.append(
             RelaEntries(
                 table["offset"][hit],
-                table["info"][hit] & np.uint64(0xFFFFFFFF),
+                types[hit],
                 table["addend"][hit].astype(np.uint64),
                 section.offset + hit.astype(np.int64) * RELA.itemsize + 16,
             )

@@ -237,18 +237,23 @@ class ElfImage:
         """Which addresses are 4-aligned and in executable, allocated, file-backed sections."""
         inside = np.zeros(vaddrs.shape, np.bool_)
         for section in self.text:
-            inside |= (vaddrs >= np.uint64(section.addr)) & (vaddrs < np.uint64(section.addr + section.size))
-        aligned: Bool = vaddrs % np.uint64(4) == 0
+            inside |= vaddrs - np.uint64(section.addr) < np.uint64(section.size)
+        aligned: Bool = vaddrs & np.uint64(3) == 0
         return inside & aligned
 
     def words(self, vaddrs: U64) -> U32:
         """The instruction word at each address; 0 (UDF #0, never compiled) where there is no text."""
         result = np.zeros(vaddrs.shape, np.uint32)
         for section in self.text:
-            index = (vaddrs - np.uint64(section.addr)) >> np.uint64(2)
-            inside = (vaddrs >= np.uint64(section.addr)) & (index < np.uint64(section.size // 4))
-            result[inside] = self.view(section, "<u4")[index[inside]]
-        return np.where(vaddrs % np.uint64(4) == 0, result, np.uint32(0))
+            # Below the section the difference wraps to a huge number, so one comparison bounds both ends.
+            distance = vaddrs - np.uint64(section.addr)
+            inside = np.flatnonzero(distance < np.uint64(section.size & ~3))
+            if len(inside):
+                result[inside] = self.view(section, "<u4")[distance[inside] >> np.uint64(2)]
+        unaligned = vaddrs & np.uint64(3) != 0
+        if unaligned.any():
+            result[unaligned] = 0
+        return result
 
 
 def _require_room(image: ElfImage, what: str, offset: int, size: int) -> None:

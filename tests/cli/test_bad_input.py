@@ -87,6 +87,7 @@ HEADERS: list[tuple[str, Change, str]] = [
     ("class", header(4, "<B", 1), "32-bit"),
     ("bad class", header(4, "<B", 9), "damaged ELF header"),
     ("endianness", header(5, "<B", 2), "ELF"),
+    ("big-endian", lambda elf: elf.data.__setitem__(slice(5, 20), b"\2\1" + bytes(9) + b"\0\3\0\xb7"), "big-endian"),
     ("machine", header(18, "<H", 62), "x86-64"),
     ("core", header(16, "<H", 4), "core file"),
     ("type", header(16, "<H", 77), "damaged ELF header"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import prologue
 from prologue.cli.main import main
+from prologue.cli.parser import build_parser
 from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.needs import needs_tools
@@ -25,6 +28,30 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
         main([command, "--help"])
     assert done.value.code == 0
     assert f"prologue {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["--print-completion", shell])
+    assert done.value.code == 0
+    said = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command in said
+
+
+def test_the_man_page_knows_every_command_and_option() -> None:
+    page = (Path(prologue.__file__).parent.parent / "docs" / "prologue.1").read_text().replace("\\-", "-")
+    actions = [action for parser in _parsers(build_parser()) for action in parser._actions]
+    options = {option for action in actions for option in action.option_strings if option not in ("-h", "--help")}
+    assert len(options) > 20
+    for word in (*COMMANDS, *options):
+        assert word in page, word
+
+
+def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    groups = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser, *(command for group in groups for command in group)]
 
 
 @pytest.mark.parametrize(
