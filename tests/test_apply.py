@@ -15,7 +15,7 @@ from prologue.cli.main import main
 from prologue.plan.build import build_plan
 from prologue.rules.engine import ApprovedPlan, approve
 from prologue.sites.kernel import Kernel
-from tests.elf_edit import ElfEdit
+from tests.elf_edit import NOP, ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.needs import missing
 
@@ -158,6 +158,11 @@ def test_every_interrupted_state_is_unfinished_and_is_finished(mini: Mini, layou
     """Write the plan's words one by one: each state between says PL202, and a rerun ends in the same bytes."""
     spec = Spec(layout=layout, form=form)  # type: ignore[arg-type]  # parametrize loses the literals
     vmlinux = mini(spec)
+    elf = ElfEdit(vmlinux)
+    # A function may begin with a NOP of its own (a jump label): then its moved record looks much like an unmoved one.
+    for slot in elf.live_slots()[:3]:
+        elf.set_word(elf.first_slot(slot, call_ops=layout == "4,2") + 8, NOP)
+    elf.save(vmlinux)
     original = bytearray(vmlinux.read_bytes())
     plan = build_plan(Kernel(vmlinux), "native")
     assert main(["patch", str(vmlinux), "--in-place"]) == 0

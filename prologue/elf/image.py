@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -243,16 +244,26 @@ class ElfImage:
 
     def words(self, vaddrs: U64) -> U32:
         """The instruction word at each address; 0 (UDF #0, never compiled) where there is no text."""
-        result = np.zeros(vaddrs.shape, np.uint32)
+        return self.words_around(vaddrs, (0,))[0]
+
+    def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
+        """For each distance in instructions, the word that far from each address; 0 outside of its section."""
+        result = {distance: np.zeros(vaddrs.shape, np.uint32) for distance in distances}
+        aligned = vaddrs & np.uint64(3) == 0
         for section in self.text:
             # Below the section the difference wraps to a huge number, so one comparison bounds both ends.
-            distance = vaddrs - np.uint64(section.addr)
-            inside = np.flatnonzero(distance < np.uint64(section.size & ~3))
-            if len(inside):
-                result[inside] = self.view(section, "<u4")[distance[inside] >> np.uint64(2)]
-        unaligned = vaddrs & np.uint64(3) != 0
-        if unaligned.any():
-            result[unaligned] = 0
+            offset = vaddrs - np.uint64(section.addr)
+            inside = np.flatnonzero((offset < np.uint64(section.size & ~3)) & aligned)
+            if not len(inside):
+                continue
+            words = self.view(section, "<u4")
+            index = (offset[inside] >> np.uint64(2)).astype(np.int64)
+            for distance, found in result.items():
+                at = index + distance
+                out = (at < 0) | (at >= len(words))
+                found[inside] = words[np.where(out, 0, at)] if out.any() else words[at]
+                if out.any():
+                    found[inside[out]] = 0
         return result
 
 

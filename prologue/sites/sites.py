@@ -81,29 +81,29 @@ def find_sites(image: ElfImage, symbols: Symbols, records: Records, layout: Layo
     """Resolve every non-zero record in text to its site."""
     index = np.flatnonzero(records.live & image.in_text(records.values))
     value = records.values[index]
-    around = {k: image.words(value + np.uint64(4 * k % (1 << 64))) for k in range(-2, 3)}
-    moved = _moved(symbols, value, around)
+    around = image.words_around(value, range(-2, 3))
+    moved = _moved(symbols, value, around, layout)
     first = np.where(moved, value - np.uint64(4), value)
     if layout == "4,2":
         bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
         first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
-    word0, word1, before = (image.words(first + np.uint64(k % (1 << 64))) for k in (0, 4, -4))
-    return Sites(layout, index, moved, first, word0, word1, before & a64.BTI_MASK == a64.BTI)
+    pair = image.words_around(first, (-1, 0, 1))
+    return Sites(layout, index, moved, first, pair[0], pair[1], pair[-1] & a64.BTI_MASK == a64.BTI)
 
 
-def _moved(symbols: Symbols, value: U64, around: dict[int, U32]) -> Bool:
+def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:
     """Which records point at a second slot: a NOP with the MOV before it.
 
-    MOV; NOP; NOP with the record in the middle can also be a pair whose landing pad was overwritten by the MOV.
-    Only where nothing else in the file was processed is it taken for that: taking a moved record for an unmoved
-    one would put the MOV into the wrong slot.
+    In layout "2", MOV; NOP; NOP with the record in the middle can also be a pair whose landing pad was overwritten by
+    the MOV. Only where nothing else in the file was processed is it taken for that: taking a moved record for an
+    unmoved one would put the MOV into the wrong slot.
 
     A record may also have been moved although its site was not patched: then the pair of NOPs that begins the
     function ends at the record.
     """
     after_mov: Bool = (around[0] == a64.NOP) & (around[-1] == a64.MOV_X9_X30)
     untouched = int((around[0] == a64.NOP).sum()) > 2 * int((around[0] == a64.MOV_X9_X30).sum())
-    if untouched and not (after_mov & (around[1] != a64.NOP)).any():
+    if layout == "2" and untouched and not (after_mov & (around[1] != a64.NOP)).any():
         after_mov = np.zeros_like(after_mov)
     lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP) & (around[1] != a64.NOP)
     if lone.any():
