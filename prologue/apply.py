@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -54,8 +54,10 @@ def apply_in_place(approved: ApprovedPlan) -> int:
         os.close(fd)
 
 
-def apply_to(approved: ApprovedPlan, out: Path) -> int:
+def apply_to(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) -> int:
     """Write a copy of the file with the plan carried out; ``out`` appears whole or not at all.
+
+    ``check`` looks at the copy before it gets its name, and raises if it is not good.
 
     Returns:
         Number of words that differ from the input.
@@ -71,9 +73,11 @@ def apply_to(approved: ApprovedPlan, out: Path) -> int:
         _copy(source, temporary)
         fd = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
         try:
-            return _write(fd, approved, out)
+            written = _write(fd, approved, out)
         finally:
             os.close(fd)
+        check(temporary)
+        return written
 
 
 def require_plain_target(path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from prologue.apply import apply_in_place
 from prologue.cli.main import main
 from prologue.plan.build import build_plan
+from prologue.reread import Reread
 from prologue.rules.engine import ApprovedPlan, approve
 from prologue.sites.kernel import Kernel
 from tests.elf_edit import NOP, ElfEdit
@@ -125,6 +126,28 @@ def test_output_takes_the_mode_of_its_input(vmlinux: Path) -> None:
     assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
     assert out.stat().st_mode & 0o777 == 0o751
     assert out.stat().st_mtime >= vmlinux.stat().st_mtime
+
+
+def test_a_copy_that_does_not_read_back_never_gets_its_name(
+    vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil(offsets: object, *_: object) -> None:
+        """A writer that writes nothing."""
+
+    monkeypatch.setattr("prologue.apply._write_stage", spoil)
+    listing = sorted(vmlinux.parent.iterdir())
+    assert main(["patch", str(vmlinux), "-o", str(vmlinux.with_name("out"))]) == 3
+    assert "does not read back" in capsys.readouterr().err
+    assert sorted(vmlinux.parent.iterdir()) == listing
+
+
+def test_lief_disagreeing_is_our_failure(
+    vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("prologue.reread.reread", lambda *_, **__: Reread((1,), (2,)))
+    assert main(["patch", str(vmlinux), "-o", str(vmlinux.with_name("out"))]) == 3
+    assert "LIEF reads other records" in capsys.readouterr().err
+    assert not vmlinux.with_name("out").exists()
 
 
 def test_dry_run_writes_nothing(vmlinux: Path) -> None:

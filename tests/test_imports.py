@@ -24,6 +24,7 @@ FLOORS = (
     "rules",
     "apply",
     "reread",
+    "readback",
     "report",
     "kernel",
     "cli",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from prologue.apply import apply_in_place, apply_to, new_file
-from prologue.errors import InputError, InternalError, RefusedError, UsageError
+from prologue.errors import InputError, RefusedError, UsageError
 from prologue.plan.build import build_plan, choose_contract
 from prologue.plan.edits import PatchPlan, from_json, to_json
-from prologue.rules.engine import ApprovedPlan, approve
+from prologue.readback import read_back
+from prologue.rules.engine import approve
 from prologue.sites.kernel import Kernel
 
 SCHEMA: Final = "prologue.patch/1"
@@ -51,9 +51,13 @@ def _patch(path: Path, args: Namespace) -> dict[str, Any]:
     result |= {"contract": plan.contract, "sites": plan.count("site"), "records": plan.count("record")}
     if args.dry_run:
         return result | {"state": f"{kernel.state}, dry run", "words_written": 0}
-    written = apply_to(approved, args.output) if args.output else apply_in_place(approved)
-    state = _check(approved, args.output or path, reread=args.reread if args.reread is not None else bool(args.output))
-    return result | {"state": state, "words_written": written}
+    if args.output:
+        independent = args.reread is not False
+        written = apply_to(approved, args.output, partial(read_back, approved, independent=independent))
+    else:
+        written = apply_in_place(approved)
+        read_back(approved, path, independent=bool(args.reread))
+    return result | {"state": plan.goal, "words_written": written}
 
 
 def _nothing_to_do(kernel: Kernel) -> bool:
@@ -106,26 +110,6 @@ def _reverse_plan(kernel: Kernel, args: Namespace) -> PatchPlan:
             path=kernel.path,
         )
     return build_plan(kernel, kernel.contract).inverse()
-
-
-def _check(approved: ApprovedPlan, path: Path, *, reread: bool) -> str:
-    """Read the result back as a stranger would; its state."""
-    after, goal = Kernel(path), approved.plan.goal
-    if after.state != goal:
-        raise InternalError(f"the result reads as {after.state}, not as {goal}", path=path)
-    if reread:
-        from prologue.reread import reread as independent
-
-        seen = independent(path, processed=goal == "processed", moved=goal == "processed" and after.marker is not None)
-        sites, records = after.sites, after.records
-        if sites is None or records is None:
-            raise InternalError("the result has no records", path=path)
-        if not (
-            np.array_equal(np.array(seen.records, np.uint64), records.values)
-            and np.array_equal(np.array(seen.first_slots, np.uint64), sites.first)
-        ):
-            raise InternalError("LIEF reads other records or sites than we do", path=path)
-    return after.state
 
 
 def _text(result: dict[str, Any]) -> str:

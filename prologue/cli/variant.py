@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 
 from prologue.apply import apply_to
 from prologue.plan.variants import variant_plan
+from prologue.readback import read_back
 from prologue.rules.engine import approve
 from prologue.sites.kernel import Kernel
 
@@ -14,7 +16,8 @@ def run(args: Namespace) -> int:
     """Write one variant and say how it differs."""
     kernel = Kernel(args.file)
     plan = variant_plan(kernel, args.kind)
-    written = apply_to(approve(kernel, plan), args.output)
+    approved = approve(kernel, plan)
+    written = apply_to(approved, args.output, partial(read_back, approved, independent=True))
     note = "; not safe to trace" if args.kind == "nop-nop" else ""
     print(f"{args.output}: {args.kind}: same link, {written:,} words differ{note}")
     return 0

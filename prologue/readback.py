@@ -1,0 +1,42 @@
+"""Opens a written file as a stranger would, and says whether it is what the plan promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prologue.errors import InternalError
+from prologue.rules.engine import ApprovedPlan
+from prologue.sites.kernel import Kernel
+
+
+def read_back(approved: ApprovedPlan, path: Path, *, independent: bool) -> str:
+    """Read the result with our own reader and, if asked, with LIEF.
+
+    Returns:
+        The state that the file is in.
+
+    Raises:
+        InternalError: another state than the plan's goal, or the two readers disagree about a record or a site.
+
+    """
+    after, goal = Kernel(path), approved.plan.goal
+    expected = "untouched" if goal == "variant" else goal  # variants leave sites and records alone
+    if after.state != expected:
+        raise InternalError(f"the result reads as {after.state}, not as {expected}", path=path)
+    if independent:
+        _compare(after, processed=expected == "processed")
+    return after.state
+
+
+def _compare(after: Kernel, *, processed: bool) -> None:
+    from prologue.reread import reread
+
+    seen = reread(after.path, processed=processed, moved=processed and after.marker is not None)
+    sites, records = after.sites, after.records
+    if sites is None or records is None:
+        raise InternalError("the result has no records", path=after.path)
+    same_records = np.array_equal(np.array(seen.records, np.uint64), records.values)
+    if not same_records or not np.array_equal(np.array(seen.first_slots, np.uint64), sites.first):
+        raise InternalError("LIEF reads other records or sites than we do", path=after.path)
