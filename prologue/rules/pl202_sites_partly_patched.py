@@ -28,6 +28,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         else:
             what = "not all records are moved and the marker is not set"
         yield Hit(int(sites.first[0]), f"unfinished: all {mov} sites hold the MOV, but {what}")
+    elif nop and kernel.marker is None and kernel.init_stub.state in ("neutralised", "unfinished"):
+        where = kernel.init_stub.edits[0].vaddr
+        yield Hit(
+            where, f"ftrace_init_nop writes no prologues, but none of {nop} sites holds the MOV: LR would be lost"
+        )
 
 
 RULE = Rule(
@@ -35,7 +40,8 @@ RULE = Rule(
     slug="sites-partly-patched",
     severity="fatal",
     inputs=("V", "K"),
-    what="Some sites hold the MOV and some do not; or all do, but records, marker or init were not brought along.",
+    what="Some sites hold the MOV and some do not; or all do, but records, marker or init were not brought along; or "
+    "none do, but the kernel's own prologue writing is neutralised.",
     why="Processing was interrupted, or a foreign tool wrote here. The kernel's boot-time patching demands a NOP "
     "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace dies at boot.",
     example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",

@@ -12,6 +12,7 @@ import prologue.rules
 from prologue.cli.main import main
 from prologue.rules.base import INPUTS, SEVERITIES
 from prologue.rules.registry import RULES
+from tests.elf_edit import NOP, ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.rules.fixtures import FIXTURES, Fixture, prepare
 
@@ -56,6 +57,26 @@ def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, fixture: Fixtur
     else:
         assert status == 2
         assert vmlinux.read_bytes() == before
+
+
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+def test_a_neutralised_init_without_prologues_is_fatal(
+    mini: Mini, layout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tracing such a kernel would lose LR in every function, so no gate may let it through."""
+    vmlinux = mini(Spec(layout=layout, contract="stock"))  # type: ignore[arg-type]  # parametrize loses the literal
+    sites = ElfEdit(vmlinux)
+    places = [sites.first_slot(slot, call_ops=layout == "4,2") for slot in sites.live_slots()]
+    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
+    elf = ElfEdit(vmlinux)
+    for place in places:
+        elf.set_word(place, NOP)
+    elf.save(vmlinux)
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["symbol"]) == ("PL202", "ftrace_init_nop")
+    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
 
 
 def test_registry_is_complete_and_in_order() -> None:
