@@ -24,6 +24,7 @@ BTI_J: Final = 0xD503249F
 BTI_JC: Final = 0xD50324DF
 PACIASP: Final = 0xD503233F
 AUTIASP: Final = 0xD50323BF
+SCS_PUSH: Final = 0xF800865E  # STR X30, [X18], #8: what dynamic SCS makes of PACIASP
 
 BTI_MASK: Final = 0xFFFFFF3F  # HINT #32..#38: the two target bits masked out
 
@@ -104,3 +105,33 @@ def calls_to(words: npt.NDArray[np.uint32], base: int, target: int) -> npt.NDArr
     wanted = (0x94000000 | distance & 0x3FFFFFF).astype(np.uint32)
     hits: npt.NDArray[np.int64] = np.flatnonzero((words == wanted) & (abs(distance) < BL_REACH // INSN_SIZE))
     return hits
+
+
+def branches(words: npt.NDArray[np.uint32], base: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Every direct branch among the words: B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ.
+
+    Args:
+        words: shape (n,), from address ``base`` on.
+        base: address of the first word.
+
+    Returns:
+        Indices of the branches, ascending within each kind, and the addresses that they branch to; shape (m,).
+
+    """
+    indices: list[npt.NDArray[np.int64]] = []
+    distances: list[npt.NDArray[np.int64]] = []
+    # (mask, value, lowest bit and width of the offset): CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
+    for mask, value, shift, width in (
+        (0x7C000000, 0x14000000, 0, 26),
+        (0xFF000010, 0x54000000, 5, 19),
+        (0x7E000000, 0x34000000, 5, 19),
+        (0x7E000000, 0x36000000, 5, 14),
+    ):
+        hits = np.flatnonzero(words & np.uint32(mask) == np.uint32(value))
+        # Up against bit 31 and back down as a signed number: that extends the sign.
+        signed = (words[hits] << np.uint32(32 - width - shift)).view(np.int32) >> (32 - width)
+        indices.append(hits)
+        distances.append(signed.astype(np.int64))
+    index = np.concatenate(indices)
+    target = base + (index + np.concatenate(distances)).astype(np.uint64) * np.uint64(4)
+    return index, target.astype(np.uint64)

@@ -33,6 +33,7 @@ def assemble(text: str, pc: int = 0) -> int:
         (a64.BTI_JC, "hint #38"),
         (a64.PACIASP, "hint #25"),
         (a64.AUTIASP, "hint #29"),
+        (a64.SCS_PUSH, "str x30, [x18], #8"),
     ],
 )
 def test_constants_are_what_the_assembler_says(constant: int, text: str) -> None:
@@ -93,6 +94,14 @@ def test_calls_to_finds_exactly_the_calls() -> None:
     words[5] = a64.encode_b(base + 20, target + 4, link=True)
     words[6] = a64.encode_b(base + 24, target)
     assert a64.calls_to(words, base, target).tolist() == [0, 17, 63]
+
+
+@given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=40), st.sampled_from([0, 0x40200000, 0xFFFF800008010000]))
+def test_branches_are_those_that_one_by_one_decoding_finds(words: list[int], base: int) -> None:
+    index, target = a64.branches(np.array(words, np.uint32), base)
+    found = dict(zip(index.tolist(), target.tolist(), strict=True))
+    one_by_one = {k: a64.branch_target(word, base + 4 * k) for k, word in enumerate(words)}
+    assert found == {k: place for k, place in one_by_one.items() if place is not None}
 
 
 def test_cmodx_lists() -> None:

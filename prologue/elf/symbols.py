@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from prologue.elf.image import U64, Bool, ElfImage, Section
 from prologue.errors import InputError, Location
@@ -91,13 +93,38 @@ class Symbols:
         found: Bool = self._functions[index] == vaddrs
         return found
 
+    def values_with_prefix(self, prefix: str) -> U64:
+        """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
+        names = self._names.astype(np.int64)
+        match = (self.table["shndx"] != SHN_UNDEF) & (names + len(prefix) < self._strings.size)
+        for k, byte in enumerate(prefix.encode()):
+            match[match] = self._string_bytes[names[match] + k] == byte
+        return np.sort(self._values[match])
+
+    def is_code(self, section: Section) -> Bool:
+        """Which words of a text section are instructions, shape (size // 4,).
+
+        Data in text stands between a ``$d`` and the next ``$x`` (Arm ELF ABI, "Mapping symbols").
+        """
+        code = np.ones(section.size // 4, np.bool_)
+        data, insn = (self.values_with_prefix(name) for name in ("$d", "$x"))
+        inside = data[(data >= section.addr) & (data < section.addr + section.size)]
+        ends = np.append(insn, np.uint64(section.addr + section.size))
+        stops = ends[np.searchsorted(ends[:-1], inside, side="right")]
+        for start, stop in zip(inside.tolist(), stops.tolist(), strict=True):
+            code[(start - section.addr) // 4 : (min(stop, section.addr + section.size) - section.addr + 3) // 4] = False
+        return code
+
+    @cached_property
+    def _string_bytes(self) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self._image.data(self._strings), np.uint8)
+
     def _address_index(self) -> tuple[U64, np.ndarray]:
         """Symbols that name places, by address; at one address the last is the best to print."""
         if self._by_address is None:
             kind, section = self.table["info"] & 15, self.table["shndx"]
-            strings = np.frombuffer(self._image.data(self._strings), np.uint8)
             # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), not names.
-            named = (self.table["name"] != 0) & (strings[self.table["name"]] != ord("$"))
+            named = (self.table["name"] != 0) & (self._string_bytes[self.table["name"]] != ord("$"))
             places = np.flatnonzero(named & (kind <= STT_FUNC) & (section != SHN_UNDEF) & (section != SHN_ABS))
             rank = (kind[places] == STT_FUNC) * 2 + (self.table["info"][places] >> 4 != 0)
             order = places[np.lexsort((rank, self.table["value"][places]))]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue import a64
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -15,7 +16,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None:
         return
     entry = sites.entry
-    for k in np.flatnonzero(~kernel.symbols.is_function_start(entry)).tolist():
+    # A function whose PACIASP stands before the pair begins one word earlier: that is PL207's.
+    before = kernel.image.words(entry - np.uint64(4))
+    signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
+    begins = np.where(signed & ~kernel.symbols.is_function_start(entry), entry - np.uint64(4), entry)
+    for k in np.flatnonzero(~kernel.symbols.is_function_start(begins)).tolist():
         yield Hit(int(entry[k]), "no function symbol begins here: the leftover of an overridden weak function?")
 
 

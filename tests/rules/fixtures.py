@@ -12,6 +12,8 @@ from tests.elf_edit import BTI_C, MOV, NOP, ElfEdit
 from tests.mini_kernel.build import Spec
 
 BL_SOMEWHERE = 0x94000010
+MOV_X5_X5 = 0xAA0503E5
+PACIASP = 0xD503233F
 Change = Callable[[ElfEdit], None]
 
 NATIVE = Spec()
@@ -46,25 +48,34 @@ def slot_of(elf: ElfEdit, function: str) -> int:
     return next(slot for slot in elf.live_slots() if elf.first_slot(slot, call_ops=call_ops) == first)
 
 
+def forget(elf: ElfEdit, first: int) -> None:
+    """Take a pair away whose record the fixture takes, or PL206 would tell."""
+    elf.set_word(first, MOV_X5_X5)
+
+
 def pl101(elf: ElfEdit) -> None:
     elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 4)
 
 
 def pl101_twin(elf: ElfEdit) -> None:
+    forget(elf, elf.record(elf.slots()[0]))
     elf.set_symbol("__start_mcount_loc", value=elf.value("__start_mcount_loc") + 8)
 
 
 def pl102(elf: ElfEdit) -> None:
     one, other = elf.live_slots()[:2]
+    forget(elf, elf.record(one))  # the later entry wins, so this is the function that loses its record
     struct.pack_into("<Q", elf.data, elf.rela()[other], one)
 
 
 def pl102_twin(elf: ElfEdit) -> None:
+    forget(elf, elf.record(elf.live_slots()[1]))
     entry = elf.rela()[elf.live_slots()[1]]
     elf.data[entry : entry + 24] = b"\0" * 24  # R_AARCH64_NONE: the record is a zero one then
 
 
 def pl103(elf: ElfEdit) -> None:
+    forget(elf, elf.record(elf.live_slots()[3]))
     struct.pack_into("<Q", elf.data, elf.rela()[elf.live_slots()[3]] + 8, 0x101)
 
 
@@ -75,10 +86,12 @@ def pl104(elf: ElfEdit) -> None:
 
 def pl105(elf: ElfEdit) -> None:
     elf.set_record(slot_of(elf, "work_leaf"), elf.value("__start_mcount_loc"))
+    forget(elf, elf.value("work_leaf"))
 
 
 def pl106(elf: ElfEdit) -> None:
     elf.set_record(slot_of(elf, "work_leaf"), elf.record(slot_of(elf, "work_empty")))
+    forget(elf, elf.value("work_leaf"))
 
 
 def pl107(elf: ElfEdit) -> None:
@@ -137,6 +150,62 @@ def pl204(elf: ElfEdit) -> None:
     elf.set_word(elf.value("work_leaf") - 4, 0)
 
 
+def pl206(elf: ElfEdit) -> None:
+    """Drop the record of a function, its relocation included."""
+    entry = elf.rela()[slot_of(elf, "work_leaf")]
+    elf.data[entry : entry + 24] = b"\0" * 24
+
+
+def pl206_twin(elf: ElfEdit) -> None:
+    """Drop the record and the pair."""
+    pl206(elf)
+    forget(elf, elf.value("work_leaf"))
+
+
+def pl207(elf: ElfEdit) -> None:
+    """The pair one word later, the record too, and PACIASP where it was."""
+    slot, start = slot_of(elf, "work_struct"), elf.value("work_struct")
+    elf.set_word(start, PACIASP)
+    elf.set_word(start + 8, NOP)
+    elf.set_record(slot, start + 4)
+
+
+def pl207_twin(elf: ElfEdit) -> None:
+    """The same with a landing pad."""
+    pl207(elf)
+    elf.set_word(elf.value("work_struct"), BTI_C)
+
+
+def pl301(elf: ElfEdit) -> None:
+    elf.rename_symbol("work_fibonacci", "__pi_fib")
+
+
+def pl301_twin(elf: ElfEdit) -> None:
+    elf.rename_symbol("work_fibonacci", "_pi_fib")
+
+
+def _branch(elf: ElfEdit, distance: int) -> None:
+    """Make the last word before work_leaf a branch to work_leaf plus a distance."""
+    place = elf.value("work_nested") + 16
+    elf.set_word(place, 0x14000000 | ((elf.value("work_leaf") + distance - place) // 4) & 0x3FFFFFF)
+
+
+def pl302(elf: ElfEdit) -> None:
+    _branch(elf, 4)
+
+
+def pl302_twin(elf: ElfEdit) -> None:
+    _branch(elf, 0)
+
+
+def pl306(elf: ElfEdit) -> None:
+    elf.set_symbol("ftrace_caller", value=elf.value("work_leaf") + 4 + (128 << 20) + 4096)
+
+
+def pl306_twin(elf: ElfEdit) -> None:
+    elf.set_symbol("ftrace_caller", value=elf.value("work_empty") + 4 + (128 << 20) - 4096)
+
+
 def pl401(elf: ElfEdit) -> None:
     for slot in elf.live_slots():
         elf.set_word(elf.record(slot), MOV)
@@ -168,6 +237,11 @@ FIXTURES = (
     Fixture("PL202", NATIVE, pl202, leave, symbol="work_leaf", twin_processed=True),
     Fixture("PL203", CALL_OPS_BTI, pl203, leave, symbol="work_leaf", twin_processed=True),
     Fixture("PL204", CALL_OPS_BTI, pl204, leave),
+    Fixture("PL206", NATIVE, pl206, pl206_twin, symbol="work_leaf"),
+    Fixture("PL207", NATIVE, pl207, pl207_twin, symbol="work_struct"),
+    Fixture("PL301", NATIVE, pl301, pl301_twin, symbol="__pi_fib"),
+    Fixture("PL302", NATIVE, pl302, pl302_twin, symbol="work_nested"),
+    Fixture("PL306", NATIVE, pl306, pl306_twin),
     Fixture("PL401", STOCK, pl401, leave),
     Fixture("PL402", NATIVE, pl402, leave, twin_processed=True),
     Fixture("PL403", NATIVE, pl403, leave, symbol="work_nested", processed=True, pair=True),

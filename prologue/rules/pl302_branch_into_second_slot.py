@@ -1,0 +1,46 @@
+"""PL302: a branch that jumps over the MOV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue import a64
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Every direct branch in every text section, data in text left out."""
+    kernel, sites = subject.kernel, subject.kernel.sites
+    if sites is None or not len(sites):
+        return
+    # Behind a landing pad the first slot is no place to branch to either: the pad was skipped.
+    forbidden = np.sort(np.concatenate([sites.second, sites.first[sites.bti]]))
+    for section in kernel.image.text:
+        words = kernel.image.view(section, "<u4")
+        index, target = a64.branches(words, section.addr)
+        at = np.minimum(np.searchsorted(forbidden, target), len(forbidden) - 1)
+        hits = np.flatnonzero(forbidden[at] == target)
+        if not len(hits):
+            continue
+        is_code = kernel.symbols.is_code(section)
+        for k in hits[is_code[index[hits]]].tolist():
+            where = kernel.symbols.locate(int(target[k]))
+            vaddr = section.addr + 4 * int(index[k])
+            yield Hit(vaddr, f"branches to {where}, behind the MOV", (int(words[index[k]]),))
+
+
+RULE = Rule(
+    code="PL302",
+    slug="branch-into-second-slot",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="A direct branch (B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ) to a second slot, or between a landing pad and it.",
+    why="Whoever comes that way has not executed MOV X9, X30. When the slot is a BL, LR is overwritten and X9 is "
+    "whatever it was: the function returns to a wrong place.",
+    example="14000041 b vfs_read+0x4",
+    fix="find the hand-written or rewritten branch; compilers branch to the function's entry only",
+    citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller" (6.12), which takes X9 for the caller\'s LR',
+    check=check,
+)
