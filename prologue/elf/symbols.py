@@ -51,7 +51,6 @@ class Symbols:
         self._names = np.ascontiguousarray(self.table["name"])
         self._values = np.ascontiguousarray(self.table["value"])
         self._by_address: tuple[U64, np.ndarray] | None = None
-        self._functions: U64 | None = None
 
     def _name(self, offset: int) -> str:
         end = self._image.find(b"\0", self._strings, offset)
@@ -82,24 +81,26 @@ class Symbols:
         names = (self._name(offset) for offset in self._names[hits].tolist() if offset)
         return tuple(name for name in names if not name.startswith("$"))
 
+    @cached_property
+    def function_starts(self) -> U64:
+        """Sorted addresses of all function symbols."""
+        functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
+        return np.sort(self._values[functions])
+
     def is_function_start(self, vaddrs: U64) -> Bool:
         """Which of the addresses are the value of a function symbol."""
-        if self._functions is None:
-            functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
-            self._functions = np.sort(self._values[functions])
-        if not len(self._functions):
+        starts = self.function_starts
+        if not len(starts):
             return np.zeros(vaddrs.shape, np.bool_)
-        index = np.minimum(np.searchsorted(self._functions, vaddrs), len(self._functions) - 1)
-        found: Bool = self._functions[index] == vaddrs
+        found: Bool = starts[np.minimum(np.searchsorted(starts, vaddrs), len(starts) - 1)] == vaddrs
         return found
 
     def values_with_prefix(self, prefix: str) -> U64:
         """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
-        names = self._names.astype(np.int64)
-        match = (self.table["shndx"] != SHN_UNDEF) & (names + len(prefix) < self._strings.size)
+        index = np.flatnonzero(self._names + np.uint64(len(prefix)) < self._strings.size)
         for k, byte in enumerate(prefix.encode()):
-            match[match] = self._string_bytes[names[match] + k] == byte
-        return np.sort(self._values[match])
+            index = index[self._string_bytes[self._names[index].astype(np.int64) + k] == byte]
+        return np.sort(self._values[index[self.table["shndx"][index] != SHN_UNDEF]])
 
     def is_code(self, section: Section) -> Bool:
         """Which words of a text section are instructions, shape (size // 4,).

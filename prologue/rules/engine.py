@@ -51,15 +51,20 @@ class ApprovedPlan:
 _APPROVAL = object()
 
 
+def _decides_writing(rule: Rule) -> bool:
+    """Whether the rule is about what is written: PL3 judges the rest of the text, and that is verify's (decision 4)."""
+    return rule.severity in ("fatal", "error") and not rule.code.startswith("PL3")
+
+
 def approve(kernel: Kernel, plan: PatchPlan) -> ApprovedPlan:
-    """Let the rules judge the file that the plan is for.
+    """Let the rules about records, sites and marker judge the file that the plan is for.
 
     Raises:
         RefusedError: a fatal or error finding, except those that mean "begun, not finished".
 
     """
     passed = _UNFINISHED if kernel.state == "unfinished" else frozenset[str]()
-    deciding = tuple(r for r in RULES if r.severity in ("fatal", "error") and r.code not in passed)
+    deciding = tuple(rule for rule in RULES if _decides_writing(rule) and rule.code not in passed)
     bad = run_rules(Subject(kernel), deciding)
     if bad:
         more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue import a64
+from prologue.elf.image import U64
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.alternatives import alternative_words
+from prologue.sites.kernel import Kernel
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -16,21 +18,26 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, sites = subject.kernel, subject.kernel.sites
     if sites is None:
         return
-    replaced = alternative_words(kernel.image)
+    found = [_pairs_at_entries(kernel)]
     for section in kernel.image.text:
         words = kernel.image.view(section, "<u4")
-        second_nop = words[1:] == a64.NOP
-        movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & second_nop)
-        nops = np.flatnonzero((words[:-1] == a64.NOP) & second_nop)
-        pairs = np.uint64(section.addr) + nops.astype(np.uint64) * np.uint64(4)
-        behind_bti = (words[np.maximum(nops - 1, 0)] & a64.BTI_MASK == a64.BTI) & (nops > 0)
-        begins = kernel.symbols.is_function_start(np.where(behind_bti, pairs - np.uint64(4), pairs))
-        vaddrs = np.uint64(section.addr) + np.union1d(movs, nops[begins]).astype(np.uint64) * np.uint64(4)
-        # Hand-written functions may begin with NOPs that alternatives fill in at boot.
-        for vaddr in np.setdiff1d(np.setdiff1d(vaddrs, sites.first), replaced).tolist():
-            word = int(words[(vaddr - section.addr) // 4])
-            what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
-            yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))
+        movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & (words[1:] == a64.NOP))
+        found.append(np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4))
+    # Hand-written functions may begin with NOPs that alternatives fill in at boot.
+    known = np.concatenate([sites.first, alternative_words(kernel.image)])
+    vaddrs = np.setdiff1d(np.concatenate(found), known)
+    for vaddr, word in zip(vaddrs.tolist(), kernel.image.words(vaddrs).tolist(), strict=True):
+        what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
+        yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))
+
+
+def _pairs_at_entries(kernel: Kernel) -> U64:
+    """Addresses of NOP; NOP that begin a function, or follow the landing pad that does."""
+    starts = kernel.symbols.function_starts
+    words = kernel.image.words_around(starts, (0, 1, 2))
+    bare = (words[0] == a64.NOP) & (words[1] == a64.NOP)
+    padded = (words[0] & a64.BTI_MASK == a64.BTI) & (words[1] == a64.NOP) & (words[2] == a64.NOP)
+    return np.concatenate([starts[bare], starts[padded] + np.uint64(4)])
 
 
 RULE = Rule(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue import a64
+from prologue.elf.image import U64, Bool, Section
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -16,12 +17,12 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None or not len(sites):
         return
     # Behind a landing pad the first slot is no place to branch to either: the pad was skipped.
-    forbidden = np.sort(np.concatenate([sites.second, sites.first[sites.bti]]))
+    forbidden = np.concatenate([sites.second, sites.first[sites.bti]])
+    maps = [(section.addr, _map_of(section, forbidden)) for section in kernel.image.text]
     for section in kernel.image.text:
         words = kernel.image.view(section, "<u4")
         index, target = a64.branches(words, section.addr)
-        at = np.minimum(np.searchsorted(forbidden, target), len(forbidden) - 1)
-        hits = np.flatnonzero(forbidden[at] == target)
+        hits = np.flatnonzero(_any_marked(target, maps))
         if not len(hits):
             continue
         is_code = kernel.symbols.is_code(section)
@@ -29,6 +30,24 @@ def check(subject: Subject) -> Iterator[Hit]:
             where = kernel.symbols.locate(int(target[k]))
             vaddr = section.addr + 4 * int(index[k])
             yield Hit(vaddr, f"branches to {where}, behind the MOV", (int(words[index[k]]),))
+
+
+def _map_of(section: Section, forbidden: U64) -> Bool:
+    """Which words of the section must not be branched to."""
+    marked = np.zeros(section.size // 4, np.bool_)
+    inside = forbidden[(forbidden >= np.uint64(section.addr)) & (forbidden < np.uint64(section.addr + section.size))]
+    marked[((inside - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)] = True
+    return marked
+
+
+def _any_marked(target: U64, maps: list[tuple[int, Bool]]) -> Bool:
+    """Which targets are marked in any section; a look-up in a map beats a search for 600,000 branches."""
+    result = np.zeros(len(target), np.bool_)
+    for base, marked in maps:
+        word = (target - np.uint64(base)) >> np.uint64(2)
+        inside = np.flatnonzero(word < len(marked))
+        result[inside] |= marked[word[inside].astype(np.int64)]
+    return result
 
 
 RULE = Rule(

@@ -44,7 +44,9 @@ def test_the_twin_fires_nothing(mini: Mini, fixture: Fixture, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    "fixture", [f for f in FIXTURES if f.code not in ("PL104", "PL109", "PL206", "PL403")], ids=lambda f: f.code
+    "fixture",
+    [f for f in FIXTURES if f.code not in ("PL104", "PL109", "PL206", "PL403") and not f.code.startswith("PL3")],
+    ids=lambda f: f.code,
 )
 def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, fixture: Fixture) -> None:
     vmlinux = mini(fixture.spec)
