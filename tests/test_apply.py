@@ -28,7 +28,7 @@ def vmlinux(mini: Mini) -> Path:
     return mini(Spec())
 
 
-def refused(vmlinux: Path, message: str, capsys: pytest.CaptureFixture[str], *options: str) -> None:
+def expect_refusal(vmlinux: Path, message: str, capsys: pytest.CaptureFixture[str], *options: str) -> None:
     before, listing = vmlinux.read_bytes(), sorted(vmlinux.parent.iterdir())
     assert main(["patch", str(vmlinux), *options]) == 2
     assert message in capsys.readouterr().err
@@ -37,11 +37,11 @@ def refused(vmlinux: Path, message: str, capsys: pytest.CaptureFixture[str], *op
 
 
 def test_output_is_input(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused(vmlinux, "is the input", capsys, "-o", str(vmlinux))
+    expect_refusal(vmlinux, "is the input", capsys, "-o", str(vmlinux))
 
 
 def test_output_directory_is_missing(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused(vmlinux, "No such file or directory", capsys, "-o", str(vmlinux.parent / "no" / "out"))
+    expect_refusal(vmlinux, "No such file or directory", capsys, "-o", str(vmlinux.parent / "no" / "out"))
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink", "dangling", "hard link", "read-only"])
@@ -61,7 +61,7 @@ def test_output_that_must_not_be_replaced(vmlinux: Path, kind: str, capsys: pyte
         out.chmod(0o444)
     words = {"directory": "not a regular file", "fifo": "not a regular file", "hard link": "hard links"}
     words |= {"read-only": "read-only"}
-    refused(vmlinux, words.get(kind, "symbolic link"), capsys, "-o", str(out))
+    expect_refusal(vmlinux, words.get(kind, "symbolic link"), capsys, "-o", str(out))
     assert other.read_text() == "precious"
 
 
@@ -76,17 +76,17 @@ def test_in_place_needs_a_plain_file(vmlinux: Path, kind: str, capsys: pytest.Ca
     else:
         vmlinux.chmod(0o444)
     word = {"symlink": "symbolic link", "hard link": "2 hard links", "read-only": "read-only (mode 0444)"}[kind]
-    refused(target, word, capsys, "--in-place")
+    expect_refusal(target, word, capsys, "--in-place")
 
 
 def test_unwritable_directory(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if os.geteuid() == 0:
         # root may write anywhere; /proc refuses even root.
-        refused(vmlinux, "cannot be created", capsys, "-o", "/proc/out")
+        expect_refusal(vmlinux, "cannot be created", capsys, "-o", "/proc/out")
         return
     closed = vmlinux.parent / "closed"
     closed.mkdir(mode=0o555)
-    refused(vmlinux, "cannot be created", capsys, "-o", str(closed / "out"))
+    expect_refusal(vmlinux, "cannot be created", capsys, "-o", str(closed / "out"))
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_full_disk(vmlinux: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused(vmlinux, "No space left on device", capsys, "-o", str(small_disk / "out"))
+    expect_refusal(vmlinux, "No space left on device", capsys, "-o", str(small_disk / "out"))
     assert main(["image", str(vmlinux), "-o", str(small_disk / "Image")]) == 2
     assert "No space left on device" in capsys.readouterr().err
     assert list(small_disk.iterdir()) == []
@@ -115,8 +115,8 @@ def test_full_disk(vmlinux: Path, small_disk: Path, capsys: pytest.CaptureFixtur
 def test_the_second_of_two_refuses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with vmlinux.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        refused(vmlinux, "another prologue is working on this file", capsys, "--in-place")
-        refused(vmlinux, "another prologue is working on this file", capsys, "-o", str(vmlinux.with_name("out")))
+        expect_refusal(vmlinux, "another prologue is working on this file", capsys, "--in-place")
+        expect_refusal(vmlinux, "another prologue is working on this file", capsys, "-o", str(vmlinux.with_name("out")))
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue.apply import apply_in_place, apply_to, new_file
 from prologue.errors import InputError, RefusedError, UsageError
-from prologue.plan.build import build_plan, choose_contract
+from prologue.plan.build import build_plan, choose_contract, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
 from prologue.readback import read_back
 from prologue.rules.engine import approve
@@ -100,8 +100,7 @@ def _reverse_plan(kernel: Kernel, args: Namespace) -> PatchPlan:
             plan = from_json(json.loads(path.read_text(encoding="utf-8")), path)
         except (OSError, ValueError) as error:
             raise InputError(f"cannot be read as a plan: {error}", path=path) from error
-        if (plan.build_id, plan.file_size) != (kernel.build_id, kernel.image.size):
-            raise RefusedError(f"the plan {path} was made for another file", path=kernel.path)
+        require_own_plan(kernel, plan)
         return plan.inverse()
     if kernel.marker is None and kernel.init_stub.state != "live":
         raise RefusedError(

@@ -13,6 +13,8 @@ from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.marker import PROCESSED, VERSION, Marker
 from prologue.sites.sites import Sites
 
+_COLUMNS: Final = ("vaddrs", "offsets", "old", "new")
+
 ContractChoice = Literal["auto", "native", "stock"]
 
 _WAYS_OUT: Final = (
@@ -117,3 +119,35 @@ def _init_edits(kernel: Kernel) -> list[Edits]:
             np.array([word.new for word in open_edits], np.uint64),
         )
     ]
+
+
+def require_own_plan(kernel: Kernel, saved: PatchPlan) -> None:
+    """Check that a plan read from a file is the one that this very kernel gives; only old init words are news.
+
+    Raises:
+        RefusedError: made for another file, or edited since.
+
+    """
+    own = build_plan(kernel, choose_contract(kernel, "native" if kernel.marker else "stock"))
+    same = (saved.contract, saved.build_id, saved.file_size) == (own.contract, own.build_id, own.file_size)
+    for kind in ("site", "record", "marker"):
+        same = same and _same_edits(*([s for s in plan.stages if s.kind == kind] for plan in (own, saved)))
+    init = [s for s in saved.stages if s.kind == "init"]
+    same = same and (_same_init(kernel, init) if own.contract == "stock" else not init)
+    if not same:
+        raise RefusedError("the plan was made for another file, or edited since", path=kernel.path)
+
+
+def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:
+    return len(ours) == len(theirs) and all(
+        a.width == b.width and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in _COLUMNS)
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _same_init(kernel: Kernel, theirs: list[Edits]) -> bool:
+    """The saved edits make the words that the recogniser wants, where it wants them."""
+    wanted = [(word.vaddr, word.new) for word in kernel.init_stub.edits]
+    found = [pair for s in theirs for pair in zip(s.vaddrs.tolist(), s.new.tolist(), strict=True)]
+    places = [np.array_equal(s.offsets, kernel.image.offsets(s.vaddrs)) for s in theirs]
+    return wanted == found and all(places)

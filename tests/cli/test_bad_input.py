@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -288,3 +289,23 @@ def test_plan_of_another_file_is_refused(mini: Mini, tmp_path: Path, capsys: pyt
     plan.write_text("{}")
     assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
     assert "not a plan" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("contract", ["native", "stock"])
+def test_an_edited_plan_is_refused(
+    mini: Mini, tmp_path: Path, contract: str, stage: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, plan = mini(Spec(contract=contract)), tmp_path / "plan.json"  # type: ignore[arg-type]
+    command = ["patch", str(vmlinux), "--in-place", "--contract", contract, "--save-plan", str(plan)]
+    assert main(command) == 0
+    before = vmlinux.read_bytes()
+    data = json.loads(plan.read_text())
+    if stage >= len(data["stages"]):
+        data["stages"].pop()  # one less instead
+    else:
+        data["stages"][stage]["edits"][0][1] += 4
+    plan.write_text(json.dumps(data))
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
+    assert "edited since" in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
