@@ -130,8 +130,9 @@ class Kernel:
     def sorts_at_build(self) -> bool:
         """Whether this kernel trusts the link to have sorted its records.
 
-        arm64 selects BUILDTIME_MCOUNT_SORT since 6.15, backported to 6.12 stable; scripts/sorttable leaves its
-        trace there too: only it zeroes records, and puts them first.
+        arm64 selects BUILDTIME_MCOUNT_SORT in 6.12.107 and 7.2.13 (arch/arm64/Kconfig) and not in 6.1; upstream it came
+        with 6.15. Backports have lower numbers, so scripts/sorttable's trace decides there: only it zeroes records, and
+        it puts them first.
         """
         if self.version is not None and self.version >= (6, 15):
             return True
