@@ -11,7 +11,7 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 .PHONY: help setup setup-demo setup-test demo test check lint types test-all test-fast clean
 
 help:
-	@echo 'make demo    build and boot both kinds of kernel, and print what they cost'
+	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
 	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
 	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
 	@echo 'make setup   only install what these need'

@@ -122,7 +122,8 @@ def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
         with os.fdopen(handle, "r+b") as stream:
             yield temporary
             stream.flush()
-            mode = stat.S_IMODE(like.stat().st_mode) & 0o777 if like else 0o666 & ~_umask()
+            # Writable by its owner whatever the input was: the same command must be able to replace it.
+            mode = stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~_umask()
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         temporary.replace(out)

@@ -128,6 +128,14 @@ def test_output_takes_the_mode_of_its_input(vmlinux: Path) -> None:
     assert out.stat().st_mtime >= vmlinux.stat().st_mtime
 
 
+def test_a_copy_of_a_read_only_kernel_can_be_made_again(vmlinux: Path) -> None:
+    vmlinux.chmod(0o444)
+    out = vmlinux.with_name("out")
+    for _ in range(2):
+        assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
+    assert out.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_copy_that_does_not_read_back_never_gets_its_name(
     vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

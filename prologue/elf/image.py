@@ -166,7 +166,7 @@ class ElfImage:
         backed = [s for s in self.sections if s.has_bytes]
         for section in backed:
             _require_room(self, f"section {section.name}", section.offset, section.size)
-            if section.is_text and (section.offset | section.addr) % 4:
+            if self.elf_type != "ET_REL" and section.is_text and (section.offset | section.addr) % 4:
                 raise InputError(f"section {section.name} is not aligned to instructions", path=self.path)
         for segment in self.segments:
             _require_room(self, f"segment at {segment.vaddr:#x}", segment.offset, segment.filesz)

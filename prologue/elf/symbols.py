@@ -50,7 +50,6 @@ class Symbols:
         # Fields side by side in memory: look-ups compare all of them at once.
         self._names = np.ascontiguousarray(self.table["name"])
         self._values = np.ascontiguousarray(self.table["value"])
-        self._by_address: tuple[U64, np.ndarray] | None = None
 
     def _name(self, offset: int) -> str:
         end = self._image.find(b"\0", self._strings, offset)
@@ -120,24 +119,23 @@ class Symbols:
     def _string_bytes(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._image.data(self._strings), np.uint8)
 
-    def _address_index(self) -> tuple[U64, np.ndarray]:
-        """Symbols that name places, by address; at one address the last is the best to print."""
-        if self._by_address is None:
-            kind, section = self.table["info"] & 15, self.table["shndx"]
-            # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), not names.
-            named = (self.table["name"] != 0) & (self._string_bytes[self.table["name"]] != ord("$"))
-            places = np.flatnonzero(named & (kind <= STT_FUNC) & (section != SHN_UNDEF) & (section != SHN_ABS))
-            rank = (kind[places] == STT_FUNC) * 2 + (self.table["info"][places] >> 4 != 0)
-            order = places[np.lexsort((rank, self.table["value"][places]))]
-            self._by_address = self.table["value"][order], order
-        return self._by_address
+    @cached_property
+    def _places(self) -> tuple[U64, npt.NDArray[np.int64]]:
+        """Symbols that name places: addresses, ascending, and rows; at one address the last is the best to print."""
+        kind, section = self.table["info"] & 15, self.table["shndx"]
+        # $x and $d are mapping symbols (Arm ELF ABI, "Mapping symbols"), not names.
+        named = (self._names != 0) & (self._string_bytes[self._names] != ord("$"))
+        rows = np.flatnonzero(named & (kind <= STT_FUNC) & (section != SHN_UNDEF) & (section != SHN_ABS))
+        rank = (kind[rows] == STT_FUNC) * 2 + (self.table["info"][rows] >> 4 != 0)
+        order = rows[np.lexsort((rank, self._values[rows]))]
+        return self._values[order], order
 
     def locate(self, vaddr: int) -> Location:
         """Describe an address as symbol+offset and section+offset."""
         section = self._image.section_at(vaddr)
         if section is None:
             return Location(vaddr)
-        values, order = self._address_index()
+        values, order = self._places
         index = int(np.searchsorted(values, np.uint64(vaddr), side="right")) - 1
         inside = vaddr - section.addr
         if index < 0 or int(values[index]) < section.addr:

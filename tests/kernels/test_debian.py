@@ -67,7 +67,6 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     # -o re-reads the result with LIEF before it is called good.
     command = ["patch", str(kernel.vmlinux), "-o", str(made.processed), "--contract", "stock"]
     assert main([*command, "--save-plan", str(made.plan)]) == 0
-    made.processed.chmod(0o644)  # the cache's own is read-only
     yield made
     shutil.rmtree(directory)
 
