@@ -21,7 +21,7 @@ from prologue_bench.qemu import Boot, Job, boot
 
 SHOWN = "vfs_read"  # the function that is shown and traced
 RUNS = 3  # of hackbench in each boot
-HACKBENCH = "-g 4 -l 100"
+HACKBENCH = "-g 1 -l 100"
 
 
 def step(number: int, title: str) -> None:
