@@ -10,20 +10,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a file: printed as ``symbol+0x4 (section+0x1a2c, 0xffff800008010000)``."""
+    """A place in a file: printed as ``symbol+0x4 (section+0x1a2c, 0xffff800008010000)``.
 
-    vaddr: int
+    Modules have no addresses before they are loaded: there ``vaddr`` is None and not printed.
+    """
+
+    vaddr: int | None
     section: str | None = None
     section_offset: int = 0
     symbol: str | None = None
     symbol_offset: int = 0
 
     def __str__(self) -> str:
-        inner = f"{self.vaddr:#x}"
-        if self.section is not None:
-            inner = f"{self.section}+{self.section_offset:#x}, {inner}"
+        parts = [] if self.section is None else [f"{self.section}+{self.section_offset:#x}"]
+        inner = ", ".join([*parts, *([] if self.vaddr is None else [f"{self.vaddr:#x}"])])
         if self.symbol is None:
-            return f"({inner})"
+            return f"({inner})" if inner else "(the file)"
         offset = f"+{self.symbol_offset:#x}" if self.symbol_offset else ""
         return f"{self.symbol}{offset} ({inner})"
 

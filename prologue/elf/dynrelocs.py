@@ -17,6 +17,7 @@ from prologue.errors import InputError
 
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 R_AARCH64_RELATIVE: Final = 0x403
+R_AARCH64_ABS64: Final = 0x101
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,46 @@ def relr_targets(image: ElfImage) -> U64:
     targets = np.concatenate([words[~is_bitmap], covered])
     _require_inside(image, ".relr.dyn", targets)
     return targets
+
+
+def relocated(image: ElfImage) -> tuple[U64, U64]:
+    """Every place that a RELATIVE, ABS64 or RELR relocation fills in, and the link-time address that it gets.
+
+    Returns:
+        Addresses of the places and their values, each of shape (n,), in table order.
+
+    """
+    places, values = [], []
+    for section in image.sections:
+        if section.type != "SHT_RELA" or not section.allocated or not section.has_bytes or section.size % RELA.itemsize:
+            continue
+        table = image.view(section, RELA)
+        types = table["info"] & np.uint64(0xFFFFFFFF)
+        relative, absolute = np.flatnonzero(types == R_AARCH64_RELATIVE), np.flatnonzero(types == R_AARCH64_ABS64)
+        places += [table["offset"][relative], table["offset"][absolute]]
+        addends = table["addend"][absolute].astype(np.uint64)
+        values += [
+            table["addend"][relative].astype(np.uint64),
+            addends + _symbol_values(image, section.link, (table["info"][absolute] >> np.uint64(32)).astype(np.int64)),
+        ]
+    targets = relr_targets(image)
+    offsets = image.offsets(targets)
+    places.append(targets[offsets >= 0])
+    values.append(image.words_at(offsets[offsets >= 0], 8))
+    return np.concatenate(places), np.concatenate(values)
+
+
+def _symbol_values(image: ElfImage, link: int, index: I64) -> U64:
+    """Values of dynamic symbols (Elf64_Sym, 24 bytes, value at 8); 0 for those that do not exist."""
+    if not len(index) or not 0 < link < len(image.sections):
+        return np.zeros(len(index), np.uint64)
+    values = image.view(image.sections[link], "<u8")[1::3]
+    known = index < len(values)
+    return (
+        np.where(known, values[np.where(known, index, 0)], np.uint64(0))
+        if len(values)
+        else np.zeros(len(index), np.uint64)
+    )
 
 
 def _require_inside(image: ElfImage, table: str, targets: U64) -> None:

@@ -23,7 +23,12 @@ def _load_address(image: ElfImage, section: Section) -> int:
 
 
 def flat_pieces(image: ElfImage) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset in the flat file, bytes) in ascending order.
+    """Yield (offset in the flat file, bytes) in ascending order; errors as ``flat_sections``."""
+    return ((offset, image.data(section)) for offset, section in flat_sections(image))
+
+
+def flat_sections(image: ElfImage) -> Iterator[tuple[int, Section]]:
+    """Yield (offset in the flat file, section) in ascending order.
 
     Raises:
         InputError: nothing to load, or sections that would lie on each other.
@@ -40,4 +45,4 @@ def flat_pieces(image: ElfImage) -> Iterator[tuple[int, bytes]]:
         end = address + section.size
         if end - base > 1 << 32:
             raise InputError(f"section {section.name} is more than 4 GiB behind the first", path=image.path)
-        yield address - base, image.data(section)
+        yield address - base, section

@@ -2,15 +2,19 @@
 
 Headers are parsed by pyelftools; everything is checked here before anybody relies on it, because a header
 that points past the end of a truncated file must be a clear error and not a wrong byte in a kernel.
+
+A module (``ET_REL``) has no addresses: every allocated section would begin at 0. It gets made-up ones here, one
+section behind the other, so that the same questions can be asked of it as of a vmlinux; they are never shown.
 """
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +38,11 @@ SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
 SHF_COMPRESSED: Final = 1 << 11
 
+# Where a module's sections are laid out: not at 0, which means "no record", and far from each other, so that no
+# distance within one section leads into another by accident.
+_MODULE_BASE: Final = 1 << 24
+_MODULE_GAP: Final = 1 << 16
+
 _PARSE_ERRORS = (ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError)
 
 
@@ -49,6 +58,7 @@ class Section:
     offset: int
     size: int
     link: int
+    info: int
     entsize: int
 
     @property
@@ -89,9 +99,10 @@ class ElfImage:
 
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | mmap.mmap | None = None) -> None:
+        """Map the file at ``path``; or take ``content`` for it, of a file that is stored compressed."""
         self.path = path
-        self._map = _map_file(path)
+        self._map = _map_file(path) if content is None else content
         self.size = len(self._map)
         kind = identify(self._map[:4096], self.size)
         if not kind.is_arm64_elf:
@@ -107,7 +118,8 @@ class ElfImage:
         )
 
     def _parse(self) -> None:
-        stream: Any = self._map  # an mmap reads and seeks as ELFFile needs it
+        # An mmap reads and seeks as ELFFile needs it.
+        stream: Any = io.BytesIO(self._map) if isinstance(self._map, bytes) else self._map
         elf = ELFFile(stream)
         header: Any = elf.header
         self.elf_type = str(header["e_type"])
@@ -126,7 +138,7 @@ class ElfImage:
         )
         raw = [elf._get_section_header(index) for index in range(count)]
         names = self._section_names(raw, elf.get_shstrndx())
-        self.sections = tuple(
+        sections = tuple(
             Section(
                 index,
                 name,
@@ -136,10 +148,12 @@ class ElfImage:
                 int(h["sh_offset"]),
                 int(h["sh_size"]),
                 int(h["sh_link"]),
+                int(h["sh_info"]),
                 int(h["sh_entsize"]),
             )
             for index, (h, name) in enumerate(zip(raw, names, strict=True))
         )
+        self.sections = _laid_out(sections) if self.relocatable else sections
         self.segments = tuple(
             Segment(*(int(p[field]) for field in ("p_offset", "p_vaddr", "p_paddr", "p_filesz", "p_memsz")))
             for p in (elf._get_segment_header(index) for index in range(elf.num_segments()))
@@ -161,17 +175,22 @@ class ElfImage:
             names.append(table[offset:end].decode("ascii", "backslashreplace"))
         return names
 
+    @property
+    def relocatable(self) -> bool:
+        """Whether this is a module, whose addresses are made up."""
+        return self.elf_type == "ET_REL"
+
     def _check_layout(self) -> None:
         """Bounds of every section, and no two that share bytes or addresses."""
         backed = [s for s in self.sections if s.has_bytes]
         for section in backed:
             _require_room(self, f"section {section.name}", section.offset, section.size)
-            if self.elf_type != "ET_REL" and section.is_text and (section.offset | section.addr) % 4:
+            if not self.relocatable and section.is_text and (section.offset | section.addr) % 4:
                 raise InputError(f"section {section.name} is not aligned to instructions", path=self.path)
         for segment in self.segments:
             _require_room(self, f"segment at {segment.vaddr:#x}", segment.offset, segment.filesz)
         self._check_overlap(backed, "bytes of the file", lambda section: section.offset)
-        if self.elf_type != "ET_REL":
+        if not self.relocatable:
             allocated = [s for s in self.sections if s.allocated and s.size and s.type != "SHT_NULL"]
             self._check_overlap(allocated, "addresses", lambda section: section.addr)
 
@@ -180,6 +199,11 @@ class ElfImage:
         for low, high in pairwise(ordered):
             if start(low) + low.size > start(high):
                 raise InputError(f"sections {low.name} and {high.name} share {what}", path=self.path)
+
+    @property
+    def content(self) -> bytes | mmap.mmap:
+        """The whole file, decompressed."""
+        return self._map
 
     def section(self, name: str) -> Section | None:
         """Return the first section of that name."""
@@ -265,6 +289,21 @@ class ElfImage:
                 if out.any():
                     found[inside[out]] = 0
         return result
+
+
+def _laid_out(sections: tuple[Section, ...]) -> tuple[Section, ...]:
+    """Give a module's allocated sections addresses; what a file says of them is not to be trusted.
+
+    (Linkers leave the offset inside the output section in ``sh_addr`` of some.)
+    """
+    result, addr = [], _MODULE_BASE
+    for section in sections:
+        if section.allocated:
+            result.append(replace(section, addr=addr))
+            addr += -(-section.size // _MODULE_GAP) * _MODULE_GAP + _MODULE_GAP
+        else:
+            result.append(replace(section, addr=0))
+    return tuple(result)
 
 
 def _require_room(image: ElfImage, what: str, offset: int, size: int) -> None:

@@ -13,7 +13,7 @@ from prologue.errors import InputError, Location
 
 # Elf64_Sym (System V gABI, "Symbol Table")
 SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
-SHN_UNDEF, SHN_ABS = 0, 0xFFF1
+SHN_UNDEF, SHN_LORESERVE, SHN_ABS = 0, 0xFF00, 0xFFF1
 STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
 
 
@@ -49,7 +49,7 @@ class Symbols:
             raise InputError("symbol names lie outside the string table", path=image.path)
         # Fields side by side in memory: look-ups compare all of them at once.
         self._names = np.ascontiguousarray(self.table["name"])
-        self._values = np.ascontiguousarray(self.table["value"])
+        self._values = _addresses(image, self.table)
 
     def _name(self, offset: int) -> str:
         end = self._image.find(b"\0", self._strings, offset)
@@ -70,8 +70,20 @@ class Symbols:
         hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
         if not len(hits):
             return None
-        entry = self.table[hits[np.argmax(self.table["info"][hits] >> 4)]]  # binding 0 is local
-        return Symbol(name, int(entry["value"]), int(entry["size"]))
+        best = hits[np.argmax(self.table["info"][hits] >> 4)]  # binding 0 is local
+        return Symbol(name, int(self._values[best]), int(self.table["size"][best]))
+
+    @property
+    def values(self) -> U64:
+        """Address of each symbol in table order; in a module these are the laid-out ones."""
+        return self._values
+
+    @property
+    def defined(self) -> Bool:
+        """Which symbols, in table order, name a place in a section of this file."""
+        section = self.table["shndx"]
+        found: Bool = (section != SHN_UNDEF) & (section < SHN_LORESERVE)
+        return found
 
     def names_at(self, vaddr: int) -> tuple[str, ...]:
         """Names of all defined symbols whose value is exactly ``vaddr``, in table order; no mapping symbols."""
@@ -94,12 +106,24 @@ class Symbols:
         found: Bool = starts[np.minimum(np.searchsorted(starts, vaddrs), len(starts) - 1)] == vaddrs
         return found
 
-    def values_with_prefix(self, prefix: str) -> U64:
-        """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
+    def with_prefix(self, prefix: str) -> tuple[Symbol, ...]:
+        """Every defined symbol whose name begins with ``prefix``, in table order."""
+        rows = self._rows_with_prefix(prefix)
+        return tuple(
+            Symbol(self._name(int(self._names[row])), int(self._values[row]), int(self.table["size"][row]))
+            for row in rows.tolist()
+        )
+
+    def _rows_with_prefix(self, prefix: str) -> npt.NDArray[np.int64]:
         index = np.flatnonzero(self._names + np.uint64(len(prefix)) < self._strings.size)
         for k, byte in enumerate(prefix.encode()):
             index = index[self._string_bytes[self._names[index].astype(np.int64) + k] == byte]
-        return np.sort(self._values[index[self.table["shndx"][index] != SHN_UNDEF]])
+        found: npt.NDArray[np.int64] = index[self.table["shndx"][index] != SHN_UNDEF]
+        return found
+
+    def values_with_prefix(self, prefix: str) -> U64:
+        """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
+        return np.sort(self._values[self._rows_with_prefix(prefix)])
 
     def is_code(self, section: Section) -> Bool:
         """Which words of a text section are instructions, shape (size // 4,).
@@ -131,14 +155,26 @@ class Symbols:
         return self._values[order], order
 
     def locate(self, vaddr: int) -> Location:
-        """Describe an address as symbol+offset and section+offset."""
+        """Describe an address as symbol+offset and section+offset; a module's made-up address is left out."""
         section = self._image.section_at(vaddr)
+        shown = None if self._image.relocatable else vaddr
         if section is None:
-            return Location(vaddr)
+            return Location(shown)
         values, order = self._places
         index = int(np.searchsorted(values, np.uint64(vaddr), side="right")) - 1
         inside = vaddr - section.addr
         if index < 0 or int(values[index]) < section.addr:
-            return Location(vaddr, section.name, inside)
-        entry = self.table[order[index]]
-        return Location(vaddr, section.name, inside, self._name(int(entry["name"])), vaddr - int(entry["value"]))
+            return Location(shown, section.name, inside)
+        name = self._name(int(self._names[order[index]]))
+        return Location(shown, section.name, inside, name, vaddr - int(values[index]))
+
+
+def _addresses(image: ElfImage, table: npt.NDArray[np.void]) -> U64:
+    """Value of each symbol; in a module values are offsets into sections, so the section's address is added."""
+    values = np.ascontiguousarray(table["value"])
+    if not image.relocatable:
+        return values
+    starts = np.array([s.addr for s in image.sections], np.uint64)
+    index = table["shndx"]
+    inside = index < min(len(starts), SHN_LORESERVE)
+    return values + np.where(inside, starts[np.where(inside, index, 0)], np.uint64(0))

@@ -1,0 +1,30 @@
+"""The GNU build-id (System V gABI, "Note Section")."""
+
+from __future__ import annotations
+
+from prologue.elf.image import ElfImage
+
+_NT_GNU_BUILD_ID = 3
+
+
+def gnu_build_id(image: ElfImage) -> str:
+    """The build-id in hex; empty if there is none."""
+    for section in image.sections:
+        if section.type == "SHT_NOTE" and section.has_bytes:
+            found = _walk(image.data(section))
+            if found:
+                return found
+    return ""
+
+
+def _walk(notes: bytes) -> str:
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, size, kind = (int.from_bytes(notes[at + k : at + k + 4], "little") for k in (0, 4, 8))
+        name_at = at + 12
+        body_at = name_at + (name_size + 3) // 4 * 4
+        is_gnu = notes[name_at : name_at + name_size] == b"GNU\0"
+        if kind == _NT_GNU_BUILD_ID and is_gnu and body_at + size <= len(notes):
+            return notes[body_at : body_at + size].hex()
+        at = body_at + (size + 3) // 4 * 4
+    return ""

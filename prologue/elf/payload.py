@@ -1,0 +1,235 @@
+"""The flat arm64 Image inside a boot file: as it is, compressed, or in an EFI zboot file.
+
+Secure boot signs a flat Image as the PE file that it also is: certificates are appended behind the flat data, and
+two fields in the PE header change, its checksum and its entry for the certificates (Microsoft's "PE Format",
+"Optional Header"; UEFI specification, "Secure Boot and Driver Signing"). All else stays as ``objcopy`` left it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from prologue.elf.compressed import MAX_OUTPUT, compression, decompress, decompress_lzma
+from prologue.elf.identify import identify
+from prologue.errors import InputError
+
+# struct arm64_image_header (arch/arm64/include/asm/image.h, 6.12): image_size, magic, offset of the PE header.
+_IMAGE_SIZE: Final = 16
+_MAGIC: Final = 56
+_PE_OFFSET: Final = 60
+_HEADER_SIZE: Final = 64
+# The flat Image with its BSS: within the 4 GiB that its own code can address.
+_MAX_IMAGE: Final = 1 << 32
+
+# What we have no decompressor for, by first bytes (the targets of arch/arm64/boot/Makefile, 6.12, and boot loaders').
+_OTHERS: Final = (
+    (b"BZh", "compressed with bzip2"),
+    (b"\x02\x21\x4c\x18", "compressed with lz4"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4"),
+    (b"\x89LZO", "compressed with lzo"),
+    (b"\xd0\x0d\xfe\xed", "a FIT image or device tree"),
+    (b"\x27\x05\x19\x56", "a U-Boot image"),
+    (b"ANDROID!", "an Android boot image"),
+)
+
+_Unpack = Callable[[bytes, object], bytes]
+
+# The type that drivers/firmware/efi/libstub/Makefile.zboot writes, and the magic and decompressor that belong to it:
+# in 6.1 the name of the build's rule (xzkern, zstd22; lzma, lz4 and lzo, too), in 6.12 only gzip and zstd.
+_ZBOOT: Final[dict[str, tuple[str | None, _Unpack]]] = {
+    "gzip": ("gzip", decompress),
+    "xzkern": ("xz", decompress),
+    "zstd22": ("zstd", decompress),
+    "zstd": ("zstd", decompress),
+    "lzma": (None, decompress_lzma),
+}
+
+
+def flat_image(path: Path) -> bytes:
+    """Read the flat arm64 Image in a boot file.
+
+    A signed flat Image comes with its certificates: see ``unsigned_extent``. One from a zboot file may have zeros
+    behind it, up to the size that it takes in memory (``Makefile.zboot``, "copy_and_pad", 6.12; not in 6.1).
+
+    Raises:
+        InputError: not readable, holds no arm64 Image, is compressed in a way that we do not know, or is damaged.
+
+    """
+    data = _read(path)
+    if is_flat(data):
+        return _checked(data, path)
+    if data[:2] == b"MZ" and data[4:8] == b"zimg":
+        flat = _zboot(data, path)
+    elif compression(data[:8]):
+        flat = decompress(data, path)
+    else:
+        raise InputError(f"is no arm64 boot file ({_describe(data)}): give Image, Image.gz or vmlinuz", path=path)
+    if not is_flat(flat):
+        raise InputError(f"does not unpack to a flat arm64 Image ({_describe(flat)})", path=path)
+    return _checked(flat, path)
+
+
+def is_flat(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` (at least 64 bytes) is a flat arm64 Image."""
+    return len(head) >= _HEADER_SIZE and head[_MAGIC : _MAGIC + 4] == b"ARM\x64"
+
+
+def unsigned_extent(flat: bytes, path: object = None) -> int:
+    """Where the certificates begin that signing appended; the size of the whole if it is not signed.
+
+    They begin at a multiple of 8: up to 7 zeros of padding may lie before them, behind the flat data. (Data that the
+    linker script rounds up to 512 bytes, as ``vmlinux.lds.S`` does with ``PECOFF_FILE_ALIGNMENT``, need none.)
+
+    Raises:
+        InputError: no flat Image, or the PE header points outside of it.
+
+    """
+    where = _certificate_entry(flat, path)
+    if where is None:
+        return len(flat)
+    start, size = _u32(flat, where), _u32(flat, where + 4)
+    if not size:
+        return len(flat)
+    # Certificates must be the last thing in the file, so that a signature covers all that lies before them.
+    if start < _HEADER_SIZE or start + size != len(flat):
+        raise InputError(
+            f"the PE header has certificates at {start:#x}-{start + size:#x}, the file ends at {len(flat):#x}: "
+            "truncated or damaged",
+            path=path,
+        )
+    return start
+
+
+def header_mutable_ranges(flat: bytes, path: object = None) -> tuple[tuple[int, int], ...]:
+    """Ranges (start, end) in the header that signing changes, ascending; none in an Image without a PE header.
+
+    Raises:
+        InputError: no flat Image, or the PE header is damaged.
+
+    """
+    pe = _pe_header(flat, path)
+    if pe is None:
+        return ()
+    checksum = pe + 24 + 64
+    entry = _certificate_entry(flat, path)
+    ranges = ((checksum, checksum + 4),)
+    return ranges if entry is None else (*ranges, (entry, entry + 8))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        # O_NONBLOCK: opening a FIFO must be an error, not a wait.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("is not a regular file", path=path)
+        if not 0 < status.st_size <= MAX_OUTPUT:
+            raise InputError(f"has {status.st_size} bytes: no boot file", path=path)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(MAX_OUTPUT)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    finally:
+        os.close(fd)
+
+
+def _describe(data: bytes) -> str:
+    for magic, name in _OTHERS:
+        if data.startswith(magic):
+            return name
+    return identify(data[:4096], len(data)).description
+
+
+def _zboot(data: bytes, path: Path) -> bytes:
+    """Unpack the payload that the header of a zboot file names (``zboot-header.S``, 6.1-6.12)."""
+    if len(data) < _HEADER_SIZE:
+        raise InputError(f"truncated: {len(data)} bytes are less than an EFI zboot header", path=path)
+    start, size = _u32(data, 8), _u32(data, 12)
+    if start < _HEADER_SIZE or start + size > len(data) or not size:
+        raise InputError(
+            f"the EFI zboot header has its payload at {start:#x}-{start + size:#x}, the file ends at {len(data):#x}: "
+            "truncated or damaged",
+            path=path,
+        )
+    name = data[24:56].split(b"\0")[0].decode("ascii", "backslashreplace")
+    if name not in _ZBOOT:
+        known = ", ".join(_ZBOOT)
+        raise InputError(f"the payload of the EFI zboot file is compressed with {name!r}; known: {known}", path=path)
+    kind, unpack = _ZBOOT[name]
+    payload = data[start : start + size]
+    if kind is not None and compression(payload[:8]) != kind:
+        raise InputError(f"the payload at {start:#x} of the EFI zboot file is not {kind}: damaged", path=path)
+    return unpack(payload, path)
+
+
+def _checked(flat: bytes, path: object) -> bytes:
+    """Whether the headers agree with what is there."""
+    # Little-endian even in a big-endian kernel (Documentation/arch/arm64/booting.rst).
+    image_size = int.from_bytes(flat[_IMAGE_SIZE : _IMAGE_SIZE + 8], "little")
+    end = unsigned_extent(flat, path)
+    if image_size > _MAX_IMAGE or end > image_size:
+        raise InputError(
+            f"the Image header has image_size {image_size:#x}, the file has {end:#x} bytes of it: damaged", path=path
+        )
+    stop = _sections_end(flat, path)
+    if stop > end:
+        raise InputError(f"the Image's data go on to {stop:#x}, the file has only {end:#x}: truncated", path=path)
+    return flat
+
+
+def _pe_header(flat: bytes, path: object) -> int | None:
+    """Where the PE header is; None in a kernel without CONFIG_EFI (``arch/arm64/kernel/efi-header.S``)."""
+    if not is_flat(flat):
+        raise InputError("is not a flat arm64 Image", path=path)
+    pe = _u32(flat, _PE_OFFSET)
+    if not pe:
+        return None
+    # Up to the number of the directory entries, for the 64-bit form, PE32+.
+    if pe < _HEADER_SIZE or pe + 24 + 112 > len(flat) or flat[pe : pe + 4] != b"PE\0\0":
+        raise InputError(f"no PE header at {pe:#x}, where the Image header has one: damaged", path=path)
+    if flat[pe + 24 : pe + 26] != b"\x0b\x02":
+        raise InputError(f"the PE header at {pe:#x} is not in the 64-bit form (PE32+): damaged", path=path)
+    return pe
+
+
+def _certificate_entry(flat: bytes, path: object) -> int | None:
+    """Where the PE header's entry for the certificates is: the fifth of the directory."""
+    pe = _pe_header(flat, path)
+    if pe is None:
+        return None
+    where = pe + 24 + 112 + 4 * 8
+    count, size = _u32(flat, pe + 24 + 108), _u16(flat, pe + 20)
+    if count < 5:
+        return None
+    if size < 112 + 5 * 8 or where + 8 > len(flat):
+        raise InputError(f"the PE header at {pe:#x} is too short for its {count} directory entries: damaged", path=path)
+    return where
+
+
+def _sections_end(flat: bytes, path: object) -> int:
+    """Where the last byte ends that the PE section table says is in the file."""
+    pe = _pe_header(flat, path)
+    if pe is None:
+        return _HEADER_SIZE
+    count, size = _u16(flat, pe + 6), _u16(flat, pe + 20)
+    table = pe + 24 + size
+    if table + 40 * count > len(flat):
+        raise InputError(f"the PE section table ends at {table + 40 * count:#x}, behind the file: damaged", path=path)
+    # SizeOfRawData and PointerToRawData
+    ends = [_u32(flat, entry + 16) + _u32(flat, entry + 20) for entry in range(table, table + 40 * count, 40)]
+    return max(ends, default=_HEADER_SIZE)
+
+
+def _u16(data: bytes, offset: int) -> int:
+    return int.from_bytes(data[offset : offset + 2], "little")
+
+
+def _u32(data: bytes, offset: int) -> int:
+    return int.from_bytes(data[offset : offset + 4], "little")
