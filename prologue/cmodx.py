@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from prologue import a64
 
 Issue = Literal["old", "new"]
@@ -35,6 +38,15 @@ class Verdict:
 def listed(word: int, issue: Issue = "old") -> bool:
     """Whether the word is on the CMODX list of that generation of the Arm ARM."""
     return a64.classify(word) in (OLD_LIST if issue == "old" else NEW_LIST)
+
+
+def listed_words(words: npt.NDArray[np.uint32], issue: Issue = "old") -> npt.NDArray[np.bool_]:
+    """Which of many words are on that list; shape of ``words``."""
+    found = np.zeros(words.shape, np.bool_)
+    for name in OLD_LIST if issue == "old" else NEW_LIST:
+        mask, value = a64.CLASSES[name]
+        found |= words & np.uint32(mask) == np.uint32(value)
+    return found
 
 
 def _name(word: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -26,6 +27,30 @@ def disassemble(code: bytes, vaddr: int) -> str:
     """Lines of ``address: word  instruction``; a tail of less than 4 bytes is dropped."""
     words = [int.from_bytes(code[k : k + 4], "little") for k in range(0, len(code) - 3, 4)]
     return "\n".join(f"{vaddr + 4 * k:#x}: {w:08x}  {insn_text(w, vaddr + 4 * k)}" for k, w in enumerate(words))
+
+
+def _numbers(names: Iterable[str]) -> frozenset[int]:
+    """Numbers of the general registers among capstone's names (x29 and x30 have names of their own)."""
+    special = {"fp": 29, "lr": 30}
+    return frozenset(
+        special[name] if name in special else int(name[1:])
+        for name in names
+        if name in special or (name[0] in "xw" and name[1:].isdigit())
+    )
+
+
+@cache
+def register_use(word: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Numbers of the general registers (X or W) that an instruction reads and writes; none for data."""
+    for insn in _engine().disasm(word.to_bytes(4, "little"), 0):
+        read, written = insn.regs_access()
+        return _numbers(map(insn.reg_name, read)), _numbers(map(insn.reg_name, written))
+    return frozenset(), frozenset()
+
+
+def registers_written(word: int) -> frozenset[int]:
+    """Numbers of the general registers that an instruction writes."""
+    return register_use(word)[1]
 
 
 # (mask, value): instructions that write one general register, named by bits 4:0, or none. Function epilogues

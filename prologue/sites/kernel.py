@@ -7,22 +7,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+import numpy as np
+
 from prologue import a64
-from prologue.elf.image import ElfImage
-from prologue.elf.symbols import Symbols
+from prologue.elf.dynrelocs import relocated
+from prologue.elf.image import I64, U64, ElfImage, Section
 from prologue.errors import InputError
+from prologue.sites.binary import Binary, Pointers, State
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker
 from prologue.sites.records import Bounds, Records, find_bounds, read_records
-from prologue.sites.sites import Layout, Sites, find_layout, find_sites
+from prologue.sites.sites import Layout, find_layout
 
 Contract = Literal["native", "stock"]
-State = Literal["untouched", "processed", "unfinished", "mixed", "no sites"]
 
 _ADJUST: Final = "ftrace_call_adjust"
 
 
-class Kernel:
+class Kernel(Binary):
     """One vmlinux. Properties are read when first asked for, so that the build step reads only what it needs.
 
     Raises:
@@ -30,12 +32,11 @@ class Kernel:
 
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.image = ElfImage(path)
-        if self.image.elf_type == "ET_REL":
-            raise InputError("is a kernel module, not a vmlinux; this version processes vmlinux only", path=path)
-        self.symbols = Symbols(self.image)
+    def __init__(self, source: Path | ElfImage) -> None:
+        image = source if isinstance(source, ElfImage) else ElfImage(source)
+        if image.relocatable:
+            raise InputError("is a kernel module, where a vmlinux is needed", path=image.path)
+        super().__init__(image)
 
     @cached_property
     def bounds(self) -> Bounds | None:
@@ -53,11 +54,6 @@ class Kernel:
     def layout(self) -> Layout:
         """Which ``-fpatchable-function-entry`` this kernel was built with."""
         return find_layout(self.symbols)
-
-    @cached_property
-    def sites(self) -> Sites | None:
-        """The site of every record that points into text; None without a readable table."""
-        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
 
     @cached_property
     def marker(self) -> Marker | None:
@@ -117,14 +113,42 @@ class Kernel:
         return (int(match[1]), int(match[2])) if match else None
 
     @cached_property
-    def build_id(self) -> str:
-        """The GNU build-id in hex; empty if there is none."""
-        for section in self.image.sections:
-            if section.type == "SHT_NOTE" and section.has_bytes:
-                found = _gnu_build_id(self.image.data(section))
-                if found:
-                    return found
-        return ""
+    def pointers(self) -> Pointers:
+        """Every address that RELA or RELR gives to data."""
+        return Pointers(*relocated(self.image))
+
+    def branches(self, section: Section) -> tuple[I64, U64]:
+        """Every direct branch among the section's words, data in text included."""
+        return a64.branches(self.image.view(section, "<u4"), section.addr)
+
+    def relative32(self, fields: U64) -> U64:
+        """The linker resolved these; 0 for fields outside of the file."""
+        offsets = self.image.offsets(fields)
+        known = offsets >= 0
+        distance = self.image.words_at(offsets[known], 4).astype(np.uint32).view(np.int32).astype(np.int64)
+        result = np.zeros(len(fields), np.uint64)
+        result[known] = fields[known] + distance.view(np.uint64)
+        return result
+
+    def absolute64(self, fields: U64) -> U64:
+        """What a relocation gives, else what stands there; 0 for fields outside of the file."""
+        offsets = self.image.offsets(fields)
+        known = offsets >= 0
+        result = np.zeros(len(fields), np.uint64)
+        result[known] = self.image.words_at(offsets[known], 8)
+        order = np.argsort(self.pointers.places)
+        places, targets = self.pointers.places[order], self.pointers.targets[order]
+        if len(places):
+            index = np.minimum(np.searchsorted(places, fields), len(places) - 1)
+            result = np.where(places[index] == fields, targets[index], result)
+        return result
+
+    @cached_property
+    def certificates(self) -> tuple[bytes, ...]:
+        """The certificates that the kernel was built with, DER; modules may be signed by their keys."""
+        from prologue.elf.signature import kernel_certificates
+
+        return tuple(kernel_certificates(self.image, self.symbols))
 
     @cached_property
     def sorts_at_build(self) -> bool:
@@ -165,16 +189,3 @@ class Kernel:
 def _tests_x0(words: list[int]) -> bool:
     """A CBZ or CBNZ on X0 among the words."""
     return any(a64.classify(w) in ("CBZ", "CBNZ") and w >> 31 and not w & 31 for w in words)
-
-
-def _gnu_build_id(notes: bytes) -> str:
-    """Walk ELF notes (System V gABI, "Note Section") to NT_GNU_BUILD_ID."""
-    at = 0
-    while at + 12 <= len(notes):
-        name_size, size, kind = (int.from_bytes(notes[at + k : at + k + 4], "little") for k in (0, 4, 8))
-        name_at = at + 12
-        body_at = name_at + (name_size + 3) // 4 * 4
-        if kind == 3 and notes[name_at : name_at + name_size] == b"GNU\0" and body_at + size <= len(notes):
-            return notes[body_at : body_at + size].hex()
-        at = body_at + (size + 3) // 4 * 4
-    return ""

@@ -1,4 +1,4 @@
-"""The mcount records of a vmlinux: where they are, what they hold, where each value lives.
+"""The mcount records: where they are, what they hold, where each value lives.
 
 The kernel's linker script (``include/asm-generic/vmlinux.lds.h``, MCOUNT_REC) collects every
 ``__patchable_function_entries`` section between ``__start_mcount_loc`` and ``__stop_mcount_loc``: 8-byte
@@ -20,7 +20,7 @@ from prologue.elf.symbols import Symbols
 START: Final = "__start_mcount_loc"
 STOP: Final = "__stop_mcount_loc"
 
-Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "none"]
+Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "ABS64", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def find_bounds(image: ElfImage, symbols: Symbols) -> Bounds | None:
 class Records:
     """All records in table order; every array has shape (n,)."""
 
-    bounds: Bounds
     encoding: Encoding
+    vaddrs: U64  # address of each slot
     slots: U64  # what stands in the table
     values: U64  # what the kernel will see at link-time addresses: addend or slot
     homes: I64  # file offset of the 8 bytes that hold the value
@@ -70,10 +70,6 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.slots)
-
-    def slot_vaddrs(self) -> U64:
-        """Address of each slot."""
-        return np.uint64(self.bounds.start) + np.arange(len(self.slots), dtype=np.uint64) * np.uint64(8)
 
     @property
     def live(self) -> Bool:
@@ -107,8 +103,8 @@ def read_records(image: ElfImage, bounds: Bounds) -> Records:
     rela = np.zeros(count, np.bool_)
     rela[index[relative]] = True
     return Records(
-        bounds,
         _encoding(slots, values, rela, relr),
+        np.uint64(bounds.start) + np.arange(count, dtype=np.uint64) * np.uint64(8),
         slots,
         values,
         homes,

@@ -1,0 +1,105 @@
+"""What a vmlinux and a module have in common, so that one rule can look at either."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from prologue.elf.image import I64, U32, U64, Bool, ElfImage, Section
+from prologue.elf.notes import gnu_build_id
+from prologue.elf.symbols import Symbols
+from prologue.sites.records import Records
+from prologue.sites.sites import Layout, Sites, find_sites
+from prologue.sites.slotmap import SlotMap
+
+State = Literal["untouched", "processed", "unfinished", "mixed", "no sites"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointers:
+    """Places in data that will hold an address, and the address; arrays of shape (n,)."""
+
+    places: U64
+    targets: U64
+
+
+class Binary(ABC):
+    """One file with patch sites. Properties are read when first asked for."""
+
+    def __init__(self, image: ElfImage) -> None:
+        self.path: Path = image.path
+        self.image = image
+        self.symbols = Symbols(image)
+
+    @property
+    @abstractmethod
+    def records(self) -> Records | None:
+        """All records, or None where there is no readable table."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """Which ``-fpatchable-function-entry`` the file was built with."""
+
+    @property
+    @abstractmethod
+    def state(self) -> State:
+        """How far processing got."""
+
+    @property
+    @abstractmethod
+    def version(self) -> tuple[int, int] | None:
+        """Major and minor of the kernel release; None if unknown."""
+
+    @property
+    @abstractmethod
+    def pointers(self) -> Pointers:
+        """Every relocated address in data, records included; in a module those in instructions, too."""
+
+    @abstractmethod
+    def branches(self, section: Section) -> tuple[I64, U64]:
+        """Index of every direct branch in the section's words, and where it goes; targets elsewhere are left out."""
+
+    @abstractmethod
+    def relative32(self, fields: U64) -> U64:
+        """The addresses that 4-byte fields at these addresses hold as distances from themselves."""
+
+    @abstractmethod
+    def absolute64(self, fields: U64) -> U64:
+        """The addresses that 8-byte fields at these addresses hold."""
+
+    @cached_property
+    def sites(self) -> Sites | None:
+        """The site of every record that points into text; None without a readable table."""
+        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+
+    @cached_property
+    def second_slots(self) -> SlotMap:
+        """Every second slot."""
+        return SlotMap(self.image, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
+
+    @cached_property
+    def build_id(self) -> str:
+        """The GNU build-id in hex; empty if there is none."""
+        return gnu_build_id(self.image)
+
+    def jump_targets(self, vaddrs: U64, words: U32) -> U64:
+        """Where a B or BL at each address goes; the words are those at the addresses."""
+        distance = (words << np.uint32(6)).view(np.int32).astype(np.int64) >> 4
+        return vaddrs + distance.view(np.uint64)
+
+    def is_code(self, vaddrs: U64) -> Bool:
+        """Which of the addresses in text are instructions and not data between them."""
+        result = np.zeros(len(vaddrs), np.bool_)
+        for section in self.image.text:
+            offset = vaddrs - np.uint64(section.addr)
+            inside = np.flatnonzero(offset < np.uint64(section.size & ~3))
+            if len(inside):
+                code = self.symbols.is_code(section)
+                result[inside] = code[(offset[inside] >> np.uint64(2)).astype(np.int64)]
+        return result

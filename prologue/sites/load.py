@@ -1,0 +1,69 @@
+"""Opens whatever file with patch sites one is given: a vmlinux, or a module, compressed or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prologue.elf.identify import identify
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError
+from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
+from prologue.sites.module import Module
+
+MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
+
+
+def open_binary(path: Path, *, unsigned: bool = False) -> Binary:
+    """Open a vmlinux or a module; ``unsigned`` leaves a module's appended signature out.
+
+    Raises:
+        InputError: neither, damaged, or compressed in a way that modules are not.
+
+    """
+    head = _head(path)
+    if not identify(head, len(head)).kind.startswith("compressed-"):
+        image = ElfImage(path)
+        if not image.relocatable:
+            return Kernel(image)
+        module = Module(image)
+        return _without_signature(module) if unsigned and module.signature else module
+
+    from prologue.elf.compressed import compression, decompress
+
+    content = decompress(path.read_bytes(), path)
+    kind = identify(content[:4096], len(content))
+    if kind.kind != "module":
+        raise InputError(f"{kind.description}, compressed: unpack it first", path=path)
+    module = Module(ElfImage(path, content), compression(head))
+    return _without_signature(module) if unsigned and module.signature else module
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a regular file; nothing of any other, for a pipe would make us wait."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as stream:
+            return stream.read(4096)
+    except OSError as error:
+        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
+
+
+def _without_signature(module: Module) -> Module:
+    assert module.signature is not None  # noqa: S101 - the callers looked
+    proper = module.image.read(0, module.signature.start)
+    return Module(ElfImage(module.path, proper), module.compression, stripped=True)
+
+
+def find_modules(directory: Path) -> list[Path]:
+    """All modules below a directory, sorted by path; symbolic links are not followed.
+
+    Raises:
+        InputError: there is none.
+
+    """
+    found = sorted(p for p in directory.rglob("*") if p.name.endswith(MODULE_SUFFIXES) and not p.is_symlink())
+    if not found:
+        raise InputError("no modules (*.ko, *.ko.gz, *.ko.xz, *.ko.zst) in this directory", path=directory)
+    return found

@@ -1,0 +1,190 @@
+"""Everything that is read of one kernel module (``ET_REL``)."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from prologue import a64
+from prologue.elf.image import I64, U32, U64, Bool, ElfImage, Section
+from prologue.elf.relocs import R_ABS64, R_POINTERS, Relocations, read_relocations
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
+from prologue.sites.binary import Binary, Pointers, State
+from prologue.sites.records import Records
+from prologue.sites.sites import Layout
+
+if TYPE_CHECKING:  # the build step does without them
+    from prologue.elf.compressed import Compression
+    from prologue.elf.signature import Signature
+
+RECORDS: Final = "__patchable_function_entries"
+
+
+class Module(Binary):
+    """One ``.ko``. Its records stay where the compiler put them, whatever the contract (decision 5).
+
+    Raises:
+        InputError: not an arm64 module with symbols.
+
+    """
+
+    def __init__(
+        self, source: Path | ElfImage, compression: Compression | None = None, *, stripped: bool = False
+    ) -> None:
+        """Read a module; its file is stored with ``compression``, and ``stripped`` means that it was signed."""
+        image = source if isinstance(source, ElfImage) else ElfImage(source)
+        if not image.relocatable:
+            raise InputError("is no kernel module", path=image.path)
+        super().__init__(image)
+        self.compression = compression
+        self.stripped = stripped
+
+    @cached_property
+    def signature(self) -> Signature | None:
+        """The signature behind the module; None if there is none.
+
+        Raises:
+            InputError: one whose lengths make no sense.
+
+        """
+        from prologue.elf.signature import find_signature
+
+        return find_signature(self.image.content, self.path)
+
+    @cached_property
+    def relocations(self) -> Relocations:
+        """What the module loader will fill in."""
+        return read_relocations(self.image, self.symbols)
+
+    @cached_property
+    def records(self) -> Records | None:
+        """The records of every ``__patchable_function_entries`` section; None if there is none."""
+        sections = [s for s in self.image.sections if s.name == RECORDS and s.has_bytes]
+        return _read_records(self, sections) if sections else None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """A module does not say, but its functions do: see ``_find_layout``."""
+        return _find_layout(self.image, self.symbols, self.records) if self.records else "2"
+
+    @cached_property
+    def state(self) -> State:
+        """All sites alike, or what is wrong with them."""
+        sites = self.sites
+        if sites is None or not len(sites):
+            return "no sites"
+        mov, nop, moved = int(sites.has_mov.sum()), int(sites.has_nop.sum()), int(sites.moved.sum())
+        if mov + nop != len(sites) or (moved and moved < len(sites)) or (moved and nop):
+            return "mixed"
+        return "unfinished" if mov and nop else "processed" if mov else "untouched"
+
+    @cached_property
+    def modinfo(self) -> dict[str, str]:
+        """``.modinfo``: the last value of each key."""
+        section = self.image.section(".modinfo")
+        lines = self.image.data(section).split(b"\0") if section else []
+        pairs = (line.decode("utf-8", "replace").partition("=") for line in lines)
+        return {key: value for key, sign, value in pairs if sign}
+
+    @cached_property
+    def release(self) -> str:
+        """The kernel release that the module was built for, from its ``vermagic``; empty if unknown."""
+        return self.modinfo.get("vermagic", "").split(" ")[0]
+
+    @cached_property
+    def version(self) -> tuple[int, int] | None:
+        """Major and minor of that release."""
+        match = re.match(r"(\d+)\.(\d+)", self.release)
+        return (int(match[1]), int(match[2])) if match else None
+
+    @cached_property
+    def pointers(self) -> Pointers:
+        """Every relocation that makes an address, in data and in instructions."""
+        relocations = self.relocations
+        index = relocations.of_types(R_POINTERS)
+        index = index[relocations.defined[index]]
+        return Pointers(relocations.places[index], relocations.targets[index])
+
+    def branches(self, section: Section) -> tuple[I64, U64]:
+        """Branches that the assembler resolved, and those that a relocation sends into this module."""
+        index, target = a64.branches(self.image.view(section, "<u4"), section.addr)
+        places, targets, defined = self.relocations.branches
+        at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
+        resolved = ~np.isin(at, places)
+        mine = defined & (places >= np.uint64(section.addr)) & (places < np.uint64(section.addr + section.size))
+        relocated = ((places[mine] - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
+        return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[mine]])
+
+    def jump_targets(self, vaddrs: U64, words: U32) -> U64:
+        """Where a relocation sends the branch, or else what the assembler resolved."""
+        sent = self.relocations.targets_of(vaddrs)
+        return np.where(sent != 0, sent, super().jump_targets(vaddrs, words))
+
+    def relative32(self, fields: U64) -> U64:
+        """What the relocation at each field refers to; 0 if nothing of this module."""
+        return self.relocations.targets_of(fields)
+
+    def absolute64(self, fields: U64) -> U64:
+        """What the relocation at each field refers to; 0 if nothing of this module."""
+        return self.relocations.targets_of(fields)
+
+
+def _read_records(module: Module, sections: list[Section]) -> Records:
+    vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])
+    slots = np.concatenate([module.image.view(s, "<u8") for s in sections])
+    relocations = module.relocations
+    inside = np.zeros(len(relocations), np.bool_)
+    for section in sections:
+        inside |= (relocations.places >= section.addr) & (relocations.places < section.addr + section.size)
+    found = np.flatnonzero(inside)
+    place, kind = relocations.places[found], relocations.types[found]
+    aligned = place % np.uint64(8) == 0
+    absolute = aligned & (kind == R_ABS64)
+    index = np.searchsorted(vaddrs, place)  # sections ascend, so their slots do
+    values, homes = slots.copy(), np.full(len(slots), -1, np.int64)
+    # All ones, which is no address, for a record that refers to another module.
+    known, target = relocations.defined[found[absolute]], relocations.targets[found[absolute]]
+    values[index[absolute]] = np.where(known, target, np.uint64(0xFFFFFFFFFFFFFFFF))
+    homes[index[absolute]] = relocations.homes[found[absolute]]
+    rela: Bool = np.zeros(len(slots), np.bool_)
+    rela[index[absolute]] = True
+    wrong = aligned & ~absolute
+    return Records(
+        "ABS64",
+        vaddrs,
+        slots,
+        values,
+        homes,
+        rela,
+        np.zeros(len(slots), np.bool_),
+        np.bincount(index[aligned], minlength=len(slots)),
+        tuple(zip(place[wrong].tolist(), kind[wrong].tolist(), strict=True)),
+        tuple(place[~aligned].tolist()),
+    )
+
+
+def _find_layout(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
+    """Tell ``=4,2`` from ``=2`` by what the records point at.
+
+    A function symbol stands at a record in layout ``2`` (one word before it, if that is a landing pad), and 8 bytes
+    behind it in ``4,2``. Records that were moved stand in the function in either; then the two NOPs before every
+    8-aligned function decide, which layout ``2`` has only by chance.
+    """
+    value = records.values[records.live & image.in_text(records.values)]
+    around = image.words_around(value, range(-4, 3))
+    plain = symbols.is_function_start(value)
+    padded = symbols.is_function_start(value - np.uint64(4)) & (around[-1] & a64.BTI_MASK == a64.BTI)
+    literal = symbols.is_function_start(value + np.uint64(8)) & (around[0] == a64.NOP) & (around[1] == a64.NOP)
+    votes_plain, votes_literal = int((plain | padded).sum()), int((literal & ~plain).sum())
+    if votes_plain or votes_literal:
+        return "4,2" if votes_literal > votes_plain else "2"
+    bti = around[-2] & a64.BTI_MASK == a64.BTI
+    before = np.where(bti, around[-3], around[-2]), np.where(bti, around[-4], around[-3])
+    entry = value - np.where(bti, np.uint64(8), np.uint64(4))
+    reserved = (before[0] == a64.NOP) & (before[1] == a64.NOP) & (entry % np.uint64(8) == 0)
+    return "4,2" if len(value) and bool(reserved.all()) else "2"

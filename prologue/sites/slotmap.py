@@ -1,0 +1,30 @@
+"""A set of instruction addresses as one bit array per text section: a look-up beats a search for 600,000 branches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prologue.elf.image import U64, Bool, ElfImage
+
+
+class SlotMap:
+    """Which words of the text belong to the set."""
+
+    def __init__(self, image: ElfImage, vaddrs: U64) -> None:
+        self._maps: list[tuple[np.uint64, Bool]] = []
+        for section in image.text:
+            marked = np.zeros(section.size // 4, np.bool_)
+            offset = vaddrs - np.uint64(section.addr)  # wraps below the section, and is out of bounds then
+            marked[(offset[offset < np.uint64(section.size & ~3)] >> np.uint64(2)).astype(np.int64)] = True
+            if marked.any():
+                self._maps.append((np.uint64(section.addr), marked))
+
+    def contains(self, vaddrs: U64) -> Bool:
+        """Which of the addresses are in the set; addresses inside of an instruction are not."""
+        result = np.zeros(len(vaddrs), np.bool_)
+        for base, marked in self._maps:
+            offset = vaddrs - base
+            inside = np.flatnonzero(offset < np.uint64(4 * len(marked)))
+            result[inside] |= marked[(offset[inside] >> np.uint64(2)).astype(np.int64)]
+        aligned: Bool = vaddrs & np.uint64(3) == 0
+        return result & aligned

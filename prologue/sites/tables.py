@@ -1,0 +1,119 @@
+"""The kernel's other tables that name instructions: whoever stands in them writes, or expects, something there.
+
+Layouts are those of kernel 6.1-6.12 (and of 5.5 on, where said). Each reader returns addresses; fields that refer to
+nothing in this file are 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue import a64
+from prologue.elf.image import I64, U64, Bool
+from prologue.sites.binary import Binary
+
+_CALLBACK: Final = 0x8000  # ARM64_CB_BIT of alt_instr.cpucap: the replacement is a function (6.1 and later)
+
+
+@dataclass(frozen=True, slots=True)
+class JumpLabels:
+    """``__jump_table``: instructions that flip between NOP and B while everybody runs; arrays of shape (n,)."""
+
+    entries: U64
+    code: U64
+    target: U64
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Runs of instructions: start addresses and lengths in bytes, arrays of shape (n,)."""
+
+    start: U64
+    size: I64
+
+    def words(self) -> U64:
+        """Address of every instruction in the runs, ascending, each once."""
+        count = self.size // 4
+        first = np.repeat(self.start, count)
+        step = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+        return np.unique(first + step.astype(np.uint64) * np.uint64(4))
+
+
+def _table(binary: Binary, name: str, section: str, entry: int) -> U64:
+    """Address of each entry of a table that two symbols bound, or that is a section of its own; shape (n,)."""
+    start, stop = binary.symbols.find(f"__start_{name}"), binary.symbols.find(f"__stop_{name}")
+    if start is not None and stop is not None:
+        low, high = start.vaddr, stop.vaddr
+    else:
+        found = binary.image.section(section)
+        if found is None or not found.has_bytes:
+            return np.zeros(0, np.uint64)
+        low, high = found.addr, found.addr + found.size
+    if high < low or binary.image.read_at(low, high - low) is None:
+        return np.zeros(0, np.uint64)
+    return np.uint64(low) + np.arange((high - low) // entry, dtype=np.uint64) * np.uint64(entry)
+
+
+def jump_labels(binary: Binary) -> JumpLabels:
+    """16 bytes: s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, 5.5-6.12)."""
+    entries = _table(binary, "__jump_table", "__jump_table", 16)
+    return JumpLabels(entries, binary.relative32(entries), binary.relative32(entries + np.uint64(4)))
+
+
+def exception_words(binary: Binary) -> tuple[U64, U64]:
+    """Faulting instructions and their fixups.
+
+    12 bytes: s32 insn, s32 fixup, s16 type, s16 data (arch/arm64/include/asm/extable.h, 6.1); 8 bytes without the
+    last two before 5.16. The longer form is taken if every instruction it names is text.
+    """
+    for size in (12, 8):
+        entries = _table(binary, "__ex_table", "__ex_table", size)
+        insn = binary.relative32(entries)
+        if len(entries) and binary.image.in_text(insn).all():
+            return insn, binary.relative32(entries + np.uint64(4))
+    return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+
+
+def bug_words(binary: Binary) -> tuple[U64, Bool]:
+    """The BRK of every BUG and WARN, and whether it is a WARN, which goes on behind the BRK.
+
+    s32 address, s32 file and u16 line (both only with DEBUG_BUGVERBOSE), u16 flags with bit 0 for WARN; the address
+    is relative to its field (include/asm-generic/bug.h, 5.5-6.12). The size is the one at which entries find a BRK.
+    """
+    mask, brk = a64.CLASSES["BRK"]
+    for size in (12, 8):
+        entries = _table(binary, "__bug_table", "__bug_table", size)
+        found = binary.relative32(entries)
+        if len(found) and ((binary.image.words(found) & np.uint32(mask)) == np.uint32(brk)).mean() > 0.9:
+            # The last two bytes, read as the upper half of the last word.
+            last = binary.image.words_at(binary.image.offsets(entries + np.uint64(size - 4)), 4)
+            flags = last >> np.uint64(16) if size == 12 else last
+            return found, flags & np.uint64(1) == 1
+    return np.zeros(0, np.uint64), np.zeros(0, np.bool_)
+
+
+def kprobe_blacklist(binary: Binary) -> U64:
+    """Addresses that no kprobe may be put on (NOKPROBE_SYMBOL, include/asm-generic/kprobes.h): 8-byte pointers."""
+    return binary.absolute64(_table(binary, "kprobe_blacklist", "_kprobe_blacklist", 8))
+
+
+# struct alt_instr (arch/arm64/include/asm/alternative.h, 5.5-6.12): offsets are from their own field.
+_ALT: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cpucap", "<u2"), ("orig_len", "u1"), ("alt_len", "u1")])
+
+
+def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
+    """What ``.altinstructions`` replaces at boot, and what it replaces it with (callbacks have no replacement)."""
+    section = binary.image.section(".altinstructions")
+    if section is None or not section.has_bytes:
+        empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
+        return empty, empty
+    table: npt.NDArray[np.void] = binary.image.view(section, _ALT)
+    fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)
+    original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
+    is_code = table["cpucap"] & _CALLBACK == 0
+    replacement = binary.relative32(fields[is_code] + np.uint64(4))
+    return original, Ranges(replacement, table["alt_len"][is_code].astype(np.int64))
