@@ -9,27 +9,32 @@ from pathlib import Path
 import pytest
 
 from tests.mini_kernel.build import Spec, build
+from tests.mini_module.build import ModuleSpec, build_module
 from tests.needs import needs_mini_kernel_tools
+
+AnySpec = Spec | ModuleSpec
 
 
 @pytest.fixture(scope="session")
-def _mini_cache(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Spec], Path]:
-    built: dict[Spec, Path] = {}
+def _mini_cache(tmp_path_factory: pytest.TempPathFactory) -> Callable[[AnySpec], Path]:
+    built: dict[AnySpec, Path] = {}
 
-    def get(spec: Spec) -> Path:
+    def get(spec: AnySpec) -> Path:
         if spec not in built:
-            built[spec] = build(spec, tmp_path_factory.mktemp("mini"))
+            directory = tmp_path_factory.mktemp("mini")
+            built[spec] = build(spec, directory) if isinstance(spec, Spec) else build_module(spec, directory)
         return built[spec]
 
     return get
 
 
 @pytest.fixture
-def mini(_mini_cache: Callable[[Spec], Path], tmp_path: Path) -> Callable[[Spec], Path]:
-    """A fresh copy of the mini kernel of a Spec, to do with as the test likes."""
+def mini(_mini_cache: Callable[[AnySpec], Path], tmp_path: Path) -> Callable[[AnySpec], Path]:
+    """A fresh copy of the mini kernel or module of a spec, to do with as the test likes."""
     needs_mini_kernel_tools()
 
-    def copy(spec: Spec) -> Path:
-        return Path(shutil.copy(_mini_cache(spec), tmp_path / "vmlinux"))
+    def copy(spec: AnySpec) -> Path:
+        name = "vmlinux" if isinstance(spec, Spec) else "mini.ko"
+        return Path(shutil.copy(_mini_cache(spec), tmp_path / name))
 
     return copy

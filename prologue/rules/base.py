@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from prologue.errors import Location
+from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
+from prologue.sites.module import Module
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
@@ -23,10 +26,36 @@ INPUTS: dict[Input, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is verified: a vmlinux and, for pairs, the file that it was made from."""
+    """What is verified: one vmlinux or module, and what it is compared with."""
 
-    kernel: Kernel
-    before: Kernel | None = None
+    binary: Binary
+    before: Binary | None = None  # the file that it was made from
+    image: Path | None = None  # the boot file that was made from it
+    vmlinux: Kernel | None = None  # the kernel that will load this module
+
+    @property
+    def kernel(self) -> Kernel:
+        """The binary, for rules that look at a vmlinux only; the engine gives them nothing else."""
+        if not isinstance(self.binary, Kernel):
+            raise TypeError(f"{self.binary.path} is no vmlinux")
+        return self.binary
+
+    @property
+    def module(self) -> Module:
+        """The binary, for rules that look at modules only."""
+        if not isinstance(self.binary, Module):
+            raise TypeError(f"{self.binary.path} is no module")
+        return self.binary
+
+    @property
+    def inputs(self) -> frozenset[Input]:
+        """What kinds of input this is."""
+        kinds: set[Input] = {"V" if isinstance(self.binary, Kernel) else "K"}
+        if self.before is not None:
+            kinds.add("P")
+        if self.image is not None:
+            kinds.add("I")
+        return frozenset(kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +85,7 @@ class Rule:
     fix: str
     citation: str
     check: Callable[[Subject], Iterator[Hit]]
+    words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     records = subject.kernel.records
     if records is None:
         return
-    vaddrs = records.slot_vaddrs()
+    vaddrs = records.vaddrs
     for vaddr in records.misaligned:
         yield Hit(vaddr, "a relocation lies across two records")
     for k in np.flatnonzero(records.rela_count > 1).tolist():

@@ -18,7 +18,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     # Where a record was moved its addend moved and the slot stayed: that is how this tool writes RELA records.
     allowed[sites.record[sites.moved]] = sites.unmoved_values()[sites.moved]
     differ = records.rela & (records.slots != 0) & (records.slots != records.values) & (records.slots != allowed)
-    vaddrs = records.slot_vaddrs()
+    vaddrs = records.vaddrs
     for k in np.flatnonzero(differ).tolist():
         found, addend = int(records.slots[k]), int(records.values[k])
         yield Hit(int(vaddrs[k]), f"slot holds {found:#x}, addend {addend:#x}; the addend wins", (found,), (addend,))

@@ -11,13 +11,14 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Non-zero records whose address is unaligned or not in executable, allocated, file-backed sections."""
-    records = subject.kernel.records
+    records = subject.binary.records
     if records is None:
         return
-    vaddrs = records.slot_vaddrs()
-    for k in np.flatnonzero(records.live & ~subject.kernel.image.in_text(records.values)).tolist():
+    vaddrs = records.vaddrs
+    for k in np.flatnonzero(records.live & ~subject.binary.image.in_text(records.values)).tolist():
         value = int(records.values[k])
-        yield Hit(int(vaddrs[k]), f"record points at {value:#x}, which is not text", (value,))
+        place = subject.binary.symbols.locate(value) if subject.binary.image.relocatable else f"{value:#x}"
+        yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", (value,))
 
 
 RULE = Rule(

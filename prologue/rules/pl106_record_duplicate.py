@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Neighbours in address order that are closer than the two slots of a pair."""
-    sites = subject.kernel.sites
+    sites = subject.binary.sites
     if sites is None:
         return
     order = np.argsort(sites.first, kind="stable")

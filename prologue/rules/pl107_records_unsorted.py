@@ -14,7 +14,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, records = subject.kernel, subject.kernel.records
     if records is None or not kernel.sorts_at_build:
         return
-    vaddrs = records.slot_vaddrs()
+    vaddrs = records.vaddrs
     # Not np.diff: these are unsigned and would wrap.
     for k in np.flatnonzero(records.values[1:] < records.values[:-1]).tolist():
         before, value = int(records.values[k]), int(records.values[k + 1])

@@ -14,7 +14,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, records = subject.kernel, subject.kernel.records
     if records is None or records.live.all() or kernel.adjusts_zero_records is not True:
         return
-    vaddrs = records.slot_vaddrs()
+    vaddrs = records.vaddrs
     for k in np.flatnonzero(~records.live).tolist():
         yield Hit(int(vaddrs[k]), "zero record: this kernel adjusts it to a small address and then patches there", (0,))
 

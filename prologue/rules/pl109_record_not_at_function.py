@@ -12,15 +12,15 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Sites whose function entry is not the value of any function symbol."""
-    kernel, sites = subject.kernel, subject.kernel.sites
+    binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
     entry = sites.entry
     # A function whose PACIASP stands before the pair begins one word earlier: that is PL207's.
-    before = kernel.image.words(entry - np.uint64(4))
+    before = binary.image.words(entry - np.uint64(4))
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
-    begins = np.where(signed & ~kernel.symbols.is_function_start(entry), entry - np.uint64(4), entry)
-    for k in np.flatnonzero(~kernel.symbols.is_function_start(begins)).tolist():
+    begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
+    for k in np.flatnonzero(~binary.symbols.is_function_start(begins)).tolist():
         yield Hit(int(entry[k]), "no function symbol begins here: the leftover of an overridden weak function?")
 
 

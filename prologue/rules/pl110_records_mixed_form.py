@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """The minority form, if both occur."""
-    sites = subject.kernel.sites
+    sites = subject.binary.sites
     if sites is None or not sites.moved.any() or sites.moved.all():
         return
     moved_is_minority = 2 * int(sites.moved.sum()) <= len(sites)

@@ -12,7 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Both words of every site; a MOV before a landing pad is PL203's."""
-    sites = subject.kernel.sites
+    sites = subject.binary.sites
     if sites is None:
         return
     before_pad = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)

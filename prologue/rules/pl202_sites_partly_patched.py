@@ -8,31 +8,37 @@ import numpy as np
 
 from prologue import a64
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.kernel import Kernel
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Sites of the minority, or one hit if every site is done and what comes after them is not."""
-    kernel, sites = subject.kernel, subject.kernel.sites
+    binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
     mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())
+    kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
     if mov and nop:
         minority = sites.has_mov if mov <= nop else sites.has_nop
         for k in np.flatnonzero(minority).tolist():
             found = (int(sites.word0[k]),)
             state = "holds the MOV, most sites do not" if mov <= nop else "holds no MOV, most sites do"
             yield Hit(int(sites.first[k]), f"unfinished: {state}", found, (a64.MOV_X9_X30,))
-    elif kernel.state == "unfinished":
-        if kernel.contract == "stock":
+    elif kernel is binary and binary.state == "unfinished":
+        if subject.kernel.contract == "stock":
             what = "ftrace_init_nop would still write prologues"
         else:
             what = "not all records are moved and the marker is not set"
         yield Hit(int(sites.first[0]), f"unfinished: all {mov} sites hold the MOV, but {what}")
-    elif nop and kernel.marker is None and kernel.init_stub.state in ("neutralised", "unfinished"):
-        where = kernel.init_stub.edits[0].vaddr
-        yield Hit(
-            where, f"ftrace_init_nop writes no prologues, but none of {nop} sites holds the MOV: LR would be lost"
-        )
+    elif nop and kernel is not None and writes_no_prologues(kernel):
+        where = kernel.init_stub.edits[0].vaddr if kernel is binary else int(sites.first[0])
+        name = "ftrace_init_nop" if kernel is binary else f"ftrace_init_nop of {kernel.path}"
+        yield Hit(where, f"{name} writes no prologues, but none of {nop} sites holds the MOV: LR would be lost")
+
+
+def writes_no_prologues(kernel: Kernel) -> bool:
+    """Whether a stock kernel was processed, so that it leaves first slots as they are, those of modules too."""
+    return kernel.marker is None and kernel.init_stub.state in ("neutralised", "unfinished")
 
 
 RULE = Rule(

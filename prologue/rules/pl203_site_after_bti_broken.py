@@ -12,7 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A MOV right before a BTI, or a MOV that begins a function whose pair of NOPs comes after it."""
-    kernel, sites = subject.kernel, subject.kernel.sites
+    binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
     before = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)
@@ -20,9 +20,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         found = (int(sites.word0[k]), int(sites.word1[k]))
         yield Hit(int(sites.first[k]), "MOV X9, X30 before the BTI landing pad", found, (a64.BTI_C, a64.MOV_X9_X30))
     entry = sites.first - np.uint64(4)
-    replaced = sites.has_nop & (kernel.image.words(entry) == a64.MOV_X9_X30)
+    replaced = sites.has_nop & (binary.image.words(entry) == a64.MOV_X9_X30)
     if replaced.any():
-        replaced &= kernel.symbols.is_function_start(entry)
+        replaced &= binary.symbols.is_function_start(entry)
     for k in np.flatnonzero(replaced).tolist():
         found = (a64.MOV_X9_X30, int(sites.word0[k]))
         yield Hit(int(entry[k]), "MOV X9, X30 in place of the BTI landing pad", found, (a64.BTI_C, a64.NOP))

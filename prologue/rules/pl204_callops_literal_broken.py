@@ -12,11 +12,11 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """The 8 bytes before the function: aligned, and NOP; NOP in the file."""
-    kernel, sites = subject.kernel, subject.kernel.sites
+    binary, sites = subject.binary, subject.binary.sites
     if sites is None or sites.layout != "4,2":
         return
     literal = sites.entry - np.uint64(8)
-    low, high = kernel.image.words(literal), kernel.image.words(literal + np.uint64(4))
+    low, high = binary.image.words(literal), binary.image.words(literal + np.uint64(4))
     unaligned = literal % np.uint64(8) != 0
     for k in np.flatnonzero(unaligned | (low != a64.NOP) | (high != a64.NOP)).tolist():
         if unaligned[k]:

@@ -9,32 +9,32 @@ import numpy as np
 from prologue import a64
 from prologue.elf.image import U64
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.alternatives import alternative_words
-from prologue.sites.kernel import Kernel
+from prologue.sites.binary import Binary
+from prologue.sites.tables import alternatives
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """MOV X9, X30; NOP anywhere in text, and NOP; NOP where a function begins, that are no site."""
-    kernel, sites = subject.kernel, subject.kernel.sites
+    binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
-    found = [_pairs_at_entries(kernel)]
-    for section in kernel.image.text:
-        words = kernel.image.view(section, "<u4")
+    found = [_pairs_at_entries(binary)]
+    for section in binary.image.text:
+        words = binary.image.view(section, "<u4")
         movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & (words[1:] == a64.NOP))
         found.append(np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4))
     # Hand-written functions may begin with NOPs that alternatives fill in at boot.
-    known = np.concatenate([sites.first, alternative_words(kernel.image)])
+    known = np.concatenate([sites.first, alternatives(binary)[0].words()])
     vaddrs = np.setdiff1d(np.concatenate(found), known)
-    for vaddr, word in zip(vaddrs.tolist(), kernel.image.words(vaddrs).tolist(), strict=True):
+    for vaddr, word in zip(vaddrs.tolist(), binary.image.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
         yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))
 
 
-def _pairs_at_entries(kernel: Kernel) -> U64:
+def _pairs_at_entries(binary: Binary) -> U64:
     """Addresses of NOP; NOP that begin a function, or follow the landing pad that does."""
-    starts = kernel.symbols.function_starts
-    words = kernel.image.words_around(starts, (0, 1, 2))
+    starts = binary.symbols.function_starts
+    words = binary.image.words_around(starts, (0, 1, 2))
     bare = (words[0] == a64.NOP) & (words[1] == a64.NOP)
     padded = (words[0] & a64.BTI_MASK == a64.BTI) & (words[1] == a64.NOP) & (words[2] == a64.NOP)
     return np.concatenate([starts[bare], starts[padded] + np.uint64(4)])

@@ -12,12 +12,12 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """The word right before the pair."""
-    sites = subject.kernel.sites
+    sites = subject.binary.sites
     if sites is None:
         return
-    before = subject.kernel.image.words(sites.first - np.uint64(4))
+    before = subject.binary.image.words(sites.first - np.uint64(4))
     # The word belongs to this function only if no function begins behind it.
-    mine = ((before == a64.PACIASP) | (before == a64.SCS_PUSH)) & ~subject.kernel.symbols.is_function_start(sites.first)
+    mine = ((before == a64.PACIASP) | (before == a64.SCS_PUSH)) & ~subject.binary.symbols.is_function_start(sites.first)
     for k in np.flatnonzero(mine).tolist():
         name = "PACIASP" if int(before[k]) == a64.PACIASP else "a shadow call stack push"
         yield Hit(int(sites.first[k]) - 4, f"{name} stands before the pair", (int(before[k]), int(sites.word0[k])))

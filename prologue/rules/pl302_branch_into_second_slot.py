@@ -6,48 +6,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue import a64
-from prologue.elf.image import U64, Bool, Section
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Every direct branch in every text section, data in text left out."""
-    kernel, sites = subject.kernel, subject.kernel.sites
+    binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return
     # Behind a landing pad the first slot is no place to branch to either: the pad was skipped.
-    forbidden = np.concatenate([sites.second, sites.first[sites.bti]])
-    maps = [(section.addr, _map_of(section, forbidden)) for section in kernel.image.text]
-    for section in kernel.image.text:
-        words = kernel.image.view(section, "<u4")
-        index, target = a64.branches(words, section.addr)
-        hits = np.flatnonzero(_any_marked(target, maps))
+    forbidden = SlotMap(binary.image, np.concatenate([sites.second, sites.first[sites.bti]]))
+    for section in binary.image.text:
+        index, target = binary.branches(section)
+        hits = np.flatnonzero(forbidden.contains(target))
         if not len(hits):
             continue
-        is_code = kernel.symbols.is_code(section)
+        is_code, words = binary.symbols.is_code(section), binary.image.view(section, "<u4")
         for k in hits[is_code[index[hits]]].tolist():
-            where = kernel.symbols.locate(int(target[k]))
+            where = binary.symbols.locate(int(target[k]))
             vaddr = section.addr + 4 * int(index[k])
             yield Hit(vaddr, f"branches to {where}, behind the MOV", (int(words[index[k]]),))
-
-
-def _map_of(section: Section, forbidden: U64) -> Bool:
-    """Which words of the section must not be branched to."""
-    marked = np.zeros(section.size // 4, np.bool_)
-    inside = forbidden[(forbidden >= np.uint64(section.addr)) & (forbidden < np.uint64(section.addr + section.size))]
-    marked[((inside - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)] = True
-    return marked
-
-
-def _any_marked(target: U64, maps: list[tuple[int, Bool]]) -> Bool:
-    """Which targets are marked in any section; a look-up in a map beats a search for 600,000 branches."""
-    result = np.zeros(len(target), np.bool_)
-    for base, marked in maps:
-        word = (target - np.uint64(base)) >> np.uint64(2)
-        inside = np.flatnonzero(word < len(marked))
-        result[inside] |= marked[word[inside].astype(np.int64)]
-    return result
 
 
 RULE = Rule(

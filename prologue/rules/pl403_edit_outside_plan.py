@@ -6,65 +6,46 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue import cmodx
 from prologue.elf.image import I64, ElfImage, Section
-from prologue.errors import RefusedError
-from prologue.plan.build import build_plan
+from prologue.plan.account import account
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.kernel import Kernel
+from prologue.sites.binary import Binary
+from prologue.sites.live import changed
 
-_CHUNK = 16 << 20  # bytes compared at once: bounds memory
+_SHOWN = 16  # bytes of each run
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Every run of differing bytes that no site word, record, marker or init edit explains."""
-    after, before = subject.kernel, subject.before
+    after, before = subject.binary, subject.before
     if before is None:
         return
-    if after.image.size != before.image.size:
-        message = f"the files have different sizes: {before.image.size} and {after.image.size} bytes"
-        yield Hit(0, message)
+    found = account(before, after)
+    if found.sizes[0] != found.sizes[1]:
+        yield Hit(0, f"the files have different sizes: {found.sizes[0]} and {found.sizes[1]} bytes")
         return
-    differing = _differing(before.image, after.image)
-    strange = np.setdiff1d(differing, _planned_bytes(before, after), assume_unique=True)
+    strange = np.setdiff1d(found.unexplained, _told_by_other_rules(before, after))
     if not len(strange):
         return
     for run in np.split(strange, np.flatnonzero(np.diff(strange) > 1) + 1):
         yield _hit(before, after, int(run[0]), len(run))
 
 
-def _differing(before: ElfImage, after: ElfImage) -> I64:
-    """Ascending file offsets of all bytes that differ."""
-    parts = []
-    for start in range(0, before.size, _CHUNK):
-        old, new = before.read(start, _CHUNK), after.read(start, _CHUNK)
-        if old != new:
-            parts.append(np.flatnonzero(np.frombuffer(old, "u1") != np.frombuffer(new, "u1")) + start)
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def _planned_bytes(before: Kernel, after: Kernel) -> I64:
-    """Ascending file offsets of all bytes of words that ``after`` holds as processing ``before`` writes them."""
-    if before.sites is None:
-        return np.zeros(0, np.int64)
-    try:
-        plan = build_plan(before, before.contract)
-    except RefusedError:  # an unrecognised init stub: then nothing there may differ
-        return np.zeros(0, np.int64)
-    parts = []
-    for stage in plan.stages:
-        now = after.image.words_at(stage.offsets, stage.width)
-        done = stage.offsets[(now == stage.new) | (now == stage.old)]
-        parts.append((done[:, None] + np.arange(stage.width)).ravel())
-    return np.unique(np.concatenate(parts))
+def _told_by_other_rules(before: Binary, after: Binary) -> I64:
+    """Bytes of live words whose transition is not on the old list: PL308 and PL310 tell of them."""
+    vaddrs = [c.vaddr for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
+    offsets = after.image.offsets(np.array(vaddrs, np.uint64))
+    return (offsets[:, None] + np.arange(4)).ravel()
 
 
 def _section_of(image: ElfImage, offset: int) -> Section | None:
     return next((s for s in image.sections if s.has_bytes and s.offset <= offset < s.offset + s.size), None)
 
 
-def _hit(before: Kernel, after: Kernel, offset: int, size: int) -> Hit:
-    old, new = (kernel.image.read(offset, min(size, 16)) for kernel in (before, after))
-    more = " ..." if size > 16 else ""
+def _hit(before: Binary, after: Binary, offset: int, size: int) -> Hit:
+    old, new = (binary.image.read(offset, min(size, _SHOWN)) for binary in (before, after))
+    more = " ..." if size > _SHOWN else ""
     section = _section_of(before.image, offset)
     vaddr = section.addr + offset - section.offset if section and section.allocated else 0
     place = f"{section.name}+{offset - section.offset:#x}" if section else "outside of all sections"

@@ -46,9 +46,10 @@ class Spec:
     contract: Contract = "native"
     zeros: bool = False  # two zero records first, as sorttable leaves them
     weak: bool = False  # an overridden weak function, whose record has no symbol
+    labels: bool = False  # a jump label
 
     def __str__(self) -> str:
-        extras = [name for name in ("bti", "zeros", "weak") if getattr(self, name)]
+        extras = [name for name in ("bti", "zeros", "weak", "labels") if getattr(self, name)]
         return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
 
 
@@ -68,7 +69,7 @@ def build(spec: Spec, directory: Path) -> Path:
     flags += [f"-DMINI_{name}={value}" for name, value in defines.items()]
     flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
     traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
-    sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"]
+    sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"] + ["labels.S"] * spec.labels
     sources += ["weak.c"] * spec.weak + ["work.c"]
     objects = []
     for source in sources:

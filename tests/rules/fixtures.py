@@ -10,6 +10,7 @@ from pathlib import Path
 from prologue.cli.main import main
 from tests.elf_edit import BTI_C, MOV, NOP, ElfEdit
 from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
 
 BL_SOMEWHERE = 0x94000010
 MOV_X5_X5 = 0xAA0503E5
@@ -21,20 +22,31 @@ APPLIED = Spec(form="rela-applied")
 CALL_OPS_BTI = Spec(layout="4,2", bti=True)
 ZEROS = Spec(zeros=True)
 STOCK = Spec(contract="stock")
+CALL_OPS = Spec(layout="4,2")
+LABELS = Spec(labels=True)
+MODULE = ModuleSpec()
+UNLINKED = ModuleSpec(linked=False)
+
+B_EQ = 0x54000040
+ADD_X0_X9 = 0x8B090000
+ADD_W9_W9 = 0x11000529
 
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """Which mini kernel, what is done to it, and what is done to the twin."""
+    """Which mini kernel or module, what is done to it, and what is done to the twin."""
 
     code: str
-    spec: Spec
+    spec: Spec | ModuleSpec
     break_it: Change
     twin: Change
     symbol: str | None = None  # the finding's place, where it has a name
     processed: bool = False  # process the file before the changes
     pair: bool = False  # compare with the unchanged file
     twin_processed: bool | None = None
+    before: Change | None = None  # what is done to the file that the pair is compared with; not in the twin
+    stale_image: bool = False  # give the boot file that was made before processing; to the twin the one made after
+    twin_spec: ModuleSpec | None = None
 
 
 def leave(elf: ElfEdit) -> None:
@@ -150,6 +162,10 @@ def pl204(elf: ElfEdit) -> None:
     elf.set_word(elf.value("work_leaf") - 4, 0)
 
 
+def pl205(elf: ElfEdit) -> None:
+    elf.rename_symbol("aarch64_insn_gen_branch_link", "report_cfi_failure")
+
+
 def pl206(elf: ElfEdit) -> None:
     """Drop the record of a function, its relocation included."""
     entry = elf.rela()[slot_of(elf, "work_leaf")]
@@ -198,12 +214,69 @@ def pl302_twin(elf: ElfEdit) -> None:
     _branch(elf, 0)
 
 
+def _table_entry(elf: ElfEdit) -> int:
+    """File offset of the addend that will be the first pointer of work_table."""
+    return elf.rela()[elf.value("work_table")] + 16
+
+
+def pl303(elf: ElfEdit) -> None:
+    at = _table_entry(elf)
+    struct.pack_into("<q", elf.data, at, struct.unpack_from("<q", elf.data, at)[0] + 4)
+
+
+def pl303_twin(elf: ElfEdit) -> None:
+    at = _table_entry(elf)
+    struct.pack_into("<q", elf.data, at, struct.unpack_from("<q", elf.data, at)[0] + 8)
+
+
+def pl304(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("work_leaf") + 8, ADD_X0_X9)
+
+
+def pl304_twin(elf: ElfEdit) -> None:
+    """A write comes first."""
+    elf.set_word(elf.value("work_leaf") + 8, 0x52800009)  # MOV W9, #0
+    elf.set_word(elf.value("work_leaf") + 12, ADD_W9_W9)
+
+
+def _aim_label(elf: ElfEdit, place: int) -> None:
+    """Let the jump label's entry name another instruction."""
+    entry = next(s["sh_addr"] for s in elf.elf.iter_sections() if s.name == "__jump_table")
+    struct.pack_into("<i", elf.data, elf.offset(entry), place - entry)
+
+
+def pl305(elf: ElfEdit) -> None:
+    _aim_label(elf, elf.value("work_leaf") + 4)
+
+
+def pl305_twin(elf: ElfEdit) -> None:
+    """A NOP that is in nobody's pair."""
+    elf.set_word(elf.value("work_nested") + 16, NOP)
+    _aim_label(elf, elf.value("work_nested") + 16)
+
+
 def pl306(elf: ElfEdit) -> None:
     elf.set_symbol("ftrace_caller", value=elf.value("work_leaf") + 4 + (128 << 20) + 4096)
 
 
 def pl306_twin(elf: ElfEdit) -> None:
     elf.set_symbol("ftrace_caller", value=elf.value("work_empty") + 4 + (128 << 20) - 4096)
+
+
+def pl308(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("label_user"), MOV_X5_X5)
+
+
+def pl308_twin(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("label_user"), 0x14000002)  # B label_target
+
+
+def pl309(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("label_user"), 0x14000001)
+
+
+def pl310(elf: ElfEdit) -> None:
+    elf.set_word(elf.value("label_user"), B_EQ)
 
 
 def pl401(elf: ElfEdit) -> None:
@@ -222,6 +295,17 @@ def pl403(elf: ElfEdit) -> None:
     elf.set_word(elf.value("work_nested") + 16, NOP)
 
 
+def sign(elf: ElfEdit) -> None:
+    """Append what looks like a signature."""
+    elf.data += b"signature" + struct.pack(">BBBBB3xI", 0, 0, 2, 0, 0, 9) + b"~Module signature appended~\n"
+
+
+def pl405(elf: ElfEdit) -> None:
+    """A signature that is longer than the file."""
+    sign(elf)
+    struct.pack_into(">I", elf.data, len(elf.data) - 32, len(elf.data))
+
+
 FIXTURES = (
     Fixture("PL101", NATIVE, pl101, pl101_twin),
     Fixture("PL102", NATIVE, pl102, pl102_twin),
@@ -237,27 +321,48 @@ FIXTURES = (
     Fixture("PL202", NATIVE, pl202, leave, symbol="work_leaf", twin_processed=True),
     Fixture("PL203", CALL_OPS_BTI, pl203, leave, symbol="work_leaf", twin_processed=True),
     Fixture("PL204", CALL_OPS_BTI, pl204, leave),
+    Fixture("PL205", CALL_OPS, pl205, leave, symbol="report_cfi_failure"),
     Fixture("PL206", NATIVE, pl206, pl206_twin, symbol="work_leaf"),
     Fixture("PL207", NATIVE, pl207, pl207_twin, symbol="work_struct"),
     Fixture("PL301", NATIVE, pl301, pl301_twin, symbol="__pi_fib"),
     Fixture("PL302", NATIVE, pl302, pl302_twin, symbol="work_nested"),
+    Fixture("PL303", NATIVE, pl303, pl303_twin, symbol="work_table"),
+    Fixture("PL304", NATIVE, pl304, pl304_twin, symbol="work_leaf"),
+    Fixture("PL305", LABELS, pl305, pl305_twin, symbol="work_leaf"),
     Fixture("PL306", NATIVE, pl306, pl306_twin),
+    Fixture("PL307", UNLINKED, leave, leave, symbol="module_leaf", twin_spec=MODULE),
+    Fixture("PL308", LABELS, pl308, pl308_twin, symbol="label_user"),
+    Fixture("PL309", LABELS, pl309, pl308_twin, symbol="label_user"),
+    Fixture("PL310", LABELS, leave, leave, symbol="label_user", pair=True, before=pl310),
     Fixture("PL401", STOCK, pl401, leave),
     Fixture("PL402", NATIVE, pl402, leave, twin_processed=True),
     Fixture("PL403", NATIVE, pl403, leave, symbol="work_nested", processed=True, pair=True),
+    Fixture("PL404", NATIVE, leave, leave, processed=True, stale_image=True),
+    Fixture("PL405", MODULE, pl405, sign),
+    Fixture("PL406", MODULE, leave, leave, processed=True, twin_processed=False, pair=True),
 )
 
 
 def prepare(fixture: Fixture, vmlinux: Path, *, twin: bool) -> list[str]:
     """Change the file; arguments for ``prologue verify``."""
-    before = vmlinux.with_name("before")
+    before, image = vmlinux.with_name("before"), vmlinux.with_name("Image")
     before.write_bytes(vmlinux.read_bytes())
+    if fixture.before is not None and not twin:
+        elf = ElfEdit(before)
+        fixture.before(elf)
+        elf.save(before)
+    if fixture.stale_image:
+        assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     processed = fixture.processed
     if twin and fixture.twin_processed is not None:
         processed = fixture.twin_processed
     if processed:
-        assert main(["patch", str(vmlinux), "--in-place"]) == 0
+        contract = "auto" if isinstance(fixture.spec, Spec) else "native"
+        assert main(["patch", str(vmlinux), "--in-place", "--contract", contract]) == 0
+    if fixture.stale_image and twin:
+        assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     elf = ElfEdit(vmlinux)
     (fixture.twin if twin else fixture.break_it)(elf)
     elf.save(vmlinux)
-    return [str(vmlinux), *(["--against", str(before)] if fixture.pair else [])]
+    more = ["--against", str(before)] if fixture.pair else ["--image", str(image)] if fixture.stale_image else []
+    return [str(vmlinux), *more]

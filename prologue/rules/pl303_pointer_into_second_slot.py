@@ -1,0 +1,45 @@
+"""PL303: something makes the address of a second slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.addresses import made_in_code
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Every relocated address but the records, and every address that code makes."""
+    binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
+    if sites is None or records is None or not len(sites):
+        return
+    pointers = binary.pointers
+    hit = np.flatnonzero(binary.second_slots.contains(pointers.targets))
+    own = np.isin(pointers.places[hit], records.vaddrs)
+    for k in hit[~own].tolist():
+        where = binary.symbols.locate(int(pointers.targets[k]))
+        yield Hit(int(pointers.places[k]), f"will hold the address of {where}, a second slot")
+    if binary.image.relocatable:
+        return  # there the instructions are empty, and the relocations have told all
+    for vaddr, target in made_in_code(binary, binary.second_slots):
+        word = int(binary.image.words(np.array([vaddr], np.uint64))[0])
+        yield Hit(vaddr, f"makes the address of {binary.symbols.locate(target)}, a second slot", (word,))
+
+
+RULE = Rule(
+    code="PL303",
+    slug="pointer-into-second-slot",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="A relocated pointer, or an ADR or ADRP and ADD pair, that makes the address of a second slot; records "
+    "excepted.",
+    why="Whoever calls through that pointer has not executed MOV X9, X30. When the slot is a BL, LR is "
+    "overwritten and X9 is whatever it was.",
+    example="R_AARCH64_RELATIVE in ops table: vfs_read+0x4",
+    fix="find the table or the code that takes a function's address plus 4, and let it take the function's",
+    citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller" (6.12); Arm ARM DDI 0487 "ADRP"',
+    check=check,
+    words=(0x90000001, 0x91001021),
+)

@@ -1,0 +1,59 @@
+"""PL305: another table names one of a site's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.elf.image import U64
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites import tables
+from prologue.sites.binary import Binary
+from prologue.sites.slotmap import SlotMap
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Both words of every site against jump labels, alternatives, exception and bug tables, and the blacklist."""
+    binary, sites = subject.binary, subject.binary.sites
+    if sites is None or not len(sites):
+        return
+    both = SlotMap(binary.image, np.concatenate([sites.first, sites.second]))
+    for what, vaddrs in _named(binary):
+        for vaddr in np.unique(vaddrs[both.contains(vaddrs)]).tolist():
+            yield Hit(vaddr, f"is {what} and a word of a patch site")
+    # A blacklisted function begins at its first slot, and that is as it should be; a second slot is no function.
+    inside = SlotMap(binary.image, np.concatenate([sites.second, sites.first[sites.bti]]))
+    entries = tables.kprobe_blacklist(binary)
+    for vaddr in np.unique(entries[inside.contains(entries)]).tolist():
+        yield Hit(vaddr, "is in the kprobe blacklist, as if a function began there, and is a word of a patch site")
+
+
+def _named(binary: Binary) -> Iterator[tuple[str, U64]]:
+    labels = tables.jump_labels(binary)
+    yield "a jump label", labels.code
+    yield "the target of a jump label", labels.target[binary.second_slots.contains(labels.target)]
+    original, replacement = tables.alternatives(binary)
+    yield "replaced by an alternative", original.words()
+    yield "an alternative's replacement", replacement.words()
+    insn, fixup = tables.exception_words(binary)
+    yield "an instruction with an exception fixup", insn
+    yield "an exception fixup", fixup
+    yield "the BRK of a BUG or WARN", tables.bug_words(binary)[0]
+
+
+RULE = Rule(
+    code="PL305",
+    slug="site-overlaps-other-patcher",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="A word of a site that is also a jump label (or, for the second slot, its target), an alternative's "
+    "original or replacement, an instruction or fixup of the exception table, a BUG's BRK, or, inside the "
+    "pair, a blacklisted address.",
+    why="Two owners write one word, each sure of what it finds there: the second one corrupts the function, or dies "
+    "in `ftrace bug`. A fixup or label there is a way into the second slot past the MOV.",
+    example="__jump_table: code vfs_read+0x4",
+    fix="find which of the two tables is wrong; link again",
+    citation="kernel include/linux/jump_label.h, arch/arm64/include/asm/alternative.h, asm/extable.h (6.12)",
+    check=check,
+)

@@ -1,0 +1,64 @@
+"""PL307: a module that ftrace cannot reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.module import Module
+
+_PLAIN: Final = ".text.ftrace_trampoline"
+_INIT: Final = ".init.text.ftrace_trampoline"
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """The section that the loader turns into a PLT; and its twin for init text, where the kernel asks for it."""
+    module = subject.module
+    sites = module.sites
+    if sites is None or not len(sites):
+        return
+    if module.image.section(_PLAIN) is None:
+        yield Hit(int(sites.first[0]), f"{len(sites)} sites, but no section {_PLAIN}")
+    if _needs_init_twin(module) and module.image.section(_INIT) is None:
+        init = _in_init_text(module)
+        if len(init):
+            yield Hit(int(init[0]), f"{len(init)} sites in init text, but no section {_INIT}")
+
+
+def _needs_init_twin(module: Module) -> bool:
+    """``module_init_ftrace_plt`` asks for it in 7.x (facts) and in 6.12.107 (arch/arm64/kernel/module.c, read)."""
+    release = module.release.split("-")[0].split("+")[0].split(".")
+    patch = int(release[2]) if len(release) > 2 and release[2].isdigit() else 0
+    version = module.version or (0, 0)
+    return version >= (7, 0) or (version == (6, 12) and patch >= 107)
+
+
+def _in_init_text(module: Module) -> list[int]:
+    sites = module.sites
+    first = sites.first if sites is not None else np.zeros(0, np.uint64)
+    inside = np.zeros(len(first), np.bool_)
+    for section in module.image.text:
+        if section.name.startswith(".init"):
+            inside |= (first >= section.addr) & (first < section.addr + section.size)
+    found: list[int] = first[inside].tolist()
+    return found
+
+
+RULE = Rule(
+    code="PL307",
+    slug="module-without-trampoline",
+    severity="error",
+    inputs=("K",),
+    what="A module with sites and no `.text.ftrace_trampoline`; from 7.x on (and in 6.12.107) also one with sites "
+    "in init text and no `.init.text.ftrace_trampoline`.",
+    why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into that "
+    "section, and refuses a module that lacks it with -ENOEXEC.",
+    example="412 sites, but no section .text.ftrace_trampoline",
+    fix="link the module with the kernel's scripts/module.lds",
+    citation='kernel arch/arm64/kernel/module.c "module_init_ftrace_plt", arch/arm64/include/asm/module.lds.h '
+    "(6.12.107)",
+    check=check,
+)

@@ -1,0 +1,52 @@
+"""PL308: the kernel can make a transition live that the architecture does not list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue import cmodx
+from prologue.disasm import insn_text
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.live import changed, live_words
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Words that the kernel patches live: what stands there, and in a pair what stood there, must be listed.
+
+    A second slot that is no NOP is PL201's; a jump label that is on the list but wrong is PL309's.
+    """
+    binary = subject.binary
+    for live in live_words(binary):
+        if live.what == "second slot":
+            continue
+        words = binary.image.words(live.vaddrs)
+        for k in np.flatnonzero(~cmodx.listed_words(words, "new")).tolist():
+            vaddr, word = int(live.vaddrs[k]), int(words[k])
+            message = f"{live.what} holds {insn_text(word, vaddr)}, which is on no issue's list, and is patched live"
+            yield Hit(vaddr, message, (word,))
+    for change in changed(subject.before, binary):
+        if not cmodx.judge(change.old, change.new, "new").allowed and cmodx.listed(change.new, "new"):
+            message = (
+                f"{change.what}: {insn_text(change.old, change.vaddr)} became {insn_text(change.new, change.vaddr)}, "
+                "not listed in any issue"
+            )
+            yield Hit(change.vaddr, message, (change.new,), (change.old,))
+
+
+RULE = Rule(
+    code="PL308",
+    slug="live-transition-unlisted",
+    severity="fatal",
+    inputs=("V", "K", "C", "P"),
+    what="A word that the kernel changes while CPUs run it (second slots, jump labels, `ftrace_call`) whose old or new "
+    "instruction is not on the list of any issue of the Arm ARM.",
+    why="For such a pair the architecture promises nothing: a CPU may execute neither instruction. No order of "
+    "writes and no synchronisation between them helps a CPU that is in the middle of it.",
+    example="jump label holds a MOV; the kernel replaces it with a B while others run",
+    fix="put a NOP (d503201f, not another HINT) or the right branch there; link again",
+    citation=cmodx.CITATION,
+    check=check,
+    words=(0xAA1E03E9, 0x14000002),
+)

@@ -1,0 +1,39 @@
+"""PL310: a live transition that only newer issues of the Arm ARM list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue import cmodx
+from prologue.disasm import insn_text
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.live import changed
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Live words that differ between before and after, one of the two a conditional branch."""
+    for change in changed(subject.before, subject.binary):
+        listed = cmodx.judge(change.old, change.new, "new").allowed
+        if listed and not cmodx.judge(change.old, change.new, "old").allowed:
+            message = (
+                f"{change.what}: {insn_text(change.old, change.vaddr)} became {insn_text(change.new, change.vaddr)}, "
+                "listed in newer issues only"
+            )
+            yield Hit(change.vaddr, message, (change.new,), (change.old,))
+
+
+RULE = Rule(
+    code="PL310",
+    slug="conditional-transition",
+    severity="warn",
+    inputs=("C", "P"),
+    what="A word that the kernel changes live, and that went to or from a conditional branch (B.cond, CBZ, CBNZ, "
+    "TBZ, TBNZ).",
+    why="Older issues of the Arm ARM do not list conditional branches, and CPUs were built to these. Where they "
+    "are listed, condition and target may still be seen from different instructions.",
+    example="jump label was a B.EQ and is a NOP now",
+    fix="use NOP and B; if every CPU that you support is of a newer issue, put it into the baseline with that reason",
+    citation=cmodx.CITATION + "; herdtools7 disagrees with itself on B.cond",
+    check=check,
+    words=(0x54000100, 0xD503201F),
+)

@@ -1,0 +1,70 @@
+"""PL404: the boot file was not made from this vmlinux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.elf.flat import flat_sections
+from prologue.elf.image import I64, ElfImage, Section
+from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Every byte of the flat Image, but those that signing it changes: sites one by one, the rest by section."""
+    kernel = subject.kernel
+    if subject.image is None:
+        return
+    flat = flat_image(subject.image)
+    extent, mutable = unsigned_extent(flat, subject.image), header_mutable_ranges(flat, subject.image)
+    for offset, section in flat_sections(kernel.image):
+        if offset + section.size > extent:
+            yield Hit(section.addr, f"{subject.image} ends at {extent:#x}, before the end of {section.name}")
+            continue
+        differing = _differing(kernel.image, section, flat[offset : offset + section.size])
+        for start, stop in mutable:
+            differing = differing[(differing + offset < start) | (differing + offset >= stop)]
+        if len(differing):
+            yield from _hits(subject, section, differing, flat[offset : offset + section.size])
+
+
+def _differing(image: ElfImage, section: Section, flat: bytes) -> I64:
+    """Offsets in the section of all bytes that differ."""
+    ours = image.data(section)
+    if ours == flat:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.frombuffer(ours, np.uint8) != np.frombuffer(flat, np.uint8))
+
+
+def _hits(subject: Subject, section: Section, differing: I64, flat: bytes) -> Iterator[Hit]:
+    words = np.unique(differing & ~3)
+    vaddrs = np.uint64(section.addr) + words.astype(np.uint64)
+    sites = subject.kernel.sites
+    own = np.isin(vaddrs, np.concatenate([sites.first, sites.second])) if sites is not None else vaddrs < 0
+    for k in np.flatnonzero(own).tolist():
+        at = int(words[k])
+        found = int.from_bytes(flat[at : at + 4], "little")
+        expected = int(subject.kernel.image.words(vaddrs[k : k + 1])[0])
+        yield Hit(int(vaddrs[k]), f"{subject.image} holds {found:08x}, vmlinux {expected:08x}", (found,), (expected,))
+    other = np.flatnonzero(~own)
+    if len(other):
+        where = int(vaddrs[other[0]])
+        yield Hit(where, f"{subject.image} differs in {len(other)} words of {section.name} that are no sites")
+
+
+RULE = Rule(
+    code="PL404",
+    slug="image-stale",
+    severity="fatal",
+    inputs=("I",),
+    what="A boot file (flat Image, compressed or not, or EFI zboot) that is not what objcopy makes of this vmlinux; "
+    "what signing the file changes is left out.",
+    why="What boots is the Image. If it was made before the vmlinux was processed, or from another build, "
+    "everything that was verified in the vmlinux says nothing about the kernel that runs.",
+    example="Image holds d503201f, vmlinux aa1e03e9 at vfs_read",
+    fix="make the Image again, after the post-link step: `make Image`, or `prologue image VMLINUX -o IMAGE`",
+    citation='kernel arch/arm64/boot/Makefile "OBJCOPYFLAGS_Image", drivers/firmware/efi/libstub/zboot-header.S (6.12)',
+    check=check,
+)

@@ -1,0 +1,53 @@
+"""PL405: a module whose signature is not that of its content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.errors import InputError
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.module import Module
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A trailer that makes no sense; a signature that was copied; or, with the kernel's keys, one that is wrong.
+
+    Without the kernel's vmlinux or the file from before, nobody can tell: only the signer's key opens a signature.
+    """
+    module = subject.module
+    try:
+        signature = module.signature
+    except InputError as error:
+        yield Hit(0, error.message)
+        return
+    if signature is None:
+        return
+    content = module.image.read(0, signature.start)
+    before = subject.before
+    old = before.signature if isinstance(before, Module) else None
+    if before is not None and old is not None and old.pkcs7 == signature.pkcs7:
+        if before.image.read(0, old.start) != content:
+            yield Hit(0, f"the module differs from {before.path}, the signature does not")
+        return
+    if subject.vmlinux is not None:
+        from prologue.elf.signature import check_signature
+
+        if check_signature(content, signature.pkcs7, subject.vmlinux.certificates, module.path) == "bad":
+            yield Hit(0, f"the signature is by a key of {subject.vmlinux.path}, but not of this content")
+
+
+RULE = Rule(
+    code="PL405",
+    slug="signature-broken",
+    severity="fatal",
+    inputs=("K",),
+    what="A signed module whose signature does not belong to its content. Checked with the keys in `--vmlinux`, or "
+    "against the file from before.",
+    why="A kernel that enforces signatures refuses the module; any other is tainted by it, and nobody can tell "
+    "this edit from a hostile one.",
+    example="module edited after `make modules_install` had signed it",
+    fix="process modules before they are signed, or strip the signature (`prologue patch --strip-signature`) and "
+    "sign again",
+    citation='kernel scripts/sign-file.c, kernel/module/signing.c "mod_verify_sig" (6.12)',
+    check=check,
+)

@@ -1,0 +1,36 @@
+"""PL406: two different texts, one build-id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.rules.base import Hit, Rule, Subject
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """One hit for the pair, at the first text section that differs."""
+    after, before = subject.binary, subject.before
+    if before is None or not after.build_id or after.build_id != before.build_id:
+        return
+    theirs = {section.name: section for section in before.image.text}
+    for section in after.image.text:
+        other = theirs.get(section.name)
+        if other is None or before.image.data(other) != after.image.data(section):
+            message = f"{section.name} differs from {before.path}, but both have build-id {after.build_id}"
+            yield Hit(section.addr, message)
+            return
+
+
+RULE = Rule(
+    code="PL406",
+    slug="build-id-shared",
+    severity="info",
+    inputs=("P",),
+    what="Before and after have different text and the same build-id.",
+    why="Debuggers, profilers and symbol servers take one build-id for one text: they may show the unprocessed words. "
+    "Processing keeps the build-id on purpose, since debug information stays right.",
+    example=".text differs, build-id 3f2a... in both",
+    fix="nothing, if tools that disassemble by build-id are given the file that runs",
+    citation='System V gABI "Note Section"; GNU ld "--build-id"',
+    check=check,
+)
