@@ -25,6 +25,7 @@ from prologue.elf.image import I64, U64
 from prologue.errors import BusyError, InternalError, Location, OutputError, PrologueError, RefusedError
 from prologue.plan.edits import Edits
 from prologue.rules.engine import ApprovedPlan
+from prologue.sites.module import Module
 
 _BLOCK: Final = 1 << 18  # bytes read, changed and written back at once
 
@@ -41,7 +42,7 @@ def apply_in_place(approved: ApprovedPlan) -> int:
         RefusedError: a word is neither its old nor its new value: the file changed since it was read.
 
     """
-    path = approved.kernel.path
+    path = approved.binary.path
     require_plain_target(path)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -66,7 +67,7 @@ def apply_to(approved: ApprovedPlan, out: Path, check: Callable[[Path], object])
         OutputError: ``out`` is the input, a link or no regular file, or cannot be written.
 
     """
-    source = approved.kernel.path
+    source = approved.binary.path
     if out.exists() and source.exists() and out.samefile(source):
         raise OutputError("is the input: use --in-place to write into it", path=out)
     with _locked_for_reading(source), new_file(out, like=source) as temporary:
@@ -78,6 +79,41 @@ def apply_to(approved: ApprovedPlan, out: Path, check: Callable[[Path], object])
             os.close(fd)
         check(temporary)
         return written
+
+
+def rewrite(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) -> int:
+    """Write a whole new module: one that is stored compressed, or that loses its signature.
+
+    ``out`` may be the input itself; it is replaced at once or not at all.
+
+    Returns:
+        Number of words that differ from the input's.
+
+    Raises:
+        OutputError: ``out`` may not be replaced, or cannot be written.
+        RefusedError: a word is neither its old nor its new value.
+
+    """
+    from prologue.elf.compressed import compress
+
+    module = approved.binary
+    if not isinstance(module, Module):
+        raise TypeError(f"{module.path} is no module")
+    content = bytearray(module.image.content)
+    raw = np.frombuffer(content, np.uint8)
+    written = 0
+    for stage in approved.plan.stages:
+        found = module.image.words_at(stage.offsets, stage.width)
+        _require_expected(approved, stage, found)
+        at = stage.offsets[:, None] + np.arange(stage.width)
+        raw[at] = stage.new.astype("<u4" if stage.width == 4 else "<u8").view(np.uint8).reshape(-1, stage.width)
+        written += int((found != stage.new).sum())
+    if not written and not module.stripped and out.exists() and out.samefile(module.path):
+        return 0
+    with _locked_for_reading(module.path), new_file(out, like=module.path) as temporary:
+        temporary.write_bytes(compress(bytes(content), module.compression) if module.compression else content)
+        check(temporary)
+    return written
 
 
 def require_plain_target(path: Path) -> None:
@@ -205,21 +241,25 @@ def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bo
 
     """
     if len(stage) and int(stage.offsets.min()) < 0:
-        raise RefusedError(f"an edit has no place in the file ({stage.reason})", path=approved.kernel.path)
+        raise RefusedError(f"an edit has no place in the file ({stage.reason})", path=approved.binary.path)
     found = _read_words(fd, stage.offsets, stage.width)
+    _require_expected(approved, stage, found)
     todo: npt.NDArray[np.bool_] = found != stage.new
-    for k in np.flatnonzero(todo & (found != stage.old))[:1].tolist():
-        digits = 2 * stage.width
-        raise RefusedError(
-            f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}; nothing was written",
-            path=approved.kernel.path,
-            where=_where(approved, int(stage.vaddrs[k])),
-        )
     return todo
 
 
+def _require_expected(approved: ApprovedPlan, stage: Edits, found: U64) -> None:
+    for k in np.flatnonzero((found != stage.new) & (found != stage.old))[:1].tolist():
+        digits = 2 * stage.width
+        raise RefusedError(
+            f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}; nothing was written",
+            path=approved.binary.path,
+            where=_where(approved, int(stage.vaddrs[k])),
+        )
+
+
 def _where(approved: ApprovedPlan, vaddr: int) -> Location:
-    return approved.kernel.symbols.locate(vaddr)
+    return approved.binary.symbols.locate(vaddr)
 
 
 def _blocks(offsets: I64) -> Iterator[tuple[int, I64]]:

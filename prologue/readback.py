@@ -8,7 +8,9 @@ import numpy as np
 
 from prologue.errors import InternalError
 from prologue.rules.engine import ApprovedPlan
+from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
 
 
 def read_back(approved: ApprovedPlan, path: Path, *, independent: bool) -> str:
@@ -21,7 +23,7 @@ def read_back(approved: ApprovedPlan, path: Path, *, independent: bool) -> str:
         InternalError: another state than the plan's goal, or the two readers disagree about a record or a site.
 
     """
-    after, goal = Kernel(path), approved.plan.goal
+    after, goal = open_binary(path), approved.plan.goal
     expected = "untouched" if goal == "variant" else goal  # variants leave sites and records alone
     if after.state != expected:
         raise InternalError(f"the result reads as {after.state}, not as {expected}", path=path)
@@ -30,13 +32,21 @@ def read_back(approved: ApprovedPlan, path: Path, *, independent: bool) -> str:
     return after.state
 
 
-def _compare(after: Kernel, *, processed: bool) -> None:
-    from prologue.reread import reread
-
-    seen = reread(after.path, processed=processed, moved=processed and after.marker is not None)
+def _compare(after: Binary, *, processed: bool) -> None:
     sites, records = after.sites, after.records
     if sites is None or records is None:
         raise InternalError("the result has no records", path=after.path)
-    same_records = np.array_equal(np.array(seen.records, np.uint64), records.values)
-    if not same_records or not np.array_equal(np.array(seen.first_slots, np.uint64), sites.first):
+    if isinstance(after, Kernel):
+        from prologue.reread import reread
+
+        seen = reread(after.path, processed=processed, moved=processed and after.marker is not None)
+        same = np.array_equal(np.array(seen.records, np.uint64), records.values)
+        first = seen.first_slots
+    else:
+        from prologue.reread_module import reread_module
+
+        starts = {section.name: section.addr for section in after.image.text}
+        places = reread_module(bytes(after.image.content), after.path, processed=processed)
+        same, first = True, tuple(starts[name] + offset for name, offset in places)
+    if not same or not np.array_equal(np.array(first, np.uint64), sites.first):
         raise InternalError("LIEF reads other records or sites than we do", path=after.path)

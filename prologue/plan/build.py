@@ -1,4 +1,4 @@
-"""Builds the plan that processes a vmlinux, for either contract."""
+"""Builds the plan that processes a vmlinux or a module, for either contract."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from prologue import a64
 from prologue.errors import InputError, RefusedError
 from prologue.plan.edits import Edits, PatchPlan, edit
+from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.marker import PROCESSED, VERSION, Marker
 from prologue.sites.sites import Sites
@@ -39,15 +40,23 @@ def choose_contract(kernel: Kernel, choice: ContractChoice) -> Contract:
     return "native"
 
 
-def build_plan(kernel: Kernel, contract: Contract) -> PatchPlan:
-    """Plan all edits, done already or not.
+def build_plan(binary: Binary, contract: Contract) -> PatchPlan:
+    """Plan all edits, done already or not. A module's are its sites, under either contract (decision 5).
 
     Raises:
         InputError: no readable record table.
         RefusedError: ``stock`` on a kernel whose ``ftrace_init_nop`` is not recognised.
 
     """
-    sites = kernel.sites
+    sites = binary.sites
+    if isinstance(binary, Kernel):
+        return _kernel_plan(binary, contract, sites)
+    if sites is None:
+        raise InputError("no patch sites in this module", path=binary.path)
+    return PatchPlan(contract, binary.build_id, binary.image.size, "processed", (_site_edits(binary, sites),))
+
+
+def _kernel_plan(kernel: Kernel, contract: Contract, sites: Sites | None) -> PatchPlan:
     if sites is None:
         problem = kernel.bounds.problem if kernel.bounds else "no dynamic ftrace in this kernel"
         raise InputError(problem, path=kernel.path)
@@ -60,14 +69,14 @@ def build_plan(kernel: Kernel, contract: Contract) -> PatchPlan:
     return PatchPlan(contract, kernel.build_id, kernel.image.size, "processed", tuple(stages))
 
 
-def _site_edits(kernel: Kernel, sites: Sites) -> Edits:
+def _site_edits(binary: Binary, sites: Sites) -> Edits:
     """NOP to MOV X9, X30 in every first slot."""
     return Edits(
         "site",
         4,
         "MOV X9, X30 into the first slot",
         sites.first,
-        kernel.image.offsets(sites.first),
+        binary.image.offsets(sites.first),
         np.full(len(sites), a64.NOP, np.uint64),
         np.full(len(sites), a64.MOV_X9_X30, np.uint64),
     )
@@ -81,7 +90,7 @@ def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
         "record",
         8,
         f"record to the second slot ({records.encoding})",
-        records.slot_vaddrs()[sites.record],
+        records.vaddrs[sites.record],
         records.homes[sites.record],
         sites.unmoved_values(),
         sites.second,
@@ -121,21 +130,25 @@ def _init_edits(kernel: Kernel) -> list[Edits]:
     ]
 
 
-def require_own_plan(kernel: Kernel, saved: PatchPlan) -> None:
-    """Check that a plan read from a file is the one that this very kernel gives; only old init words are news.
+def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
+    """Check that a plan read from a file is the one that this very file gives; only old init words are news.
 
     Raises:
         RefusedError: made for another file, or edited since.
 
     """
-    own = build_plan(kernel, choose_contract(kernel, "native" if kernel.marker else "stock"))
+    if isinstance(binary, Kernel):
+        own = build_plan(binary, choose_contract(binary, "native" if binary.marker else "stock"))
+    else:
+        own = build_plan(binary, "stock" if saved.contract == "stock" else "native")
     same = (saved.contract, saved.build_id, saved.file_size) == (own.contract, own.build_id, own.file_size)
     for kind in ("site", "record", "marker"):
         same = same and _same_edits(*([s for s in plan.stages if s.kind == kind] for plan in (own, saved)))
     init = [s for s in saved.stages if s.kind == "init"]
-    same = same and (_same_init(kernel, init) if own.contract == "stock" else not init)
+    stub = isinstance(binary, Kernel) and own.contract == "stock"
+    same = same and (_same_init(binary, init) if isinstance(binary, Kernel) and stub else not init)
     if not same:
-        raise RefusedError("the plan was made for another file, or edited since", path=kernel.path)
+        raise RefusedError("the plan was made for another file, or edited since", path=binary.path)
 
 
 def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:

@@ -1,0 +1,39 @@
+"""The same work on thousands of files: as many processes as there are CPUs, and a progress bar."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+Result = TypeVar("Result")
+
+_FEW: Final = 8  # files; for these a second process costs more than it saves
+
+
+def run_many(work: Callable[[Path], Result], paths: Sequence[Path], title: str, jobs: int = 0) -> Iterator[Result]:
+    """Yield ``work(path)`` in the order of the paths.
+
+    ``work`` must be picklable and must not raise what it can report. ``jobs`` 0 means one for each CPU we may use.
+    """
+    jobs = jobs or len(os.sched_getaffinity(0))
+    if jobs == 1 or len(paths) <= _FEW:
+        yield from _shown(map(work, paths), len(paths), title)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from _shown(pool.map(work, paths, chunksize=8), len(paths), title)
+
+
+def _shown(results: Iterator[Result], total: int, title: str) -> Iterator[Result]:
+    """Pass results on, with a progress bar if there is somebody to see it and something to wait for."""
+    if total <= _FEW or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(results, title, total, console=Console(stderr=True), transient=True)

@@ -1,0 +1,70 @@
+"""Explains every byte that differs between a file and what was made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prologue.elf.image import I64, ElfImage
+from prologue.errors import InputError, RefusedError
+from prologue.plan.build import build_plan
+from prologue.plan.edits import Edits, Kind
+from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
+from prologue.sites.module import Module
+
+_CHUNK = 16 << 20  # bytes compared at once: bounds memory
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the differing bytes."""
+
+    words: dict[Kind, int]  # words that hold what processing writes, by kind
+    unexplained: I64  # file offsets of all other bytes that differ, ascending
+    sizes: tuple[int, int]  # bytes of the files, appended signatures left out
+
+
+def account(before: Binary, after: Binary) -> Account:
+    """Compare two files byte by byte and explain what the plan for ``before`` explains.
+
+    A module's appended signature is no part of the module and is left out: processing must strip it.
+    """
+    sizes = _proper_size(before), _proper_size(after)
+    if sizes[0] != sizes[1]:
+        return Account({}, np.zeros(0, np.int64), sizes)
+    differing = _differing(before.image, after.image, sizes[0])
+    words: dict[Kind, int] = {}
+    explained = [np.zeros(0, np.int64)]
+    for stage in _stages(before):
+        new = stage.offsets[after.image.words_at(stage.offsets, stage.width) == stage.new]
+        changed = new[before.image.words_at(new, stage.width) != after.image.words_at(new, stage.width)]
+        if len(changed):
+            words[stage.kind] = words.get(stage.kind, 0) + len(changed)
+            explained.append((changed[:, None] + np.arange(stage.width)).ravel())
+    unexplained = np.setdiff1d(differing, np.concatenate(explained), assume_unique=False)
+    return Account(words, unexplained, sizes)
+
+
+def _stages(before: Binary) -> tuple[Edits, ...]:
+    try:
+        return build_plan(before, before.contract if isinstance(before, Kernel) else "native").stages
+    except (InputError, RefusedError):  # no sites, or an unrecognised init stub: then nothing may differ
+        return ()
+
+
+def _proper_size(binary: Binary) -> int:
+    signature = binary.signature if isinstance(binary, Module) else None
+    return signature.start if signature else binary.image.size
+
+
+def _differing(before: ElfImage, after: ElfImage, size: int) -> I64:
+    """Ascending file offsets of all bytes that differ."""
+    parts = [np.zeros(0, np.int64)]
+    for start in range(0, size, _CHUNK):
+        length = min(_CHUNK, size - start)
+        old, new = before.read(start, length), after.read(start, length)
+        if old != new:
+            parts.append(np.flatnonzero(np.frombuffer(old, "u1") != np.frombuffer(new, "u1")) + start)
+    return np.concatenate(parts)

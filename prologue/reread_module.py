@@ -1,0 +1,82 @@
+"""Reads a module with LIEF and plain Python, sharing no code with the reader and writer above."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from prologue.errors import InternalError
+
+_NOP: Final = 0xD503201F
+_MOV: Final = 0xAA1E03E9
+_LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
+_RECORDS: Final = "__patchable_function_entries"
+Place = tuple[str, int]  # section and offset in it
+
+
+def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place, ...]:
+    """Find every record's pair and check it.
+
+    Args:
+        content: the module, decompressed; an appended signature does not matter.
+        path: for messages.
+        processed: whether first slots must hold the MOV (else the NOP).
+
+    Returns:
+        Where the pairs are, in the order of their records' slots.
+
+    Raises:
+        InternalError: LIEF cannot read the file, or a pair is not as it must be.
+
+    """
+    import lief
+
+    lief.logging.disable()
+    binary = lief.ELF.parse(list(content))
+    if binary is None:
+        raise InternalError("LIEF cannot read the file", path=path)
+    sections = list(binary.sections)
+    text = {s.name: bytes(s.content) for s in sections if s.flags & 6 == 6 and s.size}
+    expected = (_MOV if processed else _NOP, _NOP)
+    places = []
+    for section, offset in _records(binary, sections):
+        first = _first_slot(text.get(section, b""), offset)
+        pair = _word(text.get(section, b""), first), _word(text.get(section, b""), first + 4)
+        if pair != expected:
+            raise InternalError(
+                f"LIEF reads {pair[0]:08x} {pair[1]:08x} at {section}+{first:#x}, "
+                f"expected {expected[0]:08x} {expected[1]:08x}",
+                path=path,
+            )
+        places.append((section, first))
+    return tuple(places)
+
+
+def _records(binary: Any, sections: list[Any]) -> list[Place]:
+    """What each record's relocation points at, in the order of the slots."""
+    found = []
+    for relocation in binary.object_relocations:
+        if relocation.section is not None and relocation.section.name == _RECORDS:
+            symbol = relocation.symbol
+            target = sections[symbol.shndx]
+            found.append(((relocation.section.offset, relocation.address), target.name, symbol.value, relocation))
+    found.sort(key=lambda item: item[0])
+    return [(name, value + relocation.addend) for _, name, value, relocation in found]
+
+
+def _word(code: bytes, offset: int) -> int:
+    return int.from_bytes(code[offset : offset + 4], "little") if offset >= 0 else 0
+
+
+def _first_slot(code: bytes, record: int) -> int:
+    """Where the pair begins: behind a literal of two NOPs and a landing pad, if they are there.
+
+    A function never begins with four NOPs, so NOP; NOP; pair can only be CALL_OPS' literal.
+    """
+    words = [_word(code, record + 4 * k) for k in range(5)]
+    if words[:2] == [_NOP, _NOP]:
+        if words[2] in _LANDING_PADS and words[3] in (_NOP, _MOV):
+            return record + 12
+        if words[2] in (_NOP, _MOV) and words[3] == _NOP:
+            return record + 8
+    return record

@@ -1,0 +1,105 @@
+"""Verifies one file: opens it and what it is compared with, runs the rules, and says what is worth a note."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError, PrologueError
+from prologue.plan.account import account
+from prologue.rules.base import Finding, Input, Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
+from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
+from prologue.sites.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to check, and against what."""
+
+    rules: tuple[str, ...]  # codes
+    against: Path | None = None
+    image: Path | None = None
+    vmlinux: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came of one file; ``error`` is set if it could not be verified at all."""
+
+    path: Path
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    inputs: frozenset[Input] = frozenset()  # what kind of input it was
+    stock: bool = False  # processed in a way that no release may have
+    error: str = ""
+    exit_code: int = 0
+
+
+def verify_file(request: Request, path: Path) -> Verified:
+    """Verify one file; a file that cannot be read is a result, too, so that the others are still verified."""
+    try:
+        return _verify(request, path)
+    except PrologueError as error:
+        return Verified(path, error=str(error), exit_code=error.exit_code)
+
+
+def _verify(request: Request, path: Path) -> Verified:
+    binary = open_binary(path)
+    before = open_binary(request.against) if request.against else None
+    if before is not None and before.image.relocatable != binary.image.relocatable:
+        raise InputError("a vmlinux and a module cannot be compared", path=path)
+    if request.image is not None and not isinstance(binary, Kernel):
+        raise InputError("--image needs the vmlinux that the image was made from", path=path)
+    vmlinux = load_vmlinux(request.vmlinux) if request.vmlinux and isinstance(binary, Module) else None
+    notes = [] if vmlinux is None else mismatch(binary, vmlinux)
+    subject = Subject(binary, before, request.image, None if notes else vmlinux)
+    findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
+    stock = isinstance(binary, Kernel) and binary.marker is None and binary.state in ("processed", "unfinished")
+    if stock:
+        notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
+    if isinstance(binary, Kernel) and binary.state == "no sites":
+        notes.append(f"{path}: no dynamic ftrace, no sites to verify")
+    if before is not None:
+        notes.append(_accounting(before, binary))
+    return Verified(path, findings, tuple(notes), subject.inputs, stock)
+
+
+def load_vmlinux(path: Path) -> Kernel:
+    """The kernel that will load the modules; read once in each process, unless it changes."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
+    return _load_vmlinux(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@cache
+def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
+    return Kernel(ElfImage(path))
+
+
+def mismatch(module: Binary, vmlinux: Kernel) -> list[str]:
+    """Why this module cannot be meant for that kernel; empty if it can."""
+    release = module.release if isinstance(module, Module) else ""
+    if release and vmlinux.release and release != vmlinux.release:
+        return [f"{module.path}: built for {release}, but {vmlinux.path} is {vmlinux.release}: not checked with it"]
+    if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
+        return [f"{module.path}: layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}: not checked with it"]
+    return []
+
+
+_KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}
+
+
+def _accounting(before: Binary, after: Binary) -> str:
+    found = account(before, after)
+    parts = [f"{count:,} {_KINDS[kind]}" for kind, count in found.words.items()]
+    if len(found.unexplained):
+        parts.append(f"{len(found.unexplained):,} bytes unexplained")
+    return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"

@@ -1,0 +1,211 @@
+"""Modules: processed, given back, in every form that they are stored in; and what must be refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prologue import a64
+from prologue.cli.main import main
+from prologue.elf.compressed import Compression, compress, decompress
+from prologue.reread_module import reread_module
+from prologue.sites.load import open_binary
+from prologue.sites.module import Module
+from tests.elf_edit import ElfEdit
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec, all_modules
+from tests.rules.fixtures import sign
+
+Mini = Callable[[Spec | ModuleSpec], Path]
+FUNCTIONS = {"module_leaf", "module_middle", "module_local", "module_caller", "init_module", "cleanup_module"}
+STORED: tuple[tuple[str, Compression], ...] = ((".gz", "gzip"), (".xz", "xz"), (".zst", "zstd"))
+
+
+def patch(*arguments: object) -> int:
+    return main(["patch", *map(str, arguments)])
+
+
+def module(path: Path) -> Module:
+    opened = open_binary(path)
+    assert isinstance(opened, Module)
+    return opened
+
+
+@pytest.mark.parametrize("spec", all_modules(), ids=str)
+def test_processing_writes_the_first_slots_and_nothing_else(mini: Mini, spec: ModuleSpec) -> None:
+    ko = mini(spec)
+    before = ko.read_bytes()
+    sites = module(ko).sites
+    assert sites is not None
+    assert sites.layout == spec.layout
+    named = {module(ko).symbols.locate(int(vaddr)).symbol for vaddr in sites.entry}
+    assert named == FUNCTIONS
+    assert bool(sites.bti.any()) == spec.bti
+    places = reread_module(before, ko, processed=False)
+
+    assert patch(ko, "--in-place", "--contract", "native", "--reread") == 0
+    after = ko.read_bytes()
+    assert reread_module(after, ko, processed=True) == places
+    old, new = np.frombuffer(before, "<u4", len(before) // 4), np.frombuffer(after, "<u4", len(after) // 4)
+    changed = np.flatnonzero(old != new)
+    assert len(changed) == len(places) == len(FUNCTIONS)
+    assert set(old[changed].tolist()) == {a64.NOP}
+    assert set(new[changed].tolist()) == {a64.MOV_X9_X30}
+    ignored = [] if spec.linked else ["--ignore", "PL307"]  # what only the link script makes
+    assert main(["verify", str(ko), *ignored]) == 0
+
+    assert patch(ko, "--in-place", "--contract", "native") == 0
+    assert ko.read_bytes() == after
+    assert patch(ko, "--in-place", "--reverse") == 0
+    assert ko.read_bytes() == before
+
+
+@pytest.mark.parametrize(("suffix", "kind"), STORED)
+def test_compressed_modules_are_read_and_written_back(
+    mini: Mini, suffix: str, kind: Compression, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ko = mini(ModuleSpec())
+    stored = ko.with_name(f"mini.ko{suffix}")
+    stored.write_bytes(compress(ko.read_bytes(), kind))
+    original = ko.read_bytes()
+    assert main(["scan", str(stored)]) == 0
+    assert patch(stored, "--in-place", "--contract", "stock") == 0
+    assert patch(ko, "--in-place", "--contract", "stock") == 0
+    assert decompress(stored.read_bytes(), stored) == ko.read_bytes()
+    assert main(["verify", str(stored)]) == 0
+    whole = stored.stat().st_mtime_ns, stored.stat().st_ino
+    assert patch(stored, "--in-place", "--contract", "stock") == 0
+    assert (stored.stat().st_mtime_ns, stored.stat().st_ino) == whole  # a second run does not touch the file
+    copy = ko.with_name(f"copy.ko{suffix}")
+    assert patch(stored, "-o", copy, "--reverse") == 0
+    assert decompress(copy.read_bytes(), copy) == original
+    capsys.readouterr()
+
+
+def test_a_compressed_vmlinux_is_refused(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec())
+    stored = vmlinux.with_name("vmlinux.gz")
+    stored.write_bytes(compress(vmlinux.read_bytes(), "gzip"))
+    assert main(["verify", str(stored)]) == 2
+    assert "unpack it first" in capsys.readouterr().err
+
+
+def test_a_module_does_not_say_its_contract(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    assert patch(mini(ModuleSpec()), "--in-place") == 2
+    error = capsys.readouterr().err
+    assert "--vmlinux" in error
+    assert "--contract native" in error
+
+
+def test_signed_modules_are_refused_or_stripped(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    ko = mini(ModuleSpec())
+    unsigned = ko.read_bytes()
+    elf = ElfEdit(ko)
+    sign(elf)
+    elf.save(ko)
+    signed = ko.read_bytes()
+    assert patch(ko, "--in-place", "--contract", "native") == 2
+    assert "--strip-signature" in capsys.readouterr().err
+    assert ko.read_bytes() == signed
+
+    stripped = ko.with_name("stripped.ko")
+    assert patch(ko, "-o", stripped, "--contract", "native", "--strip-signature") == 0
+    assert len(stripped.read_bytes()) == len(unsigned)
+    assert main(["verify", str(stripped), "--against", str(ko)]) == 0
+    assert "6 sites" in capsys.readouterr().out
+    assert patch(ko, "--in-place", "--contract", "native", "--strip-signature") == 0
+    assert ko.read_bytes() == stripped.read_bytes()
+
+
+def test_an_edit_that_keeps_the_signature_is_found(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    ko = mini(ModuleSpec())
+    before = ko.with_name("before.ko")
+    elf = ElfEdit(ko)
+    sign(elf)
+    elf.save(before)
+    assert patch(ko, "--in-place", "--contract", "native") == 0
+    edited = ElfEdit(ko)
+    sign(edited)
+    edited.save(ko)
+    capsys.readouterr()
+    assert main(["verify", str(ko), "--against", str(before), "--format", "json"]) == 1
+    found = {f["code"] for f in json.loads(capsys.readouterr().out)["findings"] if f["severity"] != "info"}
+    assert found == {"PL405"}
+
+
+@pytest.mark.parametrize("contract", ["native", "stock"])
+def test_the_kernel_says_what_its_modules_need(
+    mini: Mini, contract: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux = Path(shutil.copy(mini(Spec(contract=contract)), tmp_path / "kernel"))  # type: ignore[arg-type]
+    ko = mini(ModuleSpec())
+    if contract == "stock":
+        assert patch(ko, "--in-place", "--vmlinux", vmlinux) == 2
+        assert "is not processed" in capsys.readouterr().err
+        assert patch(vmlinux, "--in-place", "--contract", "stock") == 0
+        assert main(["verify", str(ko), "--vmlinux", str(vmlinux)]) == 1
+        assert "LR would be lost" in capsys.readouterr().out
+    else:
+        assert main(["verify", str(ko), "--vmlinux", str(vmlinux)]) == 0
+    assert patch(ko, "--in-place", "--vmlinux", vmlinux) == 0
+    assert main(["verify", str(ko), "--vmlinux", str(vmlinux)]) == 0
+    other = mini(ModuleSpec(layout="4,2"))
+    assert patch(other, "--in-place", "--vmlinux", vmlinux) == 2
+    assert "layout 4,2" in capsys.readouterr().err
+
+
+def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = tmp_path / "modules" / "kernel"
+    tree.mkdir(parents=True)
+    ko = mini(ModuleSpec())
+    for k in range(20):
+        shutil.copy(ko, tree / f"m{k}.ko")
+    (tree / "m3.ko").write_bytes(compress(ko.read_bytes(), "xz"))  # a wrong name is no obstacle
+    broken = tree / "broken.ko"
+    broken.write_bytes(ko.read_bytes()[:300])
+    assert patch(tree.parent, "--in-place", "--contract", "native", "--jobs", "2") == 2
+    said = capsys.readouterr()
+    assert "20 of 21 files, 120 sites, 120 words written; 1 FAILED" in said.out
+    assert str(broken) in said.err
+    assert main(["verify", str(tree.parent), "--format", "json"]) == 2
+    said = capsys.readouterr()
+    assert json.loads(said.out)["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}
+    broken.unlink()
+    assert main(["verify", str(tree.parent)]) == 0
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main(["verify", str(empty)]) == 2
+    assert "no modules" in capsys.readouterr().err
+
+
+def test_findings_in_modules_have_no_addresses(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    ko = mini(ModuleSpec())
+    first = module(ko)
+    assert first.sites is not None
+    offset = int(first.image.offsets(first.sites.second)[0])
+    with ko.open("r+b") as stream:
+        stream.seek(offset)
+        stream.write(b"\0\0\0\0")
+    assert main(["verify", str(ko), "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["vaddr"] is None
+    assert (finding["code"], finding["section"]) == ("PL201", ".text")
+    assert main(["verify", str(ko)]) == 1
+    assert "(.text+0x0)" in capsys.readouterr().out
+
+
+def test_readelf_sees_the_same_module(mini: Mini) -> None:
+    """Sections, link order and relocations stay as they were."""
+    for spec in (ModuleSpec(), ModuleSpec(compiler="clang", linked=False)):
+        ko = mini(spec)
+        command = ["aarch64-linux-gnu-readelf", "-WSrs", str(ko)]
+        before = subprocess.run(command, capture_output=True, check=True).stdout
+        assert patch(ko, "--in-place", "--contract", "native") == 0
+        assert subprocess.run(command, capture_output=True, check=True).stdout == before
+        assert b" WAL " in before  # SHF_LINK_ORDER
