@@ -54,6 +54,12 @@ def _command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     return command
 
 
+def _jobs(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"not a number of processes: {text!r}")
+    return int(text)
+
+
 def _scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = _command(
         commands, "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
@@ -70,9 +76,12 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "  prologue patch vmlinux -o vmlinux.new           keep the original\n"
         "  prologue patch vmlinux --dry-run                check everything, write nothing\n"
         "  prologue patch vmlinux -o lab --contract stock --save-plan plan.json\n"
-        "  prologue patch lab --in-place --reverse plan.json",
+        "  prologue patch lab --in-place --reverse plan.json\n"
+        "  prologue patch modules/ --in-place --contract native\n"
+        "  prologue patch modules/ --in-place --vmlinux lab --strip-signature",
     )  # fmt: skip
-    command.add_argument("files", type=Path, nargs="+", metavar="VMLINUX")
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux, module (.ko, .ko.xz, .ko.gz, .ko.zst), or a directory of modules")  # fmt: skip
     where = command.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="OUT", help="write a copy: whole or not at all")
     where.add_argument("--in-place", action="store_true", help="write into the file; a rerun finishes after a kill")
@@ -80,6 +89,9 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--contract", choices=("auto", "native", "stock"), default="auto",
         help="what the kernel expects (default: native if it carries the marker, else refuse)",
     )  # fmt: skip
+    command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel that will load these modules")
+    command.add_argument("--strip-signature", action="store_true", help="take the signature off signed modules")
+    command.add_argument("--jobs", type=_jobs, default=0, metavar="N", help="processes (default: one for each CPU)")
     command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
     command.add_argument(
         "--reverse", nargs="?", const="", metavar="PLAN",
@@ -95,15 +107,30 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command = _command(
         commands, "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
         "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
-        "  prologue verify vmlinux --release --format json -o report.json",
+        "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
+        "  prologue verify modules/ --vmlinux vmlinux\n"
+        "  prologue verify vmlinux --release --format sarif -o report.sarif",
     )  # fmt: skip
-    command.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux, module (.ko, .ko.xz, .ko.gz, .ko.zst), or a directory of modules")  # fmt: skip
     command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
+    command.add_argument("--image", type=Path, metavar="IMAGE",
+                         help="boot file made from this vmlinux: flat, compressed or EFI zboot")  # fmt: skip
+    command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
+                         help="the kernel that loads these modules: its keys, its contract")  # fmt: skip
     command.add_argument("--release", action="store_true", help="fail on warnings and on stock processing too")
     command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     command.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
-    command.add_argument("--format", choices=("text", "json"), default="text", help="json: schema prologue.verify/1")
+    command.add_argument("--config", type=Path, metavar="FILE",
+                         help="settings (default: .prologue.toml or pyproject.toml, here or above)")  # fmt: skip
+    command.add_argument("--no-config", action="store_true", help="look for no settings")
+    command.add_argument("--baseline", type=Path, metavar="FILE", help="known findings, each with reason and owner")
+    command.add_argument("--write-baseline", type=Path, metavar="FILE",
+                         help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
+    command.add_argument("--jobs", type=_jobs, default=0, metavar="N", help="processes (default: one for each CPU)")
+    command.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
+                         help="of the report (json: schema prologue.verify/1)")  # fmt: skip
     command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
 
 

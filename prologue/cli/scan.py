@@ -8,10 +8,10 @@ from argparse import Namespace
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 from prologue.report.scan import SCHEMA, scan_data, scan_text
-from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
 
-# Healthy files that simply are no vmlinux: naming them is an answer, not an error.
-_NAMED = frozenset({"module", "image", "zboot", "pe"})
+# Healthy files that simply are neither vmlinux nor module: naming them is an answer, not an error.
+_NAMED = frozenset({"image", "zboot", "pe"})
 
 
 def run(args: Namespace) -> int:
@@ -26,6 +26,6 @@ def run(args: Namespace) -> int:
         data = {"schema": SCHEMA, "file": str(args.file), "kind": kind.kind, "description": kind.description}
         print(json.dumps(data, indent=2) if args.json else f"{args.file}: {kind.description}{kind.advice}")
         return 0
-    data = scan_data(Kernel(args.file))
+    data = scan_data(open_binary(args.file))
     print(json.dumps(data, indent=2) if args.json else scan_text(data))
     return 0

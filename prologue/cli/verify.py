@@ -2,49 +2,93 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 from prologue.apply import new_file
+from prologue.baseline import Split, baseline_notes, baseline_text, in_scope, load_baseline, split
+from prologue.config import Config, load_config, load_config_file
 from prologue.errors import UsageError
-from prologue.report.findings import findings_data, findings_text
-from prologue.rules.base import Finding, Severity, Subject
-from prologue.rules.engine import run_rules
+from prologue.parallel import run_many
+from prologue.report.verdict import Verdict, render
+from prologue.rules.base import INPUTS, Input, Rule, Severity
 from prologue.rules.registry import select_rules
-from prologue.sites.kernel import Kernel
+from prologue.sites.load import find_modules
+from prologue.verify import Request, Verified, verify_file
+
+_ANYTHING: Final[frozenset[Input]] = frozenset(INPUTS)  # what a file that could not be read may have been
 
 
 def run(args: Namespace) -> int:
-    """Verify each file; 1 if anything fails."""
-    rules = select_rules(_split(args.select), _split(args.ignore))
-    if args.against and len(args.files) > 1:
-        raise UsageError("--against takes one FILE")
-    before = Kernel(args.against) if args.against else None
-    findings: list[Finding] = []
-    notes: list[str] = []
-    failing: tuple[Severity, ...] = ("fatal", "error", "warn") if args.release else ("fatal", "error")
-    failed = False
-    for path in args.files:
-        kernel = Kernel(path)
-        findings += run_rules(Subject(kernel, before), rules)
-        if kernel.marker is None and kernel.state in ("processed", "unfinished"):
-            notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
-            failed |= args.release
-        elif kernel.state == "no sites":
-            notes.append(f"{path}: no dynamic ftrace, no sites to verify")
-    files = [str(path) for path in args.files]
-    if args.format == "json":
-        report = json.dumps(findings_data(files, findings, notes), indent=2)
-    else:
-        report = findings_text(files, findings, notes, show_all=args.all)
+    """Verify each file; 1 if anything fails, 2 if a file could not be verified."""
+    config = _config(args)
+    release = args.release or config.release
+    rules = select_rules(_split(args.select) or config.select, (*_split(args.ignore), *config.ignore))
+    paths = [found for path in args.files for found in (find_modules(path) if path.is_dir() else [path])]
+    if len(paths) > 1 and (args.against or args.image):
+        raise UsageError("--against and --image take one FILE")
+    request = Request(tuple(rule.code for rule in rules), args.against, args.image, args.vmlinux)
+    results = list(run_many(partial(verify_file, request), paths, "verify", args.jobs))
+    for result in results:
+        if result.error:
+            print(f"prologue: {result.error}", file=sys.stderr)
+    worst = max((result.exit_code for result in results), default=0)
+    if worst and len(paths) == 1:
+        return worst
+    verdict = _judge(results, rules, release, args.baseline or config.baseline)
+    if args.write_baseline:
+        _write(args.write_baseline, baseline_text(verdict.findings))
+        print(f"{args.write_baseline}: say in each entry why it is acceptable, and who says so", file=sys.stderr)
+    report = render(verdict, args.format, show_all=args.all)
     if args.output:
-        with new_file(args.output) as temporary:
-            temporary.write_text(report + "\n", encoding="utf-8")
-        print(f"{args.output}: {len(findings)} findings", file=sys.stderr)
+        _write(args.output, report + "\n")
+        print(f"{args.output}: {len(verdict.findings)} findings", file=sys.stderr)
     else:
         print(report)
-    return 1 if failed or any(finding.severity in failing for finding in findings) else 0
+    return worst or int(verdict.failed)
+
+
+def _judge(results: list[Verified], rules: tuple[Rule, ...], release: bool, baseline: Path | None) -> Verdict:
+    """Set known findings aside and decide what fails."""
+    verified = [result for result in results if not result.error]
+    findings = [finding for result in verified for finding in result.findings]
+    files = [str(result.path) for result in results]
+    notes = [note for result in verified for note in result.notes]
+    parts = Split(findings, [], [], [])
+    if baseline is not None:
+        parts = split(findings, in_scope(load_baseline(baseline), files, rules))
+        if release:  # nobody may ship what is known to be fatal
+            fatal = [finding for finding, _ in parts.baselined if finding.severity == "fatal"]
+            kept = [pair for pair in parts.baselined if pair[0].severity != "fatal"]
+            parts = replace(parts, new=parts.new + fatal, baselined=kept)
+        notes += baseline_notes(parts, baseline)
+    failing: tuple[Severity, ...] = ("fatal", "error", "warn") if release else ("fatal", "error")
+    return Verdict(
+        files=files,
+        findings=parts.new,
+        baselined=parts.baselined,
+        notes=notes,
+        failing=failing,
+        rules=rules,
+        inputs={str(result.path): result.inputs or _ANYTHING for result in results},
+        unreleasable=[str(result.path) for result in verified if release and result.stock],
+        unreadable={str(result.path): result.error for result in results if result.error},
+    )
+
+
+def _config(args: Namespace) -> Config:
+    if args.no_config:
+        return Config()
+    return load_config_file(args.config) if args.config else load_config(Path.cwd())
+
+
+def _write(path: Path, text: str) -> None:
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def _split(names: list[str]) -> tuple[str, ...]:

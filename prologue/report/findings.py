@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
+from prologue.baseline import Known
 from prologue.rules.base import SEVERITIES, Finding
 
 SCHEMA: Final = "prologue.verify/1"
 _SHOWN: Final = 5  # findings of one rule in the text; JSON has them all
 
 
-def findings_data(files: list[str], findings: list[Finding], notes: list[str]) -> dict[str, Any]:
+def findings_data(
+    files: list[str],
+    findings: list[Finding],
+    notes: list[str],
+    baselined: Sequence[tuple[Finding, Known]] = (),
+) -> dict[str, Any]:
     """All findings, as documented in docs/json.md."""
     return {
         "schema": SCHEMA,
         "files": files,
         "counts": _counts(findings),
         "notes": notes,
-        "findings": [
-            {
-                "code": f.code,
-                "slug": f.slug,
-                "severity": f.severity,
-                "file": f.path,
-                "vaddr": f"{f.where.vaddr:#x}",
-                "symbol": f.where.symbol,
-                "symbol_offset": f.where.symbol_offset,
-                "section": f.where.section,
-                "section_offset": f.where.section_offset,
-                "message": f.message,
-                "found": [f"{word:#x}" for word in f.found],
-                "expected": [f"{word:#x}" for word in f.expected],
-                "fix": f.fix,
-            }
-            for f in findings
-        ],
+        "findings": [_finding(f) for f in findings],
+        "baselined": [_finding(f) | {"reason": known.reason, "owner": known.owner} for f, known in baselined],
+    }
+
+
+def _finding(f: Finding) -> dict[str, Any]:
+    return {
+        "code": f.code,
+        "slug": f.slug,
+        "severity": f.severity,
+        "file": f.path,
+        "vaddr": None if f.where.vaddr is None else f"{f.where.vaddr:#x}",
+        "symbol": f.where.symbol,
+        "symbol_offset": f.where.symbol_offset,
+        "section": f.where.section,
+        "section_offset": f.where.section_offset,
+        "message": f.message,
+        "found": [f"{word:#x}" for word in f.found],
+        "expected": [f"{word:#x}" for word in f.expected],
+        "fix": f.fix,
     }
 
 
@@ -70,5 +79,6 @@ def _disassembled(finding: Finding) -> str:
         return ""
     from prologue.disasm import insn_text
 
-    texts = (insn_text(word, finding.where.vaddr + 4 * k) for k, word in enumerate(finding.found))
+    start = finding.where.section_offset if finding.where.vaddr is None else finding.where.vaddr
+    texts = (insn_text(word, start + 4 * k) for k, word in enumerate(finding.found))
     return f" [{'; '.join(texts)}]"

@@ -9,39 +9,32 @@ import numpy as np
 
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
+from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
+from prologue.sites.module import Module
 
 SCHEMA: Final = "prologue.scan/1"
 
 
-def scan_data(kernel: Kernel) -> dict[str, Any]:
-    """Everything about a vmlinux, as documented in docs/json.md."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "file": str(kernel.path),
-        "kind": "vmlinux",
-        "release": kernel.release or None,
-        "build_id": kernel.build_id or None,
-        "ftrace": kernel.bounds is not None,
-    }
-    sites, records, marker = kernel.sites, kernel.records, kernel.marker
-    findings = run_rules(Subject(kernel))
-    if sites is not None and records is not None:
-        data |= {
-            "layout": sites.layout,
-            "bti_sites": int(sites.bti.sum()),
-            "contract": kernel.contract,
-            "marker": {"flags": marker.flags, "sites": marker.sites} if marker else None,
-            "init": kernel.init_stub.state,
-            "encoding": records.encoding,
-            "records": len(records),
-            "zero_records": int((~records.live).sum()),
-            "moved_records": int(sites.moved.sum()),
-            "sites": len(sites),
-            "sites_with_mov": int(sites.has_mov.sum()),
-            "sites_by_section": _by_section(kernel),
-            "state": kernel.state,
-        }
+def scan_data(binary: Binary) -> dict[str, Any]:
+    """Everything about a vmlinux or a module, as documented in docs/json.md."""
+    data: dict[str, Any] = {"schema": SCHEMA, "file": str(binary.path)}
+    if isinstance(binary, Kernel):
+        data |= {"kind": "vmlinux", "release": binary.release or None, "build_id": binary.build_id or None}
+        data |= {"ftrace": binary.bounds is not None}
+        if binary.sites is not None:
+            marker = binary.marker
+            data |= {
+                "contract": binary.contract,
+                "marker": {"flags": marker.flags, "sites": marker.sites} if marker else None,
+                "init": binary.init_stub.state,
+            }
+    elif isinstance(binary, Module):
+        data |= {"kind": "module", "release": binary.release or None, "build_id": binary.build_id or None}
+        data |= {"ftrace": binary.records is not None, "compression": binary.compression}
+        data |= {"signed": binary.signature is not None}
+    data |= _sites_data(binary)
+    findings = run_rules(Subject(binary))
     data["anomalies"] = [
         {"code": code, "slug": slug, "severity": severity, "count": count}
         for (code, slug, severity), count in Counter((f.code, f.slug, f.severity) for f in findings).items()
@@ -49,11 +42,29 @@ def scan_data(kernel: Kernel) -> dict[str, Any]:
     return data
 
 
-def _by_section(kernel: Kernel) -> dict[str, int]:
-    first = kernel.sites.first if kernel.sites is not None else np.zeros(0, np.uint64)
+def _sites_data(binary: Binary) -> dict[str, Any]:
+    sites, records = binary.sites, binary.records
+    if sites is None or records is None:
+        return {}
+    return {
+        "layout": sites.layout,
+        "bti_sites": int(sites.bti.sum()),
+        "encoding": records.encoding,
+        "records": len(records),
+        "zero_records": int((~records.live).sum()),
+        "moved_records": int(sites.moved.sum()),
+        "sites": len(sites),
+        "sites_with_mov": int(sites.has_mov.sum()),
+        "sites_by_section": _by_section(binary),
+        "state": binary.state,
+    }
+
+
+def _by_section(binary: Binary) -> dict[str, int]:
+    first = binary.sites.first if binary.sites is not None else np.zeros(0, np.uint64)
     counts = {
         section.name: int(((first >= section.addr) & (first < section.addr + section.size)).sum())
-        for section in kernel.image.text
+        for section in binary.image.text
     }
     return {name: count for name, count in counts.items() if count}
 
@@ -61,7 +72,12 @@ def _by_section(kernel: Kernel) -> dict[str, int]:
 def scan_text(data: dict[str, Any]) -> str:
     """The same for people: aligned, short."""
     rows = [("file", data["file"]), ("kernel", data["release"] or "unknown"), ("build-id", data["build_id"] or "none")]
-    if not data["ftrace"]:
+    if data["kind"] == "module":
+        stored = data["compression"] or "not compressed"
+        rows.append(("module", f"{'signed' if data['signed'] else 'not signed'}, {stored}"))
+        if not data["ftrace"]:
+            rows.append(("ftrace", "no __patchable_function_entries, nothing to process"))
+    elif not data["ftrace"]:
         rows.append(("ftrace", "none: no __start_mcount_loc, nothing to process"))
     if "layout" in data:
         call_ops = ", CALL_OPS" if data["layout"] == "4,2" else ""
@@ -69,7 +85,7 @@ def scan_text(data: dict[str, Any]) -> str:
         sections = ", ".join(f"{count:,} in {name}" for name, count in data["sites_by_section"].items())
         rows += [
             ("layout", f"-fpatchable-function-entry={data['layout']}{call_ops}, BTI at {data['bti_sites']:,} sites"),
-            ("contract", _contract(data)),
+            *([("contract", _contract(data))] if data["kind"] == "vmlinux" else []),
             ("records", f"{data['records']:,} ({data['encoding']}), {zeros:,} zero, {moved:,} moved"),
             ("sites", f"{data['sites']:,}" + (f" ({sections})" if sections else "")),
             ("state", f"{data['state']}: {data['sites_with_mov']:,} of {data['sites']:,} sites hold MOV X9, X30"),

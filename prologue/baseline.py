@@ -1,0 +1,186 @@
+"""Known findings: a file in which somebody answers for each, so that ``verify`` fails for new ones only."""
+
+from __future__ import annotations
+
+import glob
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase, translate
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from prologue.errors import InputError, UsageError
+from prologue.rules.base import Finding, Rule
+from prologue.rules.registry import find_rule
+
+_HEADER: Final = """\
+# Known findings of `prologue verify`. Say of each why it is acceptable (reason) and who answers for that (owner):
+# the file is refused while any of these is empty. Entries whose findings are to be fixed do not belong here.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One entry of a baseline: which findings it covers, and who says so."""
+
+    rule: str  # code of the rule
+    reason: str
+    owner: str
+    file: str = "*"  # glob on the last component of the path
+    symbol: str | None = None  # glob; "" for findings that lie in no symbol; None for any
+    section: str | None = None  # the same, on the section
+    count: int | None = None  # findings that it covers at most, in all files of a run
+
+    def __str__(self) -> str:
+        limits = [f"{key} {value!r}" for key in ("symbol", "section") if (value := getattr(self, key)) is not None]
+        return " ".join([self.rule, *([] if self.file == "*" else [f"file {self.file!r}"]), *limits])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Findings after a look at the baseline."""
+
+    new: list[Finding]
+    baselined: list[tuple[Finding, Known]]
+    unused: list[Known]  # entries that match nothing
+    exceeded: list[tuple[Known, int]]  # entries with more matches than their count, and how many
+
+
+def load_baseline(path: Path) -> tuple[Known, ...]:
+    """Read the entries of a baseline file, in its order.
+
+    Raises:
+        InputError: it cannot be read, or an entry is wrong or not filled in.
+
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the baseline: {error.strerror}", path=path) from error
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, brackets without end
+        raise InputError(f"is no valid TOML: {error}", path=path) from error
+    entries = document.pop("known", [])
+    if document:
+        raise InputError(f"unknown {next(iter(document))!r}: a baseline is a list of [[known]]", path=path)
+    if not isinstance(entries, list):
+        raise InputError("known must be a list: write [[known]] above each entry", path=path)
+    return tuple(_entry(path, number, entry) for number, entry in enumerate(entries, 1))
+
+
+def _entry(path: Path, number: int, entry: Any) -> Known:
+    def wrong(what: str) -> InputError:
+        return InputError(f"[[known]] number {number}: {what}", path=path)
+
+    if not isinstance(entry, dict):
+        raise wrong(f"must be a table, not {entry!r}")
+    names = [field.name for field in fields(Known)]
+    for key, value in entry.items():
+        if key not in names:
+            raise wrong(f"unknown key {key!r}: there are {', '.join(names)}")
+        if key == "count":
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise wrong(f"count must be a positive number, not {value!r}")
+        elif not isinstance(value, str):
+            raise wrong(f"{key} must be a string, not {value!r}")
+    for key in ("rule", "reason", "owner"):
+        if not entry.get(key, "").strip():
+            raise wrong(f"{key} is missing or empty: fill it in")
+    try:
+        rule = find_rule(entry["rule"])
+    except UsageError as error:
+        raise wrong(error.message) from error
+    return Known(**(entry | {"rule": rule.code}))
+
+
+def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]) -> tuple[Known, ...]:
+    """Entries that this run can match at all; the others are not stale, only about other files or rules."""
+    names = [PurePath(path).name for path in files]
+    codes = {rule.code for rule in rules}
+    return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
+
+
+def split(findings: Iterable[Finding], known: Sequence[Known]) -> Split:
+    """Tell known findings from new ones.
+
+    The first entry that matches a finding decides. An entry with more matches than its count covers none of them:
+    nobody can say which are the old ones.
+    """
+    matchers = [(entry, _matcher(entry)) for entry in known]
+    decided = [
+        (finding, next((entry for entry, matches in matchers if matches(finding)), None)) for finding in findings
+    ]
+    counts = Counter(entry for _, entry in decided)
+    exceeded = [(k, counts[k]) for k in dict.fromkeys(known) if k.count is not None and counts[k] > k.count]
+    over = {entry for entry, _ in exceeded}
+    return Split(
+        new=[finding for finding, entry in decided if entry is None or entry in over],
+        baselined=[(finding, entry) for finding, entry in decided if entry is not None and entry not in over],
+        unused=[entry for entry in known if not counts[entry]],
+        exceeded=exceeded,
+    )
+
+
+def _matcher(entry: Known) -> Callable[[Finding], bool]:
+    """Whether the entry is about a finding, whatever the count.
+
+    The globs are compiled here once: fnmatch caches only 256, and a baseline may well have more.
+    """
+    file, symbol, section = (
+        None if pattern is None else re.compile(translate(pattern))
+        for pattern in (entry.file, entry.symbol, entry.section)
+    )
+
+    def matches(finding: Finding) -> bool:
+        where = finding.where
+        return (
+            finding.code == entry.rule
+            and (symbol is None or symbol.match(where.symbol or "") is not None)
+            and (section is None or section.match(where.section or "") is not None)
+            and (file is None or file.match(PurePath(finding.path).name) is not None)
+        )
+
+    return matches
+
+
+def baseline_notes(parts: Split, path: Path) -> list[str]:
+    """Return what reports must say about the baseline: what it covers, what outgrew it, what is stale."""
+    notes: list[str] = []
+    if parts.baselined:
+        counts = Counter((entry.rule, entry.reason, entry.owner) for _, entry in parts.baselined)
+        groups = "; ".join(f"{rule} x {count}: {reason} ({owner})" for (rule, reason, owner), count in counts.items())
+        total = len(parts.baselined)
+        notes.append(f"{total} known finding{'s' if total != 1 else ''} (baseline {path}): {groups}")
+    notes += [
+        f"baseline {path}: {entry}: {found} findings, but only {entry.count} known: all count as new"
+        for entry, found in parts.exceeded
+    ]
+    notes += [f"baseline {path}: {entry}: covers nothing any more: remove the entry" for entry in parts.unused]
+    return notes
+
+
+def baseline_text(findings: Iterable[Finding]) -> str:
+    """Template of a baseline that covers exactly these findings, to be filled in by people."""
+    groups = Counter(
+        (f.code, f.slug, _literal(PurePath(f.path).name), _literal(f.where.symbol or "")) for f in findings
+    )
+    parts = [_HEADER]
+    for (code, slug, file, symbol), count in groups.items():
+        parts.append(
+            f"[[known]]\nrule = {_quoted(code)}  # {slug}\nfile = {_quoted(file)}\n"
+            f'symbol = {_quoted(symbol)}\ncount = {count}\nreason = ""  # fill in\nowner = ""  # fill in\n'
+        )
+    return "\n".join(parts)
+
+
+def _literal(name: str) -> str:
+    """Glob that matches the name; ``?`` for bytes that are not UTF-8, because TOML has no way to write them."""
+    return "".join("?" if 0xD800 <= ord(c) <= 0xDFFF else c for c in glob.escape(name))
+
+
+def _quoted(text: str) -> str:
+    """TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

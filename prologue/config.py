@@ -1,0 +1,113 @@
+"""Settings of a project: ``.prologue.toml``, or ``[tool.prologue]`` in pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from prologue.errors import UsageError
+from prologue.rules.registry import select_rules
+
+_OWN: Final = ".prologue.toml"
+_PYPROJECT: Final = "pyproject.toml"
+_KEYS: Final = ("select", "ignore", "baseline", "release")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a project sets for ``verify``; the command line overrides it."""
+
+    select: tuple[str, ...] = ()  # rules to run, all if empty
+    ignore: tuple[str, ...] = ()
+    baseline: Path | None = None
+    release: bool = False
+    path: Path | None = None  # where this was read, None if nothing was found
+
+
+def load_config(start: Path) -> Config:
+    """Find the nearest settings, from a directory upward as far as the top of its git work tree.
+
+    ``.prologue.toml`` comes before pyproject.toml in the same directory; a pyproject.toml without our section
+    is passed over.
+
+    Raises:
+        UsageError: a settings file that cannot be read, or that has wrong settings.
+
+    """
+    directory = start.resolve()
+    for folder in (directory, *directory.parents):
+        for path in (folder / _OWN, folder / _PYPROJECT):
+            table = _table(path)
+            if table is not None:
+                return _config(path, table)
+        if (folder / ".git").exists():  # a directory, or the file of a linked work tree
+            break
+    return Config()
+
+
+def load_config_file(path: Path) -> Config:
+    """Read the settings file that was named.
+
+    Raises:
+        UsageError: it is missing, cannot be read, has no section for us, or has wrong settings.
+
+    """
+    path = path.absolute()
+    table = _table(path)
+    if table is None:
+        missing = "no [tool.prologue] in it" if path.is_file() else "no such file"
+        raise UsageError(f"{missing}: name a file with settings of prologue", path=path)
+    return _config(path, table)
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """Our settings in a file; None if there is no such file or nothing of ours in it."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UsageError(f"cannot read the settings: {error.strerror}", path=path) from error
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, brackets without end
+        raise UsageError(f"is no valid TOML: {error}", path=path) from error
+    if path.name != _PYPROJECT:
+        return document
+    tool = document.get("tool")
+    table = tool.get("prologue") if isinstance(tool, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise UsageError("tool.prologue must be a table", path=path)
+    return table
+
+
+def _config(path: Path, table: dict[str, Any]) -> Config:
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(f"unknown setting {key!r}: there are {', '.join(_KEYS)}", path=path)
+    select, ignore = _names(path, table, "select"), _names(path, table, "ignore")
+    try:
+        select_rules(select, ignore)
+    except UsageError as error:
+        raise UsageError(error.message, path=path) from error
+    release = table.get("release", False)
+    if not isinstance(release, bool):
+        raise UsageError(f"release must be true or false, not {release!r}", path=path)
+    return Config(select, ignore, _baseline(path, table), release, path)
+
+
+def _names(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
+    names = table.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageError(f'{key} must be a list of rules such as ["PL1", "PL203"], not {names!r}', path=path)
+    return tuple(names)
+
+
+def _baseline(path: Path, table: dict[str, Any]) -> Path | None:
+    """Path of the baseline, which a relative one states from the settings file on."""
+    if "baseline" not in table:
+        return None
+    name = table["baseline"]
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise UsageError(f"baseline must be the path of a file, not {name!r}", path=path)
+    return path.parent / name

@@ -1,0 +1,102 @@
+"""Pages of the documentation, one for each rule: made from the rules, so that they cannot disagree."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from prologue.rules.base import INPUTS, Rule
+from prologue.rules.registry import RULES
+
+_INDEX: Final = "README.md"
+_MADE: Final = "Made by `python -m prologue.report.rule_page`: change the rule, not this file."
+
+
+def rule_page(rule: Rule) -> str:
+    """Markdown page of one rule."""
+    example = f"```text\n{rule.example}\n```"
+    if rule.words:
+        example += f"\n\n```text\n{_listing(rule.words)}\n```"
+    sections = (
+        ("What it finds", rule.what),
+        ("Why it is unsafe", rule.why),
+        ("Example", example),
+        ("How to fix", f"{rule.fix[0].upper()}{rule.fix[1:]}."),
+        ("Source", rule.citation),
+    )
+    head = f"# {rule.code} {rule.slug}\n\nSeverity: {rule.severity}. Looks at: {_inputs(rule)}.\n"
+    return "\n".join([head, *(f"## {title}\n\n{text}\n" for title, text in sections), f"<!-- {_MADE} -->\n"])
+
+
+def index_page(rules: tuple[Rule, ...]) -> str:
+    """Markdown table of all rules, each linked to its page."""
+    rows = [
+        f"| [{rule.code}]({_page_name(rule)}) | {rule.slug} | {_inputs(rule)} | {rule.severity} |" for rule in rules
+    ]
+    table = "\n".join(["| code | name | looks at | severity |", "|---|---|---|---|", *rows])
+    return f"# Rules\n\n{table}\n\n<!-- {_MADE} -->\n"
+
+
+def _inputs(rule: Rule) -> str:
+    return ", ".join(INPUTS[kind] for kind in rule.inputs)
+
+
+def _listing(words: tuple[int, ...]) -> str:
+    from prologue.disasm import insn_text
+
+    return "\n".join(f"{word:08x}  {insn_text(word, 4 * k)}" for k, word in enumerate(words))
+
+
+def _page_name(rule: Rule) -> str:
+    return f"{rule.code}-{rule.slug}.md"
+
+
+def _pages() -> dict[str, str]:
+    """All files and what they must hold."""
+    return {_INDEX: index_page(RULES)} | {_page_name(rule): rule_page(rule) for rule in RULES}
+
+
+def write_pages(directory: Path) -> list[Path]:
+    """Write all pages, remove those of rules that are gone, return what was written."""
+    pages = _pages()
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in _surplus(directory, pages):
+        (directory / name).unlink()
+    for name, text in pages.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    return [directory / name for name in pages]
+
+
+def stale_pages(directory: Path) -> list[str]:
+    """Names of pages that are missing, differ, or belong to no rule."""
+    pages = _pages()
+    wrong = [
+        name
+        for name, text in pages.items()
+        if not (directory / name).is_file() or (directory / name).read_bytes() != text.encode()
+    ]
+    return wrong + _surplus(directory, pages)
+
+
+def _surplus(directory: Path, pages: dict[str, str]) -> list[str]:
+    return sorted(path.name for path in directory.glob("PL*.md") if path.name not in pages)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or with ``--check`` say which are stale; 1 if any is."""
+    parser = argparse.ArgumentParser(prog="python -m prologue.report.rule_page", description=__doc__)
+    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a page is stale")
+    options = parser.parse_args(arguments)
+    if not options.check:
+        print(f"{options.directory}: {len(write_pages(options.directory))} pages")
+        return 0
+    stale = stale_pages(options.directory)
+    for name in stale:
+        print(f"{options.directory / name}: stale: run python -m prologue.report.rule_page {options.directory}")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

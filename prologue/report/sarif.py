@@ -1,0 +1,157 @@
+"""Findings as a SARIF 2.1.0 log, for code scanning services and viewers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Final
+from urllib.parse import quote_from_bytes
+
+import prologue
+from prologue.baseline import Known
+from prologue.report.printable import printable
+from prologue.rules.base import Finding, Rule, Severity
+from prologue.rules.registry import RULES
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS: Final[dict[Severity, str]] = {"fatal": "error", "error": "error", "warn": "warning", "info": "note"}
+_RULE_INDEX: Final = {rule.code: index for index, rule in enumerate(RULES)}
+
+# Keys of run.addresses, by file and name of section: the parents that section offsets refer to.
+_Sections = dict[tuple[str, str], int]
+
+
+def findings_sarif(
+    files: list[str],
+    findings: list[Finding],
+    notes: list[str],
+    baselined: Sequence[tuple[Finding, Known]] = (),
+) -> dict[str, Any]:
+    """One run with all findings; those that the baseline knows come last and are marked as suppressed."""
+    every = [*findings, *(finding for finding, _ in baselined)]
+    paths = {path: index for index, path in enumerate(dict.fromkeys([*files, *(f.path for f in every)]))}
+    sections: _Sections = {}
+    for finding in every:
+        if finding.where.section is not None:
+            sections.setdefault((finding.path, finding.where.section), len(sections))
+    results = [
+        _result(finding, paths, sections) | {"partialFingerprints": {"prologueFinding/v1": fingerprint}}
+        for finding, fingerprint in zip(every, _fingerprints(every), strict=True)
+    ]
+    if baselined:
+        # SARIF 3.27.23: once one result says whether it is suppressed, all must.
+        known: list[Known | None] = [*(None for _ in findings), *(entry for _, entry in baselined)]
+        for result, entry in zip(results, known, strict=True):
+            result["suppressions"] = [] if entry is None else [_suppression(entry)]
+    run = {
+        "tool": {"driver": _driver()},
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [{"level": "note", "message": _message(note)} for note in notes],
+            }
+        ],
+        "artifacts": [{"location": {"uri": _uri(path)}, "roles": ["analysisTarget"]} for path in paths],
+        "addresses": [
+            {"kind": "section", "name": printable(name), "fullyQualifiedName": printable(f"{path}:{name}")}
+            for path, name in sections
+        ],
+        "results": results,
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _driver() -> dict[str, Any]:
+    return {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule) for rule in RULES]}
+
+
+def _descriptor(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": "".join(part.capitalize() for part in rule.slug.split("-")),
+        "shortDescription": _message(rule.what),
+        "fullDescription": _message(rule.why),
+        "help": _message(rule.fix),
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"severity": rule.severity, "inputs": list(rule.inputs), "source": rule.citation},
+    }
+
+
+def _result(finding: Finding, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
+    where = finding.where
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": _RULE_INDEX[finding.code],
+        "level": _LEVELS[finding.severity],
+        "message": _message(f"{where}: {finding.message}"),
+        "locations": [_location(finding, paths, sections)],
+        "properties": {
+            "severity": finding.severity,
+            "vaddr": None if where.vaddr is None else f"{where.vaddr:#x}",
+            "found": [f"{word:#x}" for word in finding.found],
+            "expected": [f"{word:#x}" for word in finding.expected],
+        },
+    }
+
+
+def _location(finding: Finding, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
+    """Place of a finding, without ``absoluteAddress``.
+
+    The schema sets that no upper bound, but readers do: Microsoft's SDK rejects the whole log when an address
+    exceeds 31 bits, and all kernel addresses do. They stand in the properties, as text, as in our JSON.
+    """
+    where = finding.where
+    physical: dict[str, Any] = {
+        "artifactLocation": {"uri": _uri(finding.path), "index": paths[finding.path]},
+    }
+    place = None if where.section is None else f"{where.section}+{where.section_offset:#x}"
+    if where.section is not None and place is not None:
+        physical["address"] = {
+            "name": printable(where.symbol or where.section),
+            "fullyQualifiedName": printable(place),
+            "parentIndex": sections[finding.path, where.section],
+            "offsetFromParent": where.section_offset,
+            "relativeAddress": where.section_offset,
+        }
+    location: dict[str, Any] = {"physicalLocation": physical}
+    name = place if where.symbol is None else f"{where.symbol}+{where.symbol_offset:#x}"
+    if name is not None:
+        location["logicalLocations"] = [
+            {"name": printable(where.symbol or where.section or ""), "fullyQualifiedName": printable(name)}
+        ]
+    return location
+
+
+def _fingerprints(findings: Iterable[Finding]) -> list[str]:
+    """One for each finding: the same after a rebuild that moves the function, and unique within a run.
+
+    Addresses and section offsets change with every link, so they count only where there is no symbol. Static functions
+    of one name have the same identity; their order in the file tells them apart.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    prints: list[str] = []
+    for finding in findings:
+        where = finding.where
+        place = (where.section, where.section_offset) if where.symbol is None else (where.symbol, where.symbol_offset)
+        identity = (finding.code, PurePath(finding.path).name, str(place[0]), f"{place[1]:#x}")
+        text = "\0".join([*identity, str(seen[identity])])
+        seen[identity] += 1
+        prints.append(hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest())
+    return prints
+
+
+def _suppression(entry: Known) -> dict[str, Any]:
+    return {"kind": "external", "justification": printable(f"{entry.reason} ({entry.owner})")}
+
+
+def _message(text: str) -> dict[str, str]:
+    """Text of a message: braces stand for placeholders there, so those of our text are doubled."""
+    return {"text": printable(text).replace("{", "{{").replace("}", "}}")}
+
+
+def _uri(path: str) -> str:
+    """URI reference of a path: a file URI if it is absolute, else relative to where the tool was run."""
+    pure = Path(path)
+    return pure.as_uri() if pure.is_absolute() else quote_from_bytes(bytes(pure))

@@ -1,0 +1,146 @@
+"""``prologue verify``: settings, baselines, reports and exit codes, as a release engineer meets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from prologue.cli.main import main
+from tests.elf_edit import ElfEdit
+from tests.mini_kernel.build import Spec
+from tests.rules.fixtures import pl109, pl201, pl304
+
+Mini = Callable[[Spec], Path]
+
+
+def broken(vmlinux: Path, *changes: Callable[[ElfEdit], None]) -> Path:
+    elf = ElfEdit(vmlinux)
+    for change in changes:
+        change(elf)
+    elf.save(vmlinux)
+    return vmlinux
+
+
+def verify(*arguments: object) -> int:
+    return main(["verify", *map(str, arguments)])
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
+    capsys.readouterr()
+    verify(*arguments, "--format", "json")
+    data: dict[str, object] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def test_release_fails_on_warnings(mini: Mini) -> None:
+    vmlinux = broken(mini(Spec()), pl109)
+    assert verify(vmlinux) == 0
+    assert verify(vmlinux, "--release") == 1
+
+
+def test_a_baseline_is_written_filled_in_and_used(
+    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, baseline = broken(mini(Spec()), pl304), tmp_path / "known.toml"
+    assert verify(vmlinux, "--write-baseline", baseline) == 1
+    assert verify(vmlinux, "--baseline", baseline) == 2  # nobody has answered for it yet
+    assert "fill it in" in capsys.readouterr().err
+    text = baseline.read_text().replace('reason = ""', 'reason = "hand-written"')
+    baseline.write_text(text.replace('owner = ""', 'owner = "a maintainer"'))
+    assert verify(vmlinux, "--baseline", baseline) == 0
+    assert "1 known finding" in capsys.readouterr().out
+    data = report(capsys, vmlinux, "--baseline", baseline)
+    assert data["findings"] == []
+    assert data["baselined"][0]["owner"] == "a maintainer"  # type: ignore[index]  # JSON
+    # An error may be known. Another one is new.
+    broken(vmlinux, pl201)
+    assert verify(vmlinux, "--baseline", baseline) == 1
+
+
+def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Path) -> None:
+    vmlinux, baseline = broken(mini(Spec()), pl201), tmp_path / "known.toml"
+    baseline.write_text('[[known]]\nrule = "PL201"\nreason = "an experiment"\nowner = "me"\n')
+    assert verify(vmlinux, "--baseline", baseline) == 0
+    assert verify(vmlinux, "--baseline", baseline, "--release") == 1
+
+
+def test_settings_are_found(mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vmlinux = broken(mini(Spec()), pl304)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    (tmp_path / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    assert verify(vmlinux) == 0
+    assert verify(vmlinux, "--no-config") == 1
+    (tmp_path / ".prologue.toml").write_text('ignore = ["PL9"]\n')
+    assert verify(vmlinux) == 2
+    other = tmp_path / "other.toml"
+    other.write_text("release = true\n")
+    broken(vmlinux, pl109)
+    assert verify(vmlinux, "--config", other, "--ignore", "PL304") == 1
+    assert verify(vmlinux, "--no-config", "--ignore", "PL304") == 0
+
+
+def test_stock_output_fails_the_release_in_every_format(
+    mini: Mini, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    vmlinux = mini(Spec(contract="stock"))
+    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
+    for kind in ("text", "json", "sarif", "junit", "ktap"):
+        assert verify(vmlinux, "--format", kind) == 0
+        assert verify(vmlinux, "--format", kind, "--release", "-o", tmp_path / kind) == 1
+    failing = [case.get("name") for case in ET.parse(tmp_path / "junit").iter("testcase") if list(case.iter("failure"))]  # noqa: S314
+    assert failing == ["GATE release-gate"]
+    assert "not ok 1" in (tmp_path / "ktap").read_text()
+    assert "stock contract" in (tmp_path / "sarif").read_text()
+    capsys.readouterr()
+
+
+def test_one_unreadable_file_does_not_hide_the_others(
+    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux = broken(mini(Spec()), pl201)
+    bad = tmp_path / "bad"
+    bad.write_text("no kernel\n")
+    assert verify(bad, vmlinux) == 2
+    said = capsys.readouterr()
+    assert "PL201" in said.out
+    assert "a text file" in said.err
+    assert verify(bad, vmlinux, "--format", "junit") == 2
+    suites = ET.fromstring(capsys.readouterr().out.encode())  # noqa: S314 - ours
+    assert [suite.get("failures") for suite in suites] == ["1", "1"]
+
+
+def test_the_account_of_a_pair(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec())
+    before = tmp_path / "before"
+    before.write_bytes(vmlinux.read_bytes())
+    assert verify(vmlinux, "--against", before) == 0
+    assert "differs from" in capsys.readouterr().out
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    capsys.readouterr()
+    assert verify(vmlinux, "--against", before) == 0
+    said = capsys.readouterr().out
+    assert "sites" in said
+    assert "records" in said
+    assert "2 words of the marker" in said
+    assert "unexplained" not in said
+
+
+@pytest.mark.parametrize("packed", ["flat", "gzip"])
+def test_the_image_of_this_vmlinux(mini: Mini, tmp_path: Path, packed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import gzip
+
+    vmlinux, image = mini(Spec()), tmp_path / "Image"
+    assert main(["image", str(vmlinux), "-o", str(image)]) == 0
+    if packed == "gzip":
+        image.write_bytes(gzip.compress(image.read_bytes()))
+    assert verify(vmlinux, "--image", image) == 0
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    capsys.readouterr()
+    assert verify(vmlinux, "--image", image) == 1
+    assert "PL404" in capsys.readouterr().out
+    assert verify(vmlinux, "--image", tmp_path / "absent") == 2

