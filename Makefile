@@ -8,12 +8,13 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-test demo test check lint types test-all test-fast clean
+.PHONY: help setup setup-demo setup-test demo test check lint types test-all test-fast docs clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
 	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
 	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
+	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
 
@@ -44,6 +45,9 @@ test-all: setup-test
 
 test-fast: setup-test
 	$(python) -m pytest -m 'not kernel'
+
+docs: setup-test
+	$(python) -m prologue.report.rule_page docs/rules
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out *.egg-info
