@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from prologue_bench.debian import DebianKernel, fetch_kernel
 from prologue_bench.errors import MissingToolError, UnreachableError
+from prologue_bench.modules import fetch_modules
 from tests.mini_kernel.build import missing_tools
 
 
@@ -30,9 +32,17 @@ def needs_mini_kernel_tools() -> None:
         missing(", ".join(missing_tools()))
 
 
-def needs_kernel(suite: str) -> DebianKernel:
+def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
     try:
-        return fetch_kernel(suite)
+        return fetch_kernel(suite, flavour)
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return
+
+
+def needs_modules(suite: str, release: str) -> Path:
+    try:
+        return fetch_modules(suite, release)
     except (MissingToolError, UnreachableError) as error:
         missing(str(error))
         raise  # not reached: missing() does not return

@@ -99,15 +99,15 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     unmoved one would put the MOV into the wrong slot.
 
     A record may also have been moved although its site was not patched: then the pair of NOPs that begins the
-    function ends at the record.
+    function ends at the record. (What comes behind does not tell: a body may begin with a NOP, too.)
     """
     after_mov: Bool = (around[0] == a64.NOP) & (around[-1] == a64.MOV_X9_X30)
     untouched = int((around[0] == a64.NOP).sum()) > 2 * int((around[0] == a64.MOV_X9_X30).sum())
     if layout == "2" and untouched and not (after_mov & (around[1] != a64.NOP)).any():
         after_mov = np.zeros_like(after_mov)
-    lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP) & (around[1] != a64.NOP)
+    lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP)
     if lone.any():
         behind_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
         start = value[lone] - np.where(behind_bti, np.uint64(8), np.uint64(4))
-        after_mov[lone] = symbols.is_function_start(start)
+        after_mov[lone] = symbols.is_function_start(start) & ~symbols.is_function_start(value[lone])
     return after_mov

@@ -90,6 +90,21 @@ def test_a_neutralised_init_without_prologues_is_fatal(
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
 
 
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not by what comes behind the pair: a body may begin with a NOP, a jump label for one."""
+    vmlinux = mini(Spec(layout=layout))  # type: ignore[arg-type]  # parametrize loses the literal
+    elf = ElfEdit(vmlinux)
+    start = elf.value("work_leaf")
+    slot = next(s for s in elf.live_slots() if elf.first_slot(s, call_ops=layout == "4,2") == start)
+    elf.set_word(start + 8, NOP)
+    elf.set_record(slot, start + 4)
+    elf.save(vmlinux)
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(finding["code"], finding["symbol"]) for finding in found] == [("PL110", "work_leaf")]
+
+
 def test_registry_is_complete_and_in_order() -> None:
     files = sorted(p.stem for p in Path(prologue.rules.__path__[0]).glob("pl*.py"))
     assert [f"{r.code.lower()}_{r.slug.replace('-', '_')}" for r in RULES] == files

@@ -1,0 +1,115 @@
+"""Runs mutations: for each a fresh reading of the mutated file, one rule, and a look at what it says."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from prologue.errors import PrologueError
+from prologue.rules.base import Finding, Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
+from prologue.sites.kernel import Kernel
+from tests.mutation.mutators import MUTATORS, NONE, Mutator, Where
+from tests.mutation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The real files of one kind, and what they are compared with."""
+
+    paths: tuple[Path, ...]
+    image: Path | None = None
+    vmlinux: Path | None = None  # the kernel whose keys signed the modules
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One mutation."""
+
+    code: str
+    where: Where
+    path: Path
+    caught: bool
+    said: str
+
+
+def run_mutations(
+    materials: dict[Where, Material], seed: int, each: int, mutators: tuple[Mutator, ...] = MUTATORS
+) -> Iterator[Outcome]:
+    """For every rule ``each`` mutations, spread over the kinds of files that it is about."""
+    for mutator in mutators:
+        for k in range(each):
+            where = mutator.where[k % len(mutator.where)]
+            yield _run(mutator, where, materials[where], random.Random(f"{seed} {mutator.code} {k}"))  # noqa: S311
+
+
+_WORLDS: dict[Path, World] = {}
+
+
+def _world(path: Path, seed: random.Random) -> World:
+    if path not in _WORLDS:
+        # Modules are many and small: only the kernels are worth keeping.
+        for old in [p for p in _WORLDS if p.suffix == ".ko"]:
+            del _WORLDS[old]
+        _WORLDS[path] = World(path, seed)
+    _WORLDS[path].seed = seed
+    return _WORLDS[path]
+
+
+def _run(mutator: Mutator, where: Where, material: Material, seed: random.Random) -> Outcome:
+    path = seed.choice(material.paths)
+    world = _world(path, seed)
+    try:
+        expected = mutator.mutate(world)
+        places = expected if isinstance(expected, set) else {expected}
+        findings = _findings(mutator, material, world)
+        good = any(_is_there(finding, place, world) for finding in findings for place in places)
+        said = str(findings[0]) if findings else f"nothing; expected at {', '.join(map(hex, sorted(places)[:3]))}"
+        return Outcome(mutator.code, where, path, good, said)
+    except PrologueError as error:
+        return Outcome(mutator.code, where, path, False, f"refused: {error}")
+    finally:
+        world.restore()
+
+
+def _findings(mutator: Mutator, material: Material, world: World) -> tuple[Finding, ...]:
+    rule = find_rule(mutator.code)
+    mutated = world.open()
+    if mutator.code == "PL310":  # what is broken is the file from before
+        return run_rules(Subject(world.pristine, mutated), (rule,))
+    before = world.pristine if "P" in rule.inputs else None
+    image = material.image if "I" in rule.inputs else None
+    vmlinux = _kernel(material.vmlinux) if material.vmlinux else None
+    return run_rules(Subject(mutated, before, image, vmlinux), (rule,))
+
+
+_KERNELS: dict[Path, Kernel] = {}
+
+
+def _kernel(path: Path) -> Kernel:
+    if path not in _KERNELS:
+        _KERNELS[path] = Kernel(path)
+    return _KERNELS[path]
+
+
+def _is_there(finding: Finding, place: int, world: World) -> bool:
+    """The finding names the place, and the symbol that the unbroken file has there."""
+    if place == NONE:
+        return True
+    right = world.original.symbols.locate(place)
+    found = finding.where
+    return (found.vaddr, found.section, found.section_offset) == (right.vaddr, right.section, right.section_offset)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Rule, mutations, caught."""
+    tried, caught = (Counter(o.code for o in outcomes if o.caught or not only) for only in (False, True))
+    rows = [(code, find_rule(code).slug, count, caught[code]) for code, count in tried.items()]
+    rows.append(("all", "", sum(tried.values()), sum(caught.values())))
+    return tabulate(rows, ("rule", "", "mutations", "caught"), tablefmt="plain")

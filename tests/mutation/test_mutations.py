@@ -1,0 +1,86 @@
+"""No miss: thousands of ways to break real files, each seen by its rule at its place."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from pathlib import Path
+
+import pytest
+
+from prologue.rules.registry import RULES
+from prologue.sites.load import find_modules, open_binary
+from prologue_bench.modules import boot_file
+from tests.mutation.mutators import MUTATORS, Mutator, Where
+from tests.mutation.run import Material, Outcome, run_mutations, table
+from tests.mutation.world import World
+from tests.needs import needs_kernel, needs_modules
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]
+
+EACH = 20  # mutations of each rule in each run
+MODULES = 60  # of each kernel
+
+
+def uncompressed(package: Path, directory: Path, seed: random.Random) -> tuple[Path, ...]:
+    """Some modules with enough sites to break, signatures and all."""
+    directory.mkdir()
+    chosen: list[Path] = []
+    for path in seed.sample(find_modules(package), 3 * MODULES):
+        module = open_binary(path)
+        if module.sites is not None and len(module.sites) >= 12 and len(chosen) < MODULES:
+            copy = directory / f"{path.name.partition('.ko')[0]}.ko"
+            copy.write_bytes(module.image.content)
+            chosen.append(copy)
+    return tuple(chosen)
+
+
+@pytest.fixture(scope="module")
+def materials(tmp_path_factory: pytest.TempPathFactory) -> dict[Where, Material]:
+    directory, seed = tmp_path_factory.mktemp("modules"), random.Random(1)  # noqa: S311 - not a secret
+    old, new = needs_kernel("bookworm"), needs_kernel("trixie")
+    packages = {kernel.suite: needs_modules(kernel.suite, kernel.release) for kernel in (old, new)}
+    layout_2 = uncompressed(packages["bookworm"], directory / "2", seed)
+    layout_4_2 = uncompressed(packages["trixie"], directory / "4_2", seed)
+    return {
+        "6.1": Material((old.vmlinux,), boot_file(packages["bookworm"])),
+        "6.12": Material((new.vmlinux,), boot_file(packages["trixie"])),
+        "module": Material(layout_2),
+        "module 4,2": Material(layout_4_2),
+        "signed": Material((*layout_2[:30],), vmlinux=old.vmlinux),
+    }
+
+
+def test_every_rule_has_a_mutator() -> None:
+    assert [mutator.code for mutator in MUTATORS] == [rule.code for rule in RULES]
+
+
+@pytest.mark.parametrize("kind", ["fixed", "fresh"])
+def test_mutations_are_caught(materials: dict[Where, Material], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    seed = 1 if kind == "fixed" else secrets.randbelow(1 << 32)
+    outcomes = list(run_mutations(materials, seed, EACH))
+    with capsys.disabled():
+        print(f"\nmutations of real files, seed {seed} ({kind})\n{table(outcomes)}")
+    assert [describe(outcome, seed) for outcome in outcomes if not outcome.caught] == []
+    assert len(outcomes) == EACH * len(RULES)
+
+
+def describe(outcome: Outcome, seed: int) -> str:
+    return f"seed {seed}: {outcome.code} in {outcome.where} {outcome.path.name}: {outcome.said}"
+
+
+def test_what_is_not_broken_is_not_caught(materials: dict[Where, Material]) -> None:
+    """The check of the check: without a mutation no rule says anything where one would have been."""
+    for mutator in MUTATORS:
+        if mutator.code == "PL109":  # 6.1 has true ones
+            continue
+        material = materials[mutator.where[0]]
+
+        def nothing(world: World, mutator: Mutator = mutator) -> int | set[int]:
+            expected = mutator.mutate(world)
+            world.restore()
+            return expected
+
+        idle = Mutator(mutator.code, mutator.where, nothing)
+        outcomes = list(run_mutations({mutator.where[0]: material}, 1, 1, (idle,)))
+        assert [outcome.caught for outcome in outcomes] == [False], mutator.code

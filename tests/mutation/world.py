@@ -1,0 +1,163 @@
+"""A real file, privately mapped: mutations are written into the mapping, looked at, and taken back."""
+
+from __future__ import annotations
+
+import mmap
+import random
+import struct
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from prologue.elf.image import I64, U64, ElfImage
+from prologue.elf.symbols import STT_FUNC, SYM
+from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
+from prologue.sites.module import Module
+from prologue.sites.records import Records
+from prologue.sites.sites import Sites
+
+
+class World:
+    """One vmlinux or module to be mutated."""
+
+    def __init__(self, path: Path, seed: random.Random) -> None:
+        self.path = path
+        self.seed = seed
+        with path.open("rb") as stream:
+            self.memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        self._undo: list[tuple[int, bytes]] = []
+        self.original = self.open()
+
+    def open(self) -> Binary:
+        """Read what is in the mapping now, from the start."""
+        image = ElfImage(self.path, self.memory)
+        return Module(image) if image.relocatable else Kernel(image)
+
+    # writing
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Change bytes of the file."""
+        self._undo.append((offset, self.memory[offset : offset + len(data)]))
+        self.memory[offset : offset + len(data)] = data
+
+    def restore(self) -> None:
+        """Take everything back."""
+        for offset, data in reversed(self._undo):
+            self.memory[offset : offset + len(data)] = data
+        self._undo.clear()
+
+    def offset(self, vaddr: int) -> int:
+        """File offset of an address."""
+        found = int(self.original.image.offsets(np.array([vaddr], np.uint64))[0])
+        assert found >= 0, hex(vaddr)
+        return found
+
+    def set_word(self, vaddr: int, word: int) -> None:
+        self.write(self.offset(vaddr), struct.pack("<I", word))
+
+    def word(self, vaddr: int) -> int:
+        return int(struct.unpack_from("<I", self.memory, self.offset(vaddr))[0])
+
+    def move_record(self, record: int, distance: int) -> None:
+        """Let a record point somewhere else; its value lives in an addend or in its slot."""
+        home = int(self.records.homes[record])
+        value = struct.unpack_from("<Q", self.memory, home)[0]
+        self.write(home, struct.pack("<Q", (value + distance) % (1 << 64)))
+
+    # looking and choosing
+
+    @property
+    def sites(self) -> Sites:
+        assert self.original.sites is not None
+        return self.original.sites
+
+    @property
+    def records(self) -> Records:
+        assert self.original.records is not None
+        return self.original.records
+
+    @property
+    def is_kernel(self) -> bool:
+        return isinstance(self.original, Kernel)
+
+    def pick(self, values: U64 | I64) -> int:
+        """One of the values."""
+        return int(values[self.seed.randrange(len(values))])
+
+    def site(self) -> int:
+        """Index of some site."""
+        return self.seed.randrange(len(self.sites))
+
+    def sites_(self, count: int) -> list[int]:
+        """Indices of that many different sites."""
+        return self.seed.sample(range(len(self.sites)), count)
+
+    @cached_property
+    def code(self) -> U64:
+        """Addresses of instructions that belong to no site and to no data: room for planted ones."""
+        parts = []
+        taken = np.concatenate([self.sites.first, self.sites.second])
+        for section in self.original.image.text:
+            code = self.original.symbols.is_code(section)
+            parts.append(np.uint64(section.addr) + np.flatnonzero(code).astype(np.uint64) * np.uint64(4))
+        every = np.concatenate(parts)
+        relocated = self.original.relocations.places if isinstance(self.original, Module) else taken
+        return every[~np.isin(every, taken) & ~np.isin(every, relocated)]
+
+    # symbols
+
+    @cached_property
+    def _symtab(self) -> int:
+        return next(s.offset for s in self.original.image.sections if s.type == "SHT_SYMTAB")
+
+    @cached_property
+    def _strtab(self) -> int:
+        section = next(s for s in self.original.image.sections if s.type == "SHT_SYMTAB")
+        return self.original.image.sections[section.link].offset
+
+    def rows_at(self, vaddr: int) -> list[int]:
+        """Rows of all symbols with that value."""
+        found: list[int] = np.flatnonzero(self.original.symbols.values == vaddr).tolist()
+        return found
+
+    def rows_of(self, name: str) -> list[int]:
+        symbol = self.original.symbols.find(name)
+        assert symbol is not None, name
+        return self.rows_at(symbol.vaddr)
+
+    def set_symbol(self, row: int, *, value: int | None = None, info: int | None = None) -> None:
+        """Change a symbol; ``value`` is what the table holds (in a module an offset into the section)."""
+        at = self._symtab + SYM.itemsize * row
+        if value is not None:
+            self.write(at + 8, struct.pack("<Q", value % (1 << 64)))
+        if info is not None:
+            self.write(at + 4, bytes([info]))
+
+    def value(self, row: int) -> int:
+        return int(self.original.symbols.table["value"][row])
+
+    def rename(self, row: int, name: bytes) -> None:
+        """Overwrite the beginning of a symbol's name, or with a final NUL all of it."""
+        self.write(self._strtab + int(self.original.symbols.table["name"][row]), name)
+
+    def name(self, row: int) -> str:
+        start = self._strtab + int(self.original.symbols.table["name"][row])
+        return self.memory[start : self.memory.find(b"\0", start)].decode()
+
+    def lone_function(self, longer_than: int = 0) -> tuple[int, int]:
+        """A site whose function has exactly one symbol, with a name so long: (site, row)."""
+        while True:
+            site = self.site()
+            rows = self.rows_at(int(self.sites.entry[site]))
+            table = self.original.symbols.table
+            rows = [row for row in rows if table["name"][row] and not self.name(row).startswith("$")]
+            if len(rows) == 1 and table["info"][rows[0]] & 15 == STT_FUNC and len(self.name(rows[0])) > longer_than:
+                return site, rows[0]
+
+    @cached_property
+    def pristine(self) -> Binary:
+        """The file itself, as nobody has changed it."""
+        image = ElfImage(self.path)
+        return Module(image) if image.relocatable else Kernel(image)
