@@ -10,6 +10,7 @@ import pytest
 
 from prologue_bench.debian import DebianKernel, fetch_kernel
 from prologue_bench.errors import MissingToolError, UnreachableError
+from prologue_bench.kernel_build import BuiltKernel, build_kernel
 from prologue_bench.modules import fetch_modules
 from tests.mini_kernel.build import missing_tools
 
@@ -43,6 +44,14 @@ def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
 def needs_modules(suite: str, release: str) -> Path:
     try:
         return fetch_modules(suite, release)
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return
+
+
+def needs_built_kernel(suite: str, source: str) -> BuiltKernel:
+    try:
+        return build_kernel(suite, source)
     except (MissingToolError, UnreachableError) as error:
         missing(str(error))
         raise  # not reached: missing() does not return

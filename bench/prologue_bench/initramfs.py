@@ -9,19 +9,24 @@ import subprocess
 import tempfile
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from elftools.elf.elffile import ELFFile
 
 from prologue_bench import cache, deb, debian, tools
 from prologue_bench.errors import BenchError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _SUITE: Final = "bookworm"
 _PACKAGES: Final = ("busybox-static", "rt-tests", "libc6", "libnuma1")
 
 
-def build_initramfs() -> Path:
+def build_initramfs(modules: Sequence[Path] = ()) -> Path:
     """Path of a newc cpio archive, made once for each version of its parts.
+
+    ``modules`` are uncompressed ``.ko`` files; the guest's job ``modules`` loads them in this order.
 
     Raises:
         BenchError: the packages can neither be fetched nor found in the cache.
@@ -29,15 +34,18 @@ def build_initramfs() -> Path:
     """
     packages = debian.download(_SUITE, _PACKAGES)
     init = files("prologue_bench").joinpath("guest", "init").read_bytes()
-    digest = hashlib.sha256(
-        Path(__file__).read_bytes() + init + "".join(p.name for p in packages).encode()
-    ).hexdigest()[:16]
-    return cache.produce(f"initramfs/{digest}.cpio", lambda path: _make(path, init, packages))
+    loaded = {f"modules/{k:02d}-{module.name}": module.read_bytes() for k, module in enumerate(modules)}
+    hashed = hashlib.sha256(Path(__file__).read_bytes() + init + "".join(p.name for p in packages).encode())
+    for name, data in loaded.items():
+        hashed.update(name.encode() + data)
+    key = f"initramfs/{hashed.hexdigest()[:16]}.cpio"
+    return cache.produce(key, lambda path: _make(path, init, packages, loaded))
 
 
-def _make(path: Path, init: bytes, packages: tuple[Path, ...]) -> None:
+def _make(path: Path, init: bytes, packages: tuple[Path, ...], modules: dict[str, bytes]) -> None:
     parts = [deb.PackageFiles(package) for package in packages]
     content = {"init": init, "bin/busybox": _find(parts, "busybox"), "bin/hackbench": _find(parts, "hackbench")}
+    content |= modules
     todo = [content["bin/hackbench"]]
     while todo:
         for name in _needed(todo.pop()):
@@ -46,7 +54,7 @@ def _make(path: Path, init: bytes, packages: tuple[Path, ...]) -> None:
                 todo.append(content[f"lib/{name}"])
     with tempfile.TemporaryDirectory(dir=path.parent) as name:
         tree = Path(name)
-        for directory in ("bin", "lib", "proc", "sys", "dev", "tmp"):
+        for directory in ("bin", "lib", "modules", "proc", "sys", "dev", "tmp"):
             (tree / directory).mkdir()
         for inside, data in content.items():
             (tree / inside).write_bytes(data)

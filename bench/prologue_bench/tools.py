@@ -8,11 +8,14 @@ from prologue_bench.errors import MissingToolError
 
 # What to install, for the programs whose package has another name.
 _PACKAGES = {
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
+    "aarch64-linux-gnu-ld": "binutils-aarch64-linux-gnu",
     "apt-cache": "apt",
     "apt-get": "apt",
     "dpkg-deb": "dpkg",
     "qemu-system-aarch64": "qemu-system-arm",
     "setpriv": "util-linux",
+    "xz": "xz-utils",
 }
 
 

@@ -28,11 +28,18 @@ def test_the_same_parts_give_the_same_archive(tmp_path: Path) -> None:
         before = os.umask(mask)
         try:
             path = tmp_path / f"{mask:o}"
-            initramfs._make(path, b"#!/bin/busybox sh\n", packages)
+            initramfs._make(path, b"#!/bin/busybox sh\n", packages, {"modules/00-a.ko": b"a"})
         finally:
             os.umask(before)
         archives.append(path.read_bytes())
     assert archives[0] == archives[1]
     assert archives[0].startswith(b"070701")
-    for name in (b"init", b"bin/busybox", b"bin/hackbench", b"lib/libc.so.6", b"lib/ld-linux-aarch64.so.1"):
+    for name in (
+        b"init",
+        b"bin/busybox",
+        b"bin/hackbench",
+        b"lib/libc.so.6",
+        b"lib/ld-linux-aarch64.so.1",
+        b"modules/00-a.ko",
+    ):
         assert name + b"\0" in archives[0]
