@@ -45,6 +45,14 @@ class PrologueError(Exception):
         parts = [str(part) for part in (self.path, self.where) if part is not None]
         return ": ".join([*parts, self.message])
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors come back from worker processes, and must not lose what keywords gave them."""
+        return _restore, (type(self), self.message, self.path, self.where)
+
+
+def _restore(kind: type[PrologueError], message: str, path: object, where: Location | None) -> PrologueError:
+    return kind(message, path=path, where=where)
+
 
 class UsageError(PrologueError):
     """The command line asks for something that makes no sense."""

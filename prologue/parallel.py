@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 Result = TypeVar("Result")
 
 _FEW: Final = 8  # files; for these a second process costs more than it saves
+_SHOWN: Final = 3  # files with the same error
 
 
 def run_many(work: Callable[[Path], Result], paths: Sequence[Path], title: str, jobs: int = 0) -> Iterator[Result]:
@@ -26,6 +27,18 @@ def run_many(work: Callable[[Path], Result], paths: Sequence[Path], title: str, 
 
     with ProcessPoolExecutor(jobs) as pool:
         yield from _shown(pool.map(work, paths, chunksize=8), len(paths), title)
+
+
+def print_errors(errors: Sequence[tuple[str, str]]) -> None:
+    """Print (kind of error, whole message) pairs, the first few of each kind and how many more there are."""
+    seen: dict[str, int] = {}
+    for kind, message in errors:
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= _SHOWN:
+            print(f"prologue: {message}", file=sys.stderr)
+    for kind, count in seen.items():
+        if count > _SHOWN:
+            print(f"prologue: and {count - _SHOWN:,} more files: {kind}", file=sys.stderr)
 
 
 def _shown(results: Iterator[Result], total: int, title: str) -> Iterator[Result]:

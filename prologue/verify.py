@@ -38,6 +38,7 @@ class Verified:
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
     stock: bool = False  # processed in a way that no release may have
     error: str = ""
+    reason: str = ""  # the error without its place
     exit_code: int = 0
 
 
@@ -46,7 +47,7 @@ def verify_file(request: Request, path: Path) -> Verified:
     try:
         return _verify(request, path)
     except PrologueError as error:
-        return Verified(path, error=str(error), exit_code=error.exit_code)
+        return Verified(path, error=str(error), reason=error.message, exit_code=error.exit_code)
 
 
 def _verify(request: Request, path: Path) -> Verified:

@@ -173,6 +173,10 @@ def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.Captu
     said = capsys.readouterr()
     assert "20 of 21 files, 120 sites, 120 words written; 1 FAILED" in said.out
     assert str(broken) in said.err
+    assert patch(tree.parent, "--in-place") == 2
+    said = capsys.readouterr()
+    assert said.err.count("does not say what its kernel expects") == 4  # three of twenty, and how many more
+    assert "and 17 more files" in said.err
     assert main(["verify", str(tree.parent), "--format", "json"]) == 2
     said = capsys.readouterr()
     assert json.loads(said.out)["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}

@@ -38,27 +38,26 @@ def run(args: Namespace) -> int:
 
 def _patch_many(paths: list[Path], args: Namespace) -> int:
     """Patch every file that can be patched, whatever becomes of the others; the exit code is the worst one."""
-    import sys
+    from prologue.parallel import print_errors, run_many
 
-    from prologue.parallel import run_many
-
-    results, worst = [], 0
+    results, errors = [], []
     for outcome in run_many(partial(_patch_or_error, args=args), paths, "patch", args.jobs):
-        if isinstance(outcome, tuple):
-            worst = max(worst, outcome[1])
-            print(f"prologue: {outcome[0]}", file=sys.stderr)
+        if isinstance(outcome, PrologueError):
+            errors.append(outcome)
         else:
             results.append(outcome)
+    print_errors([(error.message, str(error)) for error in errors])
+    worst = max((error.exit_code for error in errors), default=0)
     summary = _summary(results, len(paths))
     print(_json({"schema": SCHEMA, "files": results, "failed": len(paths) - len(results)}) if args.json else summary)
     return worst
 
 
-def _patch_or_error(path: Path, args: Namespace) -> dict[str, Any] | tuple[str, int]:
+def _patch_or_error(path: Path, args: Namespace) -> dict[str, Any] | PrologueError:
     try:
         return _patch(path, args)
     except PrologueError as error:
-        return str(error), error.exit_code
+        return error
 
 
 def _json(result: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from prologue.apply import new_file
 from prologue.baseline import Split, baseline_notes, baseline_text, in_scope, load_baseline, split
 from prologue.config import Config, load_config, load_config_file
 from prologue.errors import UsageError
-from prologue.parallel import run_many
+from prologue.parallel import print_errors, run_many
 from prologue.report.verdict import Verdict, render
 from prologue.rules.base import INPUTS, Input, Rule, Severity
 from prologue.rules.registry import select_rules
@@ -33,9 +33,7 @@ def run(args: Namespace) -> int:
         raise UsageError("--against and --image take one FILE")
     request = Request(tuple(rule.code for rule in rules), args.against, args.image, args.vmlinux)
     results = list(run_many(partial(verify_file, request), paths, "verify", args.jobs))
-    for result in results:
-        if result.error:
-            print(f"prologue: {result.error}", file=sys.stderr)
+    print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     if worst and len(paths) == 1:
         return worst

@@ -18,7 +18,8 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Findin
     for rule in rules:
         if subject.inputs.isdisjoint(rule.inputs):
             continue
-        for hit in rule.check(subject):
+        # A place may be named twice, by two entries of one table: once is enough to say so.
+        for hit in dict.fromkeys(rule.check(subject)):
             findings.append(
                 Finding(
                     rule.code,

@@ -51,7 +51,7 @@ RULE = Rule(
     why="Processing was interrupted, or a foreign tool wrote here. The kernel's boot-time patching demands a NOP "
     "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace dies at boot.",
     example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",
-    fix="run the same `prologue patch` command again: it finishes what was begun",
+    fix="run the same `prologue patch` command again: it finishes what was begun; process modules like their kernel",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.12)',
     check=check,
 )

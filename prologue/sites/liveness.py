@@ -75,6 +75,14 @@ def _is(words: U32, mask: int, value: int) -> Bool:
     return found
 
 
+def _names_x9(words: U32) -> Bool:
+    """Which words have a 9 where an instruction may name a register."""
+    result = np.zeros(len(words), np.bool_)
+    for low in (0, 5, 10, 16):
+        result |= words & np.uint32(31 << low) == np.uint32(_X9 << low)
+    return result
+
+
 def may_read_x9(words: U32) -> Bool:
     """Which words may read X9 or W9: every form whose register fields could say so.
 
@@ -171,9 +179,14 @@ def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, I64]:
     for start in range(0, len(text.words), _CHUNK):
         words = text.words[start : start + _CHUNK]
         part = slice(start, start + len(words))
-        may_read = may_read_x9(words)
-        over[part] = ~may_read & (must_write_x9(words) | _ends_path(words))
-        look[part] |= may_read | _is(words, 0xFC000000, 0x14000000)
+        over[part] = _ends_path(words)
+        look[part] |= _is(words, 0xFC000000, 0x14000000)
+        # Few words have a 9 in any register field, and only these need the many masks.
+        nine = np.flatnonzero(_names_x9(words))
+        may_read = may_read_x9(words[nine])
+        over[start + nine[may_read]] = False
+        over[start + nine[~may_read & must_write_x9(words[nine])]] = True
+        look[start + nine[may_read]] = True
     bugs, is_warning = bug_words(binary)
     over[text.position(bugs[is_warning & binary.image.in_text(bugs)])] = False
     over[first] = True  # another function's pair begins there, and its MOV writes X9
