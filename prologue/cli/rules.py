@@ -15,7 +15,7 @@ SCHEMA: Final = "prologue.rules/1"
 def run_list(args: Namespace) -> int:
     """List all rules."""
     if args.json:
-        fields = ("code", "slug", "severity", "inputs", "what", "why", "example", "fix", "citation")
+        fields = ("code", "slug", "severity", "inputs", "what", "why", "example", "words", "fix", "citation")
         rules = [{field: getattr(rule, field) for field in fields} for rule in RULES]
         print(json.dumps({"schema": SCHEMA, "rules": rules}, indent=2))
         return 0
@@ -41,4 +41,9 @@ def run_explain(args: Namespace) -> int:
     )
     for title, text in parts:
         print("\n" + textwrap.fill(text, 88, initial_indent=f"{title + ':':<9}", subsequent_indent=" " * 9))
+        if title == "example" and rule.words:
+            from prologue.disasm import insn_text
+
+            for k, word in enumerate(rule.words):
+                print(f"{'':<9}  {word:08x}  {insn_text(word, 4 * k)}")
     return 0

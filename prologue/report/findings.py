@@ -18,11 +18,13 @@ def findings_data(
     findings: list[Finding],
     notes: list[str],
     baselined: Sequence[tuple[Finding, Known]] = (),
+    unreadable: Sequence[str] = (),
 ) -> dict[str, Any]:
     """All findings, as documented in docs/json.md."""
     return {
         "schema": SCHEMA,
         "files": files,
+        "errors": list(unreadable),
         "counts": _counts(findings),
         "notes": notes,
         "findings": [_finding(f) for f in findings],

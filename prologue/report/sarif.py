@@ -28,8 +28,12 @@ def findings_sarif(
     findings: list[Finding],
     notes: list[str],
     baselined: Sequence[tuple[Finding, Known]] = (),
+    unreadable: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """One run with all findings; those that the baseline knows come last and are marked as suppressed."""
+    """One run with all findings; those that the baseline knows come last and are marked as suppressed.
+
+    ``unreadable`` are messages about files that could not be verified: then the run counts as failed.
+    """
     every = [*findings, *(finding for finding, _ in baselined)]
     paths = {path: index for index, path in enumerate(dict.fromkeys([*files, *(f.path for f in every)]))}
     sections: _Sections = {}
@@ -49,8 +53,11 @@ def findings_sarif(
         "tool": {"driver": _driver()},
         "invocations": [
             {
-                "executionSuccessful": True,
-                "toolExecutionNotifications": [{"level": "note", "message": _message(note)} for note in notes],
+                "executionSuccessful": not unreadable,
+                "toolExecutionNotifications": [
+                    *({"level": "note", "message": _message(note)} for note in notes),
+                    *({"level": "error", "message": _message(error)} for error in unreadable),
+                ],
             }
         ],
         "artifacts": [{"location": {"uri": _uri(path)}, "roles": ["analysisTarget"]} for path in paths],

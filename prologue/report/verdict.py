@@ -64,10 +64,14 @@ def _document(verdict: Verdict, kind: Format) -> dict[str, object]:
     if kind == "json":
         from prologue.report.findings import findings_data
 
-        return findings_data(verdict.files, verdict.findings, verdict.notes, verdict.baselined)
+        return findings_data(
+            verdict.files, verdict.findings, verdict.notes, verdict.baselined, list(verdict.unreadable.values())
+        )
     from prologue.report.sarif import findings_sarif
 
-    return findings_sarif(verdict.files, verdict.findings, verdict.notes, verdict.baselined)
+    return findings_sarif(
+        verdict.files, verdict.findings, verdict.notes, verdict.baselined, list(verdict.unreadable.values())
+    )
 
 
 def _never(_subject: Subject) -> Iterator[Hit]:

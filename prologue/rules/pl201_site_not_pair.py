@@ -34,4 +34,5 @@ RULE = Rule(
     fix="find what wrote there after the compiler; link again",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop", "ftrace_make_call" (6.12)',
     check=check,
+    words=(0xA9BF7BFD, 0xD503201F),
 )

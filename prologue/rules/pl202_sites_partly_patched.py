@@ -54,4 +54,5 @@ RULE = Rule(
     fix="run the same `prologue patch` command again: it finishes what was begun; process modules like their kernel",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.12)',
     check=check,
+    words=(0xAA1E03E9, 0xD503201F),
 )

@@ -41,4 +41,5 @@ RULE = Rule(
     citation='Arm ARM DDI 0487 "BTI" (A64 base instructions) and "Branch Target exception"; '
     'kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust" (6.12)',
     check=check,
+    words=(0xAA1E03E9, 0xD503245F, 0xD503201F),
 )

@@ -40,4 +40,5 @@ RULE = Rule(
     fix="build with -falign-functions=8 and nothing else that writes before functions (kCFI excludes CALL_OPS)",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_rec_set_ops" (6.12)',
     check=check,
+    words=(0xD503201F, 0x00000000),
 )

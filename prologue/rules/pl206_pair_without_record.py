@@ -52,4 +52,5 @@ RULE = Rule(
     fix="find out what dropped the record: a discarded section, or a tool that edits the table",
     citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" (6.12)',
     check=check,
+    words=(0xD503201F, 0xD503201F),
 )

@@ -35,4 +35,5 @@ RULE = Rule(
     fix="use a compiler that puts the patchable entry before the prologue (GCC 8.1, Clang 10 and later)",
     citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller"; Arm ARM DDI 0487 "PACIASP"',
     check=check,
+    words=(0xD503233F, 0xD503201F, 0xD503201F),
 )

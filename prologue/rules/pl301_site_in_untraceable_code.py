@@ -66,4 +66,5 @@ RULE = Rule(
     fix="build that object without -fpatchable-function-entry (CFLAGS_REMOVE_..., notrace, noinstr)",
     citation="kernel arch/arm64/kernel/vmlinux.lds.S, arch/arm64/kvm/hyp/nvhe/Makefile (6.12)",
     check=check,
+    words=(0xD503201F, 0xD503201F),
 )

@@ -56,4 +56,5 @@ RULE = Rule(
     fix="find which of the two tables is wrong; link again",
     citation="kernel include/linux/jump_label.h, arch/arm64/include/asm/alternative.h, asm/extable.h (6.12)",
     check=check,
+    words=(0xD503201F, 0x14000018),
 )

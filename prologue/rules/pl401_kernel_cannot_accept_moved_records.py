@@ -28,4 +28,5 @@ RULE = Rule(
     fix="build the kernel with CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, or reverse the plan",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_init_nop" (5.5-7.2)',
     check=check,
+    words=(0xAA1E03E9, 0xD503201F),
 )

@@ -38,4 +38,5 @@ RULE = Rule(
     fix="run `prologue patch` again; if it refuses, link again",
     citation="docs/kernel-contract.md (ours)",
     check=check,
+    words=(0xD503201F, 0xD503201F),
 )

@@ -65,4 +65,5 @@ RULE = Rule(
     fix="process the same vmlinux as linked again and compare; if it persists, look for another post-link step",
     citation="docs/safety.md (ours)",
     check=check,
+    words=(0xA9BF7BFD, 0x00000000),
 )

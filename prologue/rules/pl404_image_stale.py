@@ -67,4 +67,5 @@ RULE = Rule(
     fix="make the Image again, after the post-link step: `make Image`, or `prologue image VMLINUX -o IMAGE`",
     citation='kernel arch/arm64/boot/Makefile "OBJCOPYFLAGS_Image", drivers/firmware/efi/libstub/zboot-header.S (6.12)',
     check=check,
+    words=(0xD503201F, 0xAA1E03E9),
 )

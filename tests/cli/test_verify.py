@@ -109,6 +109,10 @@ def test_one_unreadable_file_does_not_hide_the_others(
     said = capsys.readouterr()
     assert "PL201" in said.out
     assert "a text file" in said.err
+    assert "a text file" in str(report(capsys, bad, vmlinux)["errors"])
+    assert verify(bad, vmlinux, "--format", "sarif") == 2
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["invocations"][0]["executionSuccessful"] is False
     assert verify(bad, vmlinux, "--format", "junit") == 2
     suites = ET.fromstring(capsys.readouterr().out.encode())  # noqa: S314 - ours
     assert [suite.get("failures") for suite in suites] == ["1", "1"]
