@@ -102,5 +102,6 @@ def _accounting(before: Binary, after: Binary) -> str:
     found = account(before, after)
     parts = [f"{count:,} {_KINDS[kind]}" for kind, count in found.words.items()]
     if len(found.unexplained):
-        parts.append(f"{len(found.unexplained):,} bytes unexplained")
+        count = len(found.unexplained)
+        parts.append(f"{count:,} unexplained byte{'s' if count != 1 else ''}")
     return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"

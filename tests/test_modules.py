@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -213,3 +214,23 @@ def test_readelf_sees_the_same_module(mini: Mini) -> None:
         assert patch(ko, "--in-place", "--contract", "native") == 0
         assert subprocess.run(command, capture_output=True, check=True).stdout == before
         assert b" WAL " in before  # SHF_LINK_ORDER
+
+
+@pytest.mark.parametrize("spec", [ModuleSpec(), ModuleSpec("4,2", bti=True, compiler="clang", linked=False)], ids=str)
+def test_damaged_modules_are_errors_or_findings(
+    mini: Mini, spec: ModuleSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a file holds, the answer is one of ours and never a traceback."""
+    ko = mini(spec)
+    whole = ko.read_bytes()
+    seed = random.Random(11)  # noqa: S311 - not a secret
+    headers = int.from_bytes(whole[0x28:0x30], "little")
+    for number in range(400):
+        damaged = bytearray(whole)
+        for _ in range(seed.randint(1, 4)):
+            low, high = (headers, len(whole)) if seed.random() < 0.5 else (0, len(whole))
+            damaged[seed.randrange(low, high)] = seed.randrange(256)
+        ko.write_bytes(damaged[: seed.randrange(len(whole))] if number % 10 == 0 else damaged)
+        for command in (["scan"], ["verify"], ["patch", "--dry-run", "--contract", "native"]):
+            assert main([command[0], str(ko), *command[1:]]) in (0, 1, 2), capsys.readouterr().err
+    capsys.readouterr()

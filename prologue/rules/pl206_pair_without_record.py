@@ -26,6 +26,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     # Hand-written functions may begin with NOPs that alternatives fill in at boot.
     known = np.concatenate([sites.first, alternatives(binary)[0].words()])
     vaddrs = np.setdiff1d(np.concatenate(found), known)
+    vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.image.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
         yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue import cmodx
+from prologue.disasm import insn_text
 from prologue.elf.image import I64, ElfImage, Section
 from prologue.plan.account import account
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
 from prologue.sites.live import changed
 
-_SHOWN = 16  # bytes of each run
+_ROW = 16  # bytes of the hexdump
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -44,13 +45,19 @@ def _section_of(image: ElfImage, offset: int) -> Section | None:
 
 
 def _hit(before: Binary, after: Binary, offset: int, size: int) -> Hit:
-    old, new = (binary.image.read(offset, min(size, _SHOWN)) for binary in (before, after))
-    more = " ..." if size > _SHOWN else ""
     section = _section_of(before.image, offset)
     vaddr = section.addr + offset - section.offset if section and section.allocated else 0
     place = f"{section.name}+{offset - section.offset:#x}" if section else "outside of all sections"
-    message = f"{size} bytes at file offset {offset:#x} ({place}): {old.hex(' ')}{more} became {new.hex(' ')}{more}"
-    return Hit(vaddr, message, (int.from_bytes(new[:8], "little"),), (int.from_bytes(old[:8], "little"),))
+    row = offset - offset % _ROW
+    old, new = (binary.image.read(row, _ROW) for binary in (before, after))
+    message = f"{size} byte{'s' if size != 1 else ''} at file offset {offset:#x} ({place}); "
+    message += f"{row:#x}: {old.hex(' ')} became {new.hex(' ')}"
+    if section and section.is_text:
+        at = vaddr & ~3
+        words = [int.from_bytes(binary.image.read_at(at, 4) or b"", "little") for binary in (before, after)]
+        message += f" ({insn_text(words[0], at)} became {insn_text(words[1], at)})"
+    found, expected = (int.from_bytes(binary.image.read(offset, 8), "little") for binary in (after, before))
+    return Hit(vaddr, message, (found,), (expected,))
 
 
 RULE = Rule(
@@ -61,7 +68,7 @@ RULE = Rule(
     what="Before and after differ in a byte that is no site word, record, marker or init edit, or in one of these "
     "words to something that processing does not write.",
     why="Processing writes exactly its plan. Any other difference is another build, a foreign tool, or damage.",
-    example="4 bytes at .text+0x1a2c: fd 7b bf a9 became 00 00 00 00",
+    example="4 bytes at file offset 0x2ba2c (.text+0x1a2c): fd 7b bf a9 became 00 00 00 00",
     fix="process the same vmlinux as linked again and compare; if it persists, look for another post-link step",
     citation="docs/safety.md (ours)",
     check=check,
