@@ -70,6 +70,7 @@ def _build(deb: Path, fragment: bytes, directory: Path, progress: Progress) -> N
         (work / "fragment").write_bytes(fragment)
         make = ["make", "-s", "-C", str(tree), f"O={work / 'out'}", "ARCH=arm64", f"CROSS_COMPILE={CROSS}"]
         _run([*make, f"KCONFIG_ALLCONFIG={work / 'fragment'}", "allnoconfig"], work)
+        _require_options(fragment.decode(), (work / "out" / ".config").read_text(encoding="utf-8"), deb)
         progress(f"building {deb.stem}", 10.0)
         _run([*make, f"-j{len(os.sched_getaffinity(0))}", "vmlinux"], work)
         (work / "out" / "vmlinux").rename(directory / "vmlinux")
@@ -77,11 +78,20 @@ def _build(deb: Path, fragment: bytes, directory: Path, progress: Progress) -> N
     (directory / "vmlinux").chmod(0o444)
 
 
+def _require_options(fragment: str, config: str, deb: Path) -> None:
+    """Kconfig drops what it does not know or what something else forbids, and says nothing."""
+    wanted = {line for line in fragment.splitlines() if line.startswith("CONFIG_")}
+    dropped = sorted(wanted - set(config.splitlines()))
+    if dropped:
+        raise BenchError(f"{deb.stem} cannot be configured with {', '.join(dropped)}")
+
+
 def _run(command: list[str], directory: Path) -> None:
-    # The build's own time and user would make two builds of one source differ.
+    # Nothing of our caller's environment gets in (LLVM, KCFLAGS, an outer make's MAKEFLAGS): the cache's key does not
+    # know of it. The build's own time and user would make two builds of one source differ.
     fixed = {"KBUILD_BUILD_TIMESTAMP": "1970-01-01", "KBUILD_BUILD_USER": "prologue", "KBUILD_BUILD_HOST": "prologue"}
     done = subprocess.run(
-        command, cwd=directory, env={**os.environ, **fixed, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
+        command, cwd=directory, env={"PATH": os.environ["PATH"], "LC_ALL": "C", **fixed}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, errors="replace", check=False,
     )  # fmt: skip
     if done.returncode:

@@ -56,7 +56,9 @@ def test_a_hang_is_stopped_with_all_its_children(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_machine_does_not_outlive_us(tmp_path: Path, how: signal.Signals) -> None:
     log = tmp_path / "log"
-    ours = subprocess.Popen([sys.executable, "-c", _HOLD, str(log)], stderr=subprocess.DEVNULL)
+    # A shell that starts us in the background has us ignore SIGINT, and children inherit that.
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{_HOLD}"
+    ours = subprocess.Popen([sys.executable, "-c", code, str(log)], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 10
     while (not log.exists() or not log.read_text().endswith("\n")) and time.monotonic() < deadline:
         time.sleep(0.02)
