@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import io
 import mmap
-import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,6 +23,7 @@ from elftools.common.exceptions import ELFError
 from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
+from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 
@@ -315,17 +314,5 @@ def _require_room(image: ElfImage, what: str, offset: int, size: int) -> None:
 
 
 def _map_file(path: Path) -> mmap.mmap:
-    try:
-        # O_NONBLOCK: opening a FIFO must be an error, not a wait.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError("is not a regular file", path=path)
-        if not status.st_size:
-            raise InputError("is empty", path=path)
+    with open_regular(path) as (fd, _):
         return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-    finally:
-        os.close(fd)

@@ -8,12 +8,12 @@ two fields in the PE header change, its checksum and its entry for the certifica
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from prologue.elf.compressed import MAX_OUTPUT, compression, decompress, decompress_lzma
+from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 
@@ -121,23 +121,11 @@ def header_mutable_ranges(flat: bytes, path: object = None) -> tuple[tuple[int, 
 
 
 def _read(path: Path) -> bytes:
-    try:
-        # O_NONBLOCK: opening a FIFO must be an error, not a wait.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError("is not a regular file", path=path)
-        if not 0 < status.st_size <= MAX_OUTPUT:
-            raise InputError(f"has {status.st_size} bytes: no boot file", path=path)
+    with open_regular(path) as (fd, size):
+        if size > MAX_OUTPUT:
+            raise InputError(f"has {size} bytes: no boot file", path=path)
         with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read(MAX_OUTPUT)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-    finally:
-        os.close(fd)
+            return file.read()
 
 
 def _describe(data: bytes) -> str:

@@ -145,7 +145,8 @@ def reads_of_x9(binary: Binary) -> list[Read]:
     if sites is None or not len(sites):
         return []
     text = _Text(binary)
-    begin = text.position(sites.second) + 1
+    second = text.position(sites.second)
+    begin = np.where(second >= 0, second + 1, len(text.words) - 1)  # the last word ends every path
     over, stop = _stops(text, binary, text.position(sites.first))
     seen = np.zeros(len(text.words), np.bool_)
     edges: list[tuple[I64, I64]] = []

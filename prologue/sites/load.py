@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
@@ -21,7 +23,8 @@ def open_binary(path: Path, *, unsigned: bool = False) -> Binary:
         InputError: neither, damaged, or compressed in a way that modules are not.
 
     """
-    head = _head(path)
+    with open_regular(path) as (fd, _):
+        head = os.pread(fd, 4096, 0)
     if not identify(head, len(head)).kind.startswith("compressed-"):
         image = ElfImage(path)
         if not image.relocatable:
@@ -37,17 +40,6 @@ def open_binary(path: Path, *, unsigned: bool = False) -> Binary:
         raise InputError(f"{kind.description}, compressed: unpack it first", path=path)
     module = Module(ElfImage(path, content), compression(head))
     return _without_signature(module) if unsigned and module.signature else module
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes of a regular file; nothing of any other, for a pipe would make us wait."""
-    try:
-        if not path.is_file():
-            return b""
-        with path.open("rb") as stream:
-            return stream.read(4096)
-    except OSError as error:
-        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
 
 
 def _without_signature(module: Module) -> Module:

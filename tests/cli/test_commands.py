@@ -180,7 +180,7 @@ def test_against_accounts_for_every_byte(mini: Mini, capsys: pytest.CaptureFixtu
     out.write_bytes(data)
     capsys.readouterr()
     assert main(["verify", str(out), "--against", str(vmlinux), "--select", "PL403"]) == 1
-    assert "1 bytes at file offset 0x2000" in capsys.readouterr().out
+    assert "1 byte at file offset 0x2000" in capsys.readouterr().out
 
 
 def test_against_knows_what_processing_writes(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:

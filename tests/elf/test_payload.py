@@ -147,7 +147,7 @@ def patched(at: int, fmt: str, *values: int | bytes) -> bytes:
         (patched(PE + 20, "<H", 112), "too short for its 6 directory entries"),
         (patched(PE + 6, "<H", 0xFFFF), "section table ends at"),
         (patched(SECTIONS + 16, "<I", 0xFFFFFFFF), "go on to"),
-        (b"", "has 0 bytes"),
+        (b"", "is empty"),
         (b"MZ", "no arm64 boot file"),
         (b"MZ\0\0zimg", "less than an EFI zboot header"),
         (b"\x7fELF" + b"\x02\x01\x01" + bytes(9) + struct.pack("<HH", 3, 183) + bytes(44), "an arm64 ELF file"),

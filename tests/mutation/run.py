@@ -15,7 +15,8 @@ from prologue.rules.base import Finding, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
-from tests.mutation.mutators import MUTATORS, NONE, Mutator, Where
+from tests.mutation.mutate_files import NONE
+from tests.mutation.mutators import MUTATORS, Mutator, Where
 from tests.mutation.world import World
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prologue.elf.image import I64, U64, ElfImage
+from prologue.elf.dynrelocs import RELA
+from prologue.elf.image import I64, U64, ElfImage, Section
 from prologue.elf.symbols import STT_FUNC, SYM
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
@@ -105,6 +106,20 @@ class World:
         every = np.concatenate(parts)
         relocated = self.original.relocations.places if isinstance(self.original, Module) else taken
         return every[~np.isin(every, taken) & ~np.isin(every, relocated)]
+
+    def section(self, name: str) -> Section:
+        section = self.original.image.section(name)
+        assert section is not None, name
+        return section
+
+    def rela_at(self, target: int) -> int:
+        """File offset of the RELA entry for an address."""
+        for section in self.original.image.sections:
+            if section.type == "SHT_RELA" and section.allocated:
+                hit = np.flatnonzero(self.original.image.view(section, RELA)["offset"] == target)
+                if len(hit):
+                    return section.offset + 24 * int(hit[0])
+        raise AssertionError(f"no relocation at {target:#x}")
 
     # symbols
 
