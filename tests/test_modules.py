@@ -124,6 +124,20 @@ def test_signed_modules_are_refused_or_stripped(mini: Mini, capsys: pytest.Captu
     assert ko.read_bytes() == stripped.read_bytes()
 
 
+def test_reversal_would_break_a_signature_too(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """A native kernel's build processes modules and signs them then."""
+    ko = mini(ModuleSpec())
+    assert patch(ko, "--in-place", "--contract", "native") == 0
+    elf = ElfEdit(ko)
+    sign(elf)
+    elf.save(ko)
+    signed = ko.read_bytes()
+    assert patch(ko, "--in-place", "--contract", "native") == 0  # nothing to do
+    assert patch(ko, "--in-place", "--reverse") == 2
+    assert "is signed" in capsys.readouterr().err
+    assert ko.read_bytes() == signed
+
+
 def test_an_edit_that_keeps_the_signature_is_found(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     ko = mini(ModuleSpec())
     before = ko.with_name("before.ko")

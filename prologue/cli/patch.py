@@ -76,6 +76,8 @@ def _patch(path: Path, args: Namespace) -> dict[str, Any]:
         state = "no sites" if isinstance(binary, Module) else "no ftrace"
         return result | {"contract": None, "state": state, "sites": 0, "records": 0, "words_written": 0}
     plan = _reverse_plan(binary, args) if args.reverse is not None else _forward_plan(binary, args)
+    if isinstance(binary, Module) and binary.state != plan.goal:
+        _require_unsigned(binary)
     approved = approve(binary, plan)
     if args.save_plan:
         _save_plan(binary, plan, args.save_plan)
@@ -132,19 +134,22 @@ def _forward_plan(binary: Binary, args: Namespace) -> PatchPlan:
     return build_plan(binary, choose_contract(binary, args.contract))
 
 
-def _module_contract(module: Module, args: Namespace) -> Contract:
-    """A module does not say what its kernel expects: the user does, or the kernel.
-
-    Raises:
-        RefusedError: nobody says; the module is signed; or it is not meant for that kernel.
-
-    """
-    if module.signature is not None and module.state != "processed":
+def _require_unsigned(module: Module) -> None:
+    if module.signature is not None:
         raise RefusedError(
             "is signed, and processing would break the signature: process modules before they are signed, "
             "or take it off with --strip-signature",
             path=module.path,
         )
+
+
+def _module_contract(module: Module, args: Namespace) -> Contract:
+    """A module does not say what its kernel expects: the user does, or the kernel.
+
+    Raises:
+        RefusedError: nobody says, or it is not meant for that kernel.
+
+    """
     if args.vmlinux is None:
         if args.contract == "auto":
             raise RefusedError(
