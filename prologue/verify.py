@@ -58,8 +58,12 @@ def _verify(request: Request, path: Path) -> Verified:
     if request.image is not None and not isinstance(binary, Kernel):
         raise InputError("--image needs the vmlinux that the image was made from", path=path)
     vmlinux = load_vmlinux(request.vmlinux) if request.vmlinux and isinstance(binary, Module) else None
-    notes = [] if vmlinux is None else mismatch(binary, vmlinux)
-    subject = Subject(binary, before, request.image, None if notes else vmlinux)
+    notes = []
+    reason = mismatch(binary, vmlinux) if vmlinux is not None else ""
+    if reason:
+        notes.append(f"{path}: {reason}: not checked with it")
+        vmlinux = None
+    subject = Subject(binary, before, request.image, vmlinux)
     findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
     stock = isinstance(binary, Kernel) and binary.marker is None and binary.state in ("processed", "unfinished")
     if stock:
@@ -85,14 +89,14 @@ def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
     return Kernel(ElfImage(path))
 
 
-def mismatch(module: Binary, vmlinux: Kernel) -> list[str]:
+def mismatch(module: Binary, vmlinux: Kernel) -> str:
     """Why this module cannot be meant for that kernel; empty if it can."""
     release = module.release if isinstance(module, Module) else ""
     if release and vmlinux.release and release != vmlinux.release:
-        return [f"{module.path}: built for {release}, but {vmlinux.path} is {vmlinux.release}: not checked with it"]
+        return f"built for {release}, but {vmlinux.path} is {vmlinux.release}"
     if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
-        return [f"{module.path}: layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}: not checked with it"]
-    return []
+        return f"layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}"
+    return ""
 
 
 _KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}

@@ -138,6 +138,21 @@ def test_reversal_would_break_a_signature_too(mini: Mini, capsys: pytest.Capture
     assert ko.read_bytes() == signed
 
 
+def test_a_pair_does_not_keep_the_keys_from_being_used(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signature that is the same as before may have been wrong before."""
+    vmlinux = mini(Spec())
+    ko = mini(ModuleSpec())
+    elf = ElfEdit(ko)
+    sign(elf)
+    elf.save(ko)
+    before = Path(shutil.copy(ko, ko.with_name("before.ko")))
+    monkeypatch.setattr("prologue.elf.signature.check_signature", lambda *_: "bad")
+    assert main(["verify", str(ko), "--against", str(before), "--vmlinux", str(vmlinux)]) == 1
+    assert "PL405" in capsys.readouterr().out
+
+
 def test_an_edit_that_keeps_the_signature_is_found(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     ko = mini(ModuleSpec())
     before = ko.with_name("before.ko")

@@ -13,7 +13,6 @@ from prologue.plan.build import build_plan, choose_contract, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
 from prologue.readback import read_back
 from prologue.rules.engine import approve
-from prologue.rules.pl202_sites_partly_patched import writes_no_prologues
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import find_modules, open_binary
@@ -161,12 +160,13 @@ def _module_contract(module: Module, args: Namespace) -> Contract:
     from prologue.verify import load_vmlinux, mismatch
 
     kernel = load_vmlinux(args.vmlinux)
-    for reason in mismatch(module, kernel):
-        raise RefusedError(reason.partition(": ")[2].removesuffix(": not checked with it"), path=module.path)
+    reason = mismatch(module, kernel)
+    if reason:
+        raise RefusedError(reason, path=module.path)
     contract = choose_contract(kernel, "native" if kernel.marker else "stock")
     if args.contract not in ("auto", contract):
         raise RefusedError(f"{args.vmlinux} follows the {contract} contract", path=module.path)
-    if contract == "stock" and not writes_no_prologues(kernel):
+    if contract == "stock" and not kernel.writes_no_prologues:
         raise RefusedError(
             f"{args.vmlinux} is not processed: it writes prologues itself and refuses those that are there; "
             "process it first",

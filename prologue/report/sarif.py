@@ -161,4 +161,8 @@ def _message(text: str) -> dict[str, str]:
 def _uri(path: str) -> str:
     """URI reference of a path: a file URI if it is absolute, else relative to where the tool was run."""
     pure = Path(path)
-    return pure.as_uri() if pure.is_absolute() else quote_from_bytes(bytes(pure))
+    try:
+        raw = str(pure).encode("utf-8", "surrogateescape")  # what the file system has
+    except UnicodeEncodeError:  # a name that no file system gave us
+        raw = str(pure).encode("utf-8", "surrogatepass")
+    return ("file://" if pure.is_absolute() else "") + quote_from_bytes(raw)

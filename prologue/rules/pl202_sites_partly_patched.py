@@ -30,15 +30,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         else:
             what = "not all records are moved and the marker is not set"
         yield Hit(int(sites.first[0]), f"unfinished: all {mov} sites hold the MOV, but {what}")
-    elif nop and kernel is not None and writes_no_prologues(kernel):
+    elif nop and kernel is not None and kernel.writes_no_prologues:
         where = kernel.init_stub.edits[0].vaddr if kernel is binary else int(sites.first[0])
         name = "ftrace_init_nop" if kernel is binary else f"ftrace_init_nop of {kernel.path}"
         yield Hit(where, f"{name} writes no prologues, but none of {nop} sites holds the MOV: LR would be lost")
-
-
-def writes_no_prologues(kernel: Kernel) -> bool:
-    """Whether a stock kernel was processed, so that it leaves first slots as they are, those of modules too."""
-    return kernel.marker is None and kernel.init_stub.state in ("neutralised", "unfinished")
 
 
 RULE = Rule(

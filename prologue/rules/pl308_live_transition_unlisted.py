@@ -28,11 +28,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(vaddr, message, (word,))
     for change in changed(subject.before, binary):
         if not cmodx.judge(change.old, change.new, "new").allowed and cmodx.listed(change.new, "new"):
-            message = (
-                f"{change.what}: {insn_text(change.old, change.vaddr)} became {insn_text(change.new, change.vaddr)}, "
-                "not listed in any issue"
-            )
-            yield Hit(change.vaddr, message, (change.new,), (change.old,))
+            yield Hit(change.vaddr, f"{change}, not listed in any issue", (change.new,), (change.old,))
 
 
 RULE = Rule(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue import cmodx
-from prologue.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.live import changed
 
@@ -15,11 +14,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     for change in changed(subject.before, subject.binary):
         listed = cmodx.judge(change.old, change.new, "new").allowed
         if listed and not cmodx.judge(change.old, change.new, "old").allowed:
-            message = (
-                f"{change.what}: {insn_text(change.old, change.vaddr)} became {insn_text(change.new, change.vaddr)}, "
-                "listed in newer issues only"
-            )
-            yield Hit(change.vaddr, message, (change.new,), (change.old,))
+            yield Hit(change.vaddr, f"{change}, listed in newer issues only", (change.new,), (change.old,))
 
 
 RULE = Rule(

@@ -24,11 +24,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     content = module.image.read(0, signature.start)
     before = subject.before
-    old = before.signature if isinstance(before, Module) else None
-    if before is not None and old is not None and old.pkcs7 == signature.pkcs7:
-        if before.image.read(0, old.start) != content:
+    if isinstance(before, Module) and before.signature is not None:
+        copied = before.signature.pkcs7 == signature.pkcs7
+        if copied and before.image.read(0, before.signature.start) != content:
             yield Hit(0, f"the module differs from {before.path}, the signature does not")
-        return
+            return
     if subject.vmlinux is not None:
         from prologue.elf.signature import check_signature
 

@@ -35,6 +35,7 @@ class Binary(ABC):
         self.path: Path = image.path
         self.image = image
         self.symbols = Symbols(image)
+        self._branches: dict[int, tuple[I64, U64]] = {}
 
     @property
     @abstractmethod
@@ -62,8 +63,8 @@ class Binary(ABC):
         """Every relocated address in data, records included; in a module those in instructions, too."""
 
     @abstractmethod
-    def branches(self, section: Section) -> tuple[I64, U64]:
-        """Index of every direct branch in the section's words, and where it goes; targets elsewhere are left out."""
+    def _find_branches(self, section: Section) -> tuple[I64, U64]:
+        """Decode what ``branches`` gives."""
 
     @abstractmethod
     def relative32(self, fields: U64) -> U64:
@@ -87,6 +88,12 @@ class Binary(ABC):
     def build_id(self) -> str:
         """The GNU build-id in hex; empty if there is none."""
         return gnu_build_id(self.image)
+
+    def branches(self, section: Section) -> tuple[I64, U64]:
+        """Index of every direct branch in the section's words, and where it goes; targets elsewhere are left out."""
+        if section.index not in self._branches:  # two rules ask, and decoding a kernel's text takes a while
+            self._branches[section.index] = self._find_branches(section)
+        return self._branches[section.index]
 
     def jump_targets(self, vaddrs: U64, words: U32) -> U64:
         """Where a B or BL at each address goes; the words are those at the addresses."""

@@ -66,6 +66,11 @@ class Kernel(Binary):
         return find_init_stub(self.image, self.symbols, self.layout)
 
     @property
+    def writes_no_prologues(self) -> bool:
+        """Whether a stock kernel was processed, so that it leaves first slots as they are, those of modules too."""
+        return self.marker is None and self.init_stub.state in ("neutralised", "unfinished")
+
+    @property
     def contract(self) -> Contract:
         """What the running kernel would expect of its records."""
         return "native" if self.marker else "stock"
@@ -82,7 +87,7 @@ class Kernel(Binary):
             return "no sites"
         mov, nop, moved = int(sites.has_mov.sum()), int(sites.has_nop.sum()), int(sites.moved.sum())
         marked = self.marker is not None and self.marker.processed
-        stubbed = self.marker is None and self.init_stub.state in ("neutralised", "unfinished")
+        stubbed = self.writes_no_prologues
         if mov + nop != len(sites) or (moved and (nop or self.marker is None)) or (marked and moved < len(sites)):
             return "mixed"
         if not mov:
@@ -117,7 +122,7 @@ class Kernel(Binary):
         """Every address that RELA or RELR gives to data."""
         return Pointers(*relocated(self.image))
 
-    def branches(self, section: Section) -> tuple[I64, U64]:
+    def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Every direct branch among the section's words, data in text included."""
         return a64.branches(self.image.view(section, "<u4"), section.addr)
 

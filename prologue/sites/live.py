@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from prologue.disasm import insn_text
 from prologue.elf.image import U64
 from prologue.sites.binary import Binary
 from prologue.sites.tables import jump_labels
@@ -33,6 +34,9 @@ class Change:
     vaddr: int
     old: int
     new: int
+
+    def __str__(self) -> str:
+        return f"{self.what}: {insn_text(self.old, self.vaddr)} became {insn_text(self.new, self.vaddr)}"
 
 
 def live_words(binary: Binary) -> Iterator[LiveWords]:

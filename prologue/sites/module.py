@@ -110,7 +110,7 @@ class Module(Binary):
         index = index[relocations.defined[index]]
         return Pointers(relocations.places[index], relocations.targets[index])
 
-    def branches(self, section: Section) -> tuple[I64, U64]:
+    def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Branches that the assembler resolved, and those that a relocation sends into this module."""
         index, target = a64.branches(self.image.view(section, "<u4"), section.addr)
         places, targets, defined = self.relocations.branches

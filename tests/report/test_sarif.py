@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from jsonschema import Draft4Validator
 
 import prologue
@@ -72,6 +72,8 @@ def test_logs_are_valid() -> None:
 
 
 @given(path=NASTY.filter(lambda text: "\0" not in text), symbol=NASTY, message=NASTY)
+@example(path="\ud800", symbol="", message="")  # found by chance: no file system has such a name
+@example(path="/\udcff", symbol="", message="")  # while this is one byte that is not UTF-8
 def test_logs_of_nasty_names_are_valid(path: str, symbol: str, message: str) -> None:
     log = findings_sarif([path], [finding(path=path, symbol=symbol, section=symbol, message=message)], [message])
     assert problems(log) == []
