@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.mini_kernel.build import Spec, build
 from tests.mini_module.build import ModuleSpec, build_module
 from tests.needs import needs_mini_kernel_tools
+
+# What chance finds is found while somebody works, and then gets an example; a gate must not depend on chance.
+settings.register_profile("gate", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("gate")
 
 AnySpec = Spec | ModuleSpec
 

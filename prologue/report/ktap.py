@@ -49,5 +49,8 @@ def _result(failed: bool) -> str:
 
 
 def _description(path: str) -> str:
-    """Name of a test: a hash sign would begin a directive."""
-    return printable(path).replace("#", r"\x23")
+    """Name of a test: a hash sign would begin a directive, and spaces at an end belong to nobody."""
+    text = printable(path).replace("#", r"\x23")
+    inner = text.strip(" ")
+    before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
+    return r"\x20" * before + inner + r"\x20" * (after if inner else 0)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prologue.report.ktap import findings_ktap
@@ -131,6 +131,7 @@ def test_a_hash_sign_in_a_path_is_no_directive() -> None:
 
 
 @given(paths=st.lists(NASTY.filter(str.strip), max_size=3), symbol=NASTY, message=NASTY)
+@example(paths=["0 ", " 0"], symbol="", message="")  # found by chance
 def test_any_name_gives_sound_ktap(paths: list[str], symbol: str, message: str) -> None:
     findings = [
         finding(rule, path=path, symbol=symbol, message=message)
