@@ -18,14 +18,13 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
-    found = [_pairs_at_entries(binary)]
+    # Hand-written functions may begin with NOPs that alternatives fill in at boot; none begins with our MOV.
+    found = [np.setdiff1d(_pairs_at_entries(binary), alternatives(binary)[0].words())]
     for section in binary.image.text:
         words = binary.image.view(section, "<u4")
         movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & (words[1:] == a64.NOP))
         found.append(np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4))
-    # Hand-written functions may begin with NOPs that alternatives fill in at boot.
-    known = np.concatenate([sites.first, alternatives(binary)[0].words()])
-    vaddrs = np.setdiff1d(np.concatenate(found), known)
+    vaddrs = np.setdiff1d(np.concatenate(found), sites.first)
     vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.image.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"

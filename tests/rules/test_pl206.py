@@ -1,0 +1,33 @@
+"""PL206 on words that alternatives replace at boot: NOPs there are nobody's prologue, a MOV there is a stray one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prologue.elf.image import ElfImage
+from prologue.rules import pl206_pair_without_record as pl206
+from prologue.rules.base import Subject
+from prologue.sites.kernel import Kernel
+from prologue.sites.tables import Ranges
+from tests.elf_edit import MOV, NOP, ElfEdit
+from tests.mini_kernel.build import Spec
+
+
+@pytest.mark.parametrize(("word", "replaced", "found"), [(NOP, False, True), (NOP, True, False), (MOV, True, True)])
+def test_words_that_alternatives_replace(
+    mini: Callable[[Spec], Path], monkeypatch: pytest.MonkeyPatch, word: int, *, replaced: bool, found: bool
+) -> None:
+    path = mini(Spec())
+    elf = ElfEdit(path)
+    place = elf.value("work_nested") + 16
+    elf.set_word(place, word)
+    elf.set_word(place + 4, NOP)
+    elf.set_symbol("work_empty", value=place)  # a function begins there
+    elf.save(path)
+    words = Ranges(np.array([place] if replaced else [], np.uint64), np.array([8] if replaced else [], np.int64))
+    monkeypatch.setattr(pl206, "alternatives", lambda _: (words, words))
+    assert [hit.vaddr for hit in pl206.check(Subject(Kernel(ElfImage(path))))] == ([place] if found else [])
