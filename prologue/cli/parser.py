@@ -100,7 +100,13 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     command.add_argument("--save-plan", type=Path, metavar="PLAN", help="write every edit as JSON before any is done")
     command.add_argument("--reread", action=argparse.BooleanOptionalAction, default=None,
                          help="re-read the result with an independent reader (default: with -o)")  # fmt: skip
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.patch/1)")
+    _how_to_say(command, "patch", "print nothing but errors")
+
+
+def _how_to_say(command: argparse.ArgumentParser, schema: str, quiet: str) -> None:
+    say = command.add_mutually_exclusive_group()
+    say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
+    say.add_argument("-q", "--quiet", action="store_true", help=quiet)
 
 
 def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -121,7 +127,9 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command.add_argument("--release", action="store_true", help="fail on warnings and on stock processing too")
     command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
-    command.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount = command.add_mutually_exclusive_group()
+    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     command.add_argument("--config", type=Path, metavar="FILE",
                          help="settings (default: .prologue.toml or pyproject.toml, here or above)")  # fmt: skip
     command.add_argument("--no-config", action="store_true", help="look for no settings")

@@ -30,7 +30,8 @@ def run(args: Namespace) -> int:
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
     if len(paths) == 1:
         result = _patch(paths[0], args)
-        print(_json(result) if args.json else _text(result))
+        if not args.quiet:
+            print(_json(result) if args.json else _text(result))
         return 0
     return _patch_many(paths, args)
 
@@ -47,8 +48,9 @@ def _patch_many(paths: list[Path], args: Namespace) -> int:
             results.append(outcome)
     print_errors([(error.message, str(error)) for error in errors])
     worst = max((error.exit_code for error in errors), default=0)
-    summary = _summary(results, len(paths))
-    print(_json({"schema": SCHEMA, "files": results, "failed": len(paths) - len(results)}) if args.json else summary)
+    if not args.quiet:
+        everything = {"schema": SCHEMA, "files": results, "failed": len(paths) - len(results)}
+        print(_json(everything) if args.json else _summary(results, len(paths)))
     return worst
 
 

@@ -41,10 +41,14 @@ def run(args: Namespace) -> int:
     if args.write_baseline:
         _write(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: say in each entry why it is acceptable, and who says so", file=sys.stderr)
+    failed = bool(worst) or verdict.failed
+    if args.quiet and not failed and not args.output:
+        return 0
     report = render(verdict, args.format, show_all=args.all)
     if args.output:
         _write(args.output, report + "\n")
-        print(f"{args.output}: {len(verdict.findings)} findings", file=sys.stderr)
+        if failed or not args.quiet:
+            print(f"{args.output}: {len(verdict.findings)} findings", file=sys.stderr)
     else:
         print(report)
     return worst or int(verdict.failed)

@@ -235,6 +235,22 @@ def test_report_goes_to_a_file(mini: Mini, tmp_path: Path) -> None:
     assert data["counts"] == {"fatal": 0, "error": 0, "warn": 0, "info": 0}
 
 
+def test_quiet_says_nothing_unless_something_fails(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec())
+    assert main(["patch", "--quiet", "--in-place", str(vmlinux)]) == 0
+    assert main(["verify", "--quiet", str(vmlinux)]) == 0
+    assert capsys.readouterr() == ("", "")
+    elf = ElfEdit(vmlinux)
+    elf.set_word(elf.value("work_leaf") + 4, 0)
+    elf.save(vmlinux)
+    assert main(["verify", "--quiet", str(vmlinux)]) == 1
+    assert "PL201" in capsys.readouterr().out
+    assert main(["patch", "--quiet", "--in-place", str(vmlinux)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "work_leaf" in said.err
+
+
 def test_rules_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "--json"]) == 0
     rules = json.loads(capsys.readouterr().out)["rules"]
