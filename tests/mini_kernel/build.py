@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 HERE = Path(__file__).parent
-LINKER_SCRIPT = HERE.parent.parent / "linker_scripts" / "mini_kernel.lds"
+LINKER_SCRIPT = HERE.parent.parent / "linker_scripts" / "mini_kernel.lds.S"
 TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld", "clang", "ld.lld")
 
 Layout = Literal["2", "4,2"]
@@ -18,6 +18,7 @@ Form = Literal["static", "rela", "rela-applied", "relr"]
 Compiler = Literal["gcc", "clang"]
 Contract = Literal["native", "stock"]
 
+BUILDTIME_PROLOGUE = "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE"
 _LOADED_AT = 0x40200000  # where QEMU's virt board puts an Image
 _LINKED_AT = 0xFFFF800008000000  # where arm64 kernels are linked
 
@@ -62,10 +63,10 @@ def all_specs() -> list[Spec]:
 def build(spec: Spec, directory: Path) -> Path:
     """Compile and link into ``directory``; the path of a vmlinux-like ELF file."""
     compile_ = ["aarch64-linux-gnu-gcc"] if spec.compiler == "gcc" else ["clang", "--target=aarch64-linux-gnu"]
-    link_at = _LOADED_AT if spec.form == "static" else _LINKED_AT
     flags = [*_FLAGS, f"-mbranch-protection={'bti' if spec.bti else 'none'}", f"-I{HERE}"]
     flags += ["-fno-pie"] if spec.form == "static" else ["-fpie"]
-    defines = {"LAYOUT": f'"{spec.layout}"', "FORM": f'"{spec.form}"', "BTI": int(spec.bti), "LINK_ADDR": hex(link_at)}
+    defines = {"LAYOUT": f'"{spec.layout}"', "FORM": f'"{spec.form}"', "BTI": int(spec.bti)}
+    defines["LINK_ADDR"] = hex(_link_address(spec))
     flags += [f"-DMINI_{name}={value}" for name, value in defines.items()]
     flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
     traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
@@ -78,9 +79,27 @@ def build(spec: Spec, directory: Path) -> Path:
         _run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])
         objects.append(str(target))
     out = directory / f"mini-{spec}"
-    script = [f"--defsym=MINI_LINK_ADDR={link_at:#x}", "-T", str(LINKER_SCRIPT)]
-    _run([*_LINK[spec.form], "--build-id=none", "-z", "max-page-size=4096", *script, "-o", str(out), *objects])
+    link(spec, objects, out)
     return out
+
+
+def link(spec: Spec, objects: list[str], out: Path) -> None:
+    """Link ``objects`` as the mini kernel of ``spec`` is linked."""
+    script = out.with_name("mini_kernel.lds")
+    defines = [f"MINI_LINK_ADDR={_link_address(spec):#x}"] + [BUILDTIME_PROLOGUE] * (spec.contract == "native")
+    preprocess(LINKER_SCRIPT, script, *defines)
+    options = ["--build-id=none", "-z", "max-page-size=4096", "-T", str(script)]
+    _run([*_LINK[spec.form], *options, "-o", str(out), *objects])
+
+
+def preprocess(source: Path, script: Path, *defines: str) -> None:
+    """Make a linker script from an ``.lds.S`` file, as kernel builds do."""
+    cpp = ["aarch64-linux-gnu-gcc", "-E", "-P", "-x", "c", "-undef", "-DLINKER_SCRIPT"]
+    _run([*cpp, *(f"-D{define}" for define in defines), "-o", str(script), str(source)])
+
+
+def _link_address(spec: Spec) -> int:
+    return _LOADED_AT if spec.form == "static" else _LINKED_AT
 
 
 def missing_tools() -> list[str]:

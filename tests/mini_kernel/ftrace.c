@@ -10,7 +10,8 @@
  *		NOP	<- record		 	NOP	first slot, MOV X9, X30
  *		NOP	<- rec->ip		 	NOP	<- rec->ip, second slot, BL ftrace_caller
  *
- * native	If the marker is set, records already are rec->ip and the first slots hold MOV: no text is written.
+ * native	If the marker (ftrace-prologue.lds.h) is set, records already are rec->ip and the first slots hold
+ *		MOV: no text is written.
  * stock	(MINI_STOCK) There is no marker: records are always adjusted, first slots must be NOP.
  */
 #include "mini.h"
@@ -21,11 +22,6 @@ const struct ftrace_ops ftrace_nop_ops = { 0 };
 #endif
 
 #ifndef MINI_STOCK
-struct prologue_marker __ftrace_prologue_marker __initdata __attribute__((aligned(8))) = {
-	.magic = MARKER_MAGIC,
-	.version = 1,
-};
-
 int ftrace_records_moved(void)
 {
 	return __ftrace_prologue_marker.flags & MARKER_PROCESSED;

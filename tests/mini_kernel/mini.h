@@ -22,7 +22,6 @@ typedef unsigned int u32;
 typedef unsigned long u64;
 
 #define __init		__attribute__((section(".init.text")))
-#define __initdata	__attribute__((section(".init.data")))
 #define noinline	__attribute__((__noinline__))
 #define notrace		__attribute__((patchable_function_entry(0, 0)))
 #define barrier()	asm volatile("" ::: "memory")
@@ -50,11 +49,10 @@ struct prologue_marker {
 	u32 flags;
 	u64 sites;			/* 0 until processed */
 };
-#define MARKER_MAGIC		0x4555474f4c4f5250ul
 #define MARKER_PROCESSED	1u	/* in flags: first slots hold MOV, records point at second slots */
 
 extern unsigned long __start_mcount_loc[], __stop_mcount_loc[];
-extern struct prologue_marker __ftrace_prologue_marker;
+extern struct prologue_marker __ftrace_prologue_marker;	/* the linker script makes it */
 #ifdef MINI_CALL_OPS
 extern const struct ftrace_ops ftrace_nop_ops;	/* exists in CALL_OPS kernels only: the tool looks for it */
 #endif

@@ -45,7 +45,12 @@ def build_module(spec: ModuleSpec, directory: Path) -> Path:
     compiled, out = directory / "module.o", directory / "mini.ko"
     _run([*compile_, *flags, "-c", str(HERE / "module.c"), "-o", str(compiled)])
     if spec.linked:
-        _run(["aarch64-linux-gnu-ld", "-r", "--build-id=sha1", "-T", str(LINKER_SCRIPT), "-o", str(out), str(compiled)])
+        link_module(compiled, out)
     else:
         compiled.rename(out)
     return out
+
+
+def link_module(compiled: Path, out: Path) -> None:
+    """Link one object as the mini module is linked."""
+    _run(["aarch64-linux-gnu-ld", "-r", "--build-id=sha1", "-T", str(LINKER_SCRIPT), "-o", str(out), str(compiled)])

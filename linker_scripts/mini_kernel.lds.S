@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mini_kernel.lds - the layout of the mini kernel (tests/mini_kernel)
+ * mini_kernel.lds.S - the layout of the mini kernel (tests/mini_kernel)
  *
  * A small likeness of arch/arm64/kernel/vmlinux.lds. One script serves every relocation form:
  *
@@ -8,7 +8,8 @@
  *   relocatable    ld -shared -Bsymbolic, MINI_LINK_ADDR is a kernel-like high address; head.S moves every
  *                  pointer from there to where it runs, so an unrelocated record cannot go unnoticed
  *
- * MINI_LINK_ADDR comes from --defsym, which must stand before -T on the command line (LLD reads in order).
+ * The C preprocessor goes over it first, with MINI_LINK_ADDR, and for the native contract with
+ * CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, as it does in a kernel build.
  *
  * As in vmlinux, the compiler's __patchable_function_entries have no output section of their own: they lie
  * in .init.data between __start_mcount_loc and __stop_mcount_loc.
@@ -61,6 +62,7 @@ SECTIONS
 		__start_mcount_loc = .;
 		KEEP(*(__patchable_function_entries))
 		__stop_mcount_loc = .;
+#include "ftrace-prologue.lds.h"
 	} :data
 
 	.rela.dyn : ALIGN(8) {
@@ -107,11 +109,15 @@ SECTIONS
 
 	/* head.S announces 256 KiB as image_size, and QEMU puts other things behind that. */
 	ASSERT(_end - _text <= 0x40000, "mini kernel: larger than its Image header says")
-	ASSERT((__start_mcount_loc & 7) == 0, "mini kernel: record table is not 8-aligned")
+#ifndef CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE	/* else ftrace-prologue.lds.h looks after the records */
 	ASSERT(((__stop_mcount_loc - __start_mcount_loc) & 7) == 0, "mini kernel: record table is cut")
 	ASSERT(__stop_mcount_loc > __start_mcount_loc, "mini kernel: no records: was work.c compiled without nops?")
-	/* GNU ld always makes the three reserved words of .got.plt; anything more is an unwanted indirection. */
-	ASSERT(SIZEOF(.got) == 0 || SIZEOF(.got) == 8, "mini kernel: unexpected .got entries")
+#endif
+	/*
+	 * A shared link by GNU ld always has three reserved words in .got.plt and one in .got, other links have
+	 * none; anything more is an unwanted indirection.
+	 */
+	ASSERT(SIZEOF(.got) == (SIZEOF(.got.plt) == 0 ? 0 : 8), "mini kernel: unexpected .got entries")
 	ASSERT(SIZEOF(.got.plt) == 0 || SIZEOF(.got.plt) == 0x18, "mini kernel: unexpected .got.plt entries")
 	ASSERT(SIZEOF(.plt) == 0, "mini kernel: unexpected PLT entries")
 }
