@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from prologue.errors import InputError, Location
 SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
 SHN_UNDEF, SHN_LORESERVE, SHN_ABS = 0, 0xFF00, 0xFFF1
 STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
+_END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where something ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,18 @@ class Symbols:
         inside = vaddr - section.addr
         if index < 0 or int(values[index]) < section.addr:
             return Location(shown, section.name, inside)
-        name = self._name(int(self._names[order[index]]))
+        first = int(np.searchsorted(values, values[index]))
+        name = self._best_name(order[first : index + 1])
         return Location(shown, section.name, inside, name, vaddr - int(values[index]))
+
+    def _best_name(self, rows: npt.NDArray[np.int64]) -> str:
+        """Name one address by what begins there, not by what ends there; rows come worst first."""
+        best = self._name(int(self._names[rows[-1]]))
+        for row in rows[::-1].tolist():
+            name = self._name(int(self._names[row]))
+            if self.table["info"][row] & 15 != STT_NOTYPE or not _END.search(name):
+                return name
+        return best
 
 
 def _addresses(image: ElfImage, table: npt.NDArray[np.void]) -> U64:

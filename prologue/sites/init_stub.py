@@ -66,7 +66,7 @@ class _Function:
 
     def __init__(self, image: ElfImage, symbols: Symbols, symbol: Symbol) -> None:
         raw = image.read_at(symbol.vaddr, symbol.size)
-        if raw is None or symbol.vaddr % 4 or not 8 <= symbol.size <= _LONGEST:
+        if raw is None or (symbol.vaddr | symbol.size) % 4 or not 8 <= symbol.size <= _LONGEST:
             raise _UnrecognisedError(
                 f"{FUNCTION} is {symbol.size} bytes at {symbol.vaddr:#x}: not a function that we know"
             )

@@ -200,6 +200,16 @@ def test_random_damage_never_crashes(mini: Mini, capsys: pytest.CaptureFixture[s
     capsys.readouterr()
 
 
+def test_init_function_that_is_not_whole_instructions(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(contract="stock"))
+    elf = ElfEdit(vmlinux)
+    elf.data[elf.symbol_offset("ftrace_init_nop") + 16] += 1  # st_size
+    elf.save(vmlinux)
+    assert main(["scan", str(vmlinux)]) == 0
+    assert main(["patch", str(vmlinux), "--dry-run", "--contract", "stock"]) == 2
+    assert "not a function that we know" in capsys.readouterr().err
+
+
 def test_stripped_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(tiny_elf({".text": (0x10000, b"\x1f\x20\x03\xd5" * 8)}))
