@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="print a completion script for bash, zsh or tcsh",
     )  # fmt: skip
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_scan, _patch, _verify, _rules, _explain, _transition, _variant, _image):
+    for add in (_scan, _patch, _verify, _rules, _explain, _transition, _variant, _image, _kernel):
         add(commands)
     return parser
 
@@ -186,3 +186,39 @@ def _image(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )  # fmt: skip
     command.add_argument("file", type=Path, metavar="VMLINUX")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="IMAGE")
+
+
+def _kernel(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    examples = (
+        "  prologue kernel install linux --dry-run         say which files would change\n"
+        "  prologue kernel install linux\n"
+        "  prologue kernel check linux --objtree build     after make O=build\n"
+        "  prologue kernel patch 6.12 | git am\n"
+        "  prologue kernel install linux --uninstall\n"
+    )
+    what = "put the build step into a kernel tree, and see whether it works"
+    group = commands.add_parser(
+        "kernel", help=what, description=what[0].upper() + what[1:] + ".", epilog=f"examples:\n{examples}",
+        formatter_class=_RAW,
+    )  # fmt: skip
+    actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    install = _command(
+        actions, "install", "prologue.cli.kernel:run_install", "put the patch for its release into a kernel tree",
+        "  prologue kernel install linux --dry-run\n  prologue kernel install linux\n"
+        "  prologue kernel install linux --uninstall",
+    )  # fmt: skip
+    install.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
+    install.add_argument("--dry-run", action="store_true", help="say what would be done, change nothing")
+    install.add_argument("--uninstall", action="store_true", help="take it out again; your other changes stay")
+    check = _command(
+        actions, "check", "prologue.cli.kernel:run_check", "see whether the step is in, selected, and has run",
+        "  prologue kernel check linux\n  prologue kernel check linux --objtree build --json",
+    )  # fmt: skip
+    check.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
+    check.add_argument("--objtree", type=Path, metavar="DIR", help="where it is built (make O=DIR), if not in TREE")
+    check.add_argument("--json", action="store_true", help="print JSON (schema prologue.kernel-check/1)")
+    patch = _command(
+        actions, "patch", "prologue.cli.kernel:run_patch", "print the whole patch, ready to be posted or for git am",
+        "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux > prologue.patch",
+    )  # fmt: skip
+    patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")

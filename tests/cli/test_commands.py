@@ -19,7 +19,7 @@ from tests.mini_kernel.build import Spec
 from tests.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
-COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image")
+COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "kernel")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -51,7 +51,7 @@ def test_the_man_page_knows_every_command_and_option() -> None:
 
 def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     groups = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    return [parser, *(command for group in groups for command in group)]
+    return [parser, *(below for group in groups for command in group for below in _parsers(command))]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What goes into a kernel tree, and how it gets there."""

@@ -1,0 +1,1 @@
+../../linker_scripts/ftrace-prologue.lds.h

@@ -1,0 +1,82 @@
+"""Runs ``git apply``, on copies of the files only.
+
+In a directory of its own there is no repository around them, in which git would leave out what it thinks is elsewhere;
+what it wrote is looked at before the kernel tree is touched; and how the files there are replaced is not git's choice.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from prologue.errors import InternalError, OutputError, UsageError
+
+
+def apply_changes(
+    diff: bytes, contents: Mapping[str, bytes | None], *, reverse: bool = False
+) -> dict[str, bytes | None]:
+    """The contents after the diff, or before it; None stands for a file that is not there.
+
+    Raises:
+        UsageError: git is not installed.
+        OutputError: the copies cannot be written.
+        InternalError: git does not take what fits.
+
+    """
+    with _scratch() as directory:
+        for path, content in contents.items():
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            if content is not None:
+                (directory / path).write_bytes(content)
+        _git_apply(directory, diff, "--whitespace=nowarn", *(["--reverse"] if reverse else []))
+        return {path: _read(directory / path) for path in contents}
+
+
+def diffstat(diff: bytes) -> bytes:
+    """What ``git format-patch`` says of a diff: files, lines, and which files are new.
+
+    Raises:
+        UsageError: git is not installed.
+        OutputError: there is no room for a temporary directory.
+
+    """
+    with _scratch() as directory:
+        return _git_apply(directory, diff, "--stat", "--summary")
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    try:
+        with tempfile.TemporaryDirectory(prefix="prologue-") as name:
+            yield Path(name).resolve()
+    except OSError as error:
+        raise OutputError(f"copies cannot be made: {error.strerror}", path=error.filename) from error
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _git_apply(directory: Path, diff: bytes, *options: str) -> bytes:
+    git = shutil.which("git")
+    if git is None:
+        raise UsageError("git is not in PATH, and it applies the patches: install the package git")
+    # A hook or `git rebase --exec` may have called us, and settings of the user's are for the user's own patches.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {
+        "LC_ALL": "C",
+        "GIT_CEILING_DIRECTORIES": str(directory.parent),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    done = subprocess.run(
+        [git, "apply", *options, "-"], cwd=directory, env=environment, input=diff, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise InternalError(f"git apply: {'; '.join(done.stderr.decode(errors='replace').strip().splitlines())}")
+    return done.stdout

@@ -1,0 +1,219 @@
+"""``prologue kernel check`` finds each thing that may be missing between a tree and a processed kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue import __version__
+from prologue.cli.main import main
+from prologue.kernel.patches import DROPPED_IN
+from prologue.kernel.source import KCONFIG, OPTION
+from prologue.kernel.tree import install
+from prologue.sites.marker import SYMBOL
+from tests.elf_edit import ElfEdit
+from tests.mini_kernel.build import Spec
+
+Mini = Callable[[Spec], Path]
+Said = pytest.CaptureFixture[str]
+POSTLINK = next(iter(DROPPED_IN))
+NEEDED = "CONFIG_DYNAMIC_FTRACE=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\nCONFIG_DYNAMIC_FTRACE_WITH_REGS=y\n"
+LITTLE = "CONFIG_CPU_LITTLE_ENDIAN=y\n"
+SELECTED = f"{NEEDED}{LITTLE}CONFIG_{OPTION}=y\n"
+
+
+@pytest.fixture
+def bin_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory in PATH with a ``prologue`` of this version."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    program(path / "prologue", f"echo prologue {__version__}")
+    monkeypatch.setenv("PATH", str(path), prepend=os.pathsep)
+    return path
+
+
+def program(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def ready(tree: Path, bin_: Path) -> Path:
+    """The patch is in, its option selected, and the tool there."""
+    assert bin_.is_dir()
+    install(tree)
+    (tree / ".config").write_text(SELECTED)
+    return tree
+
+
+def check(capsys: Said, tree: Path, *options: object) -> dict[str, dict[str, Any]]:
+    """Both forms agree; each check by its name."""
+    capsys.readouterr()
+    status = main(["kernel", "check", str(tree), *map(str, options), "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "prologue.kernel-check/1"
+    assert data["ok"] is (status == 0)
+    checks: dict[str, dict[str, Any]] = {row["name"]: row for row in data["checks"]}
+    assert status == int(any(row["status"] == "no" for row in checks.values()))
+    assert main(["kernel", "check", str(tree), *map(str, options)]) == status
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{tree}: Linux {data['release']}"
+    width = max(map(len, checks))
+    for name, row in checks.items():
+        assert f"{row['status']:<2}  {name:<{width}}  {row['message']}" in lines
+        assert row["status"] == "no" or row["to_do"] is None
+        if row["status"] == "no":
+            assert f"    {'':<{width}}  -> {row['to_do']}" in lines
+    return checks
+
+
+def test_all_is_well_before_the_build(ready: Path, bin_: Path, capsys: Said) -> None:
+    checks = check(capsys, ready)
+    assert {name: row["status"] for name, row in checks.items()} == {
+        "patch": "ok", "config": "ok", "tool": "ok", "vmlinux": "-",
+    }  # fmt: skip
+    assert checks["tool"] | {"path": str(bin_ / "prologue"), "version": __version__} == checks["tool"]
+    assert set(checks["patch"]["files"].values()) == {"in"}
+    assert checks["vmlinux"]["message"] == "not built yet"
+
+
+def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
+    assert bin_.is_dir()
+    checks = check(capsys, tree)
+    assert checks["patch"]["message"] == "not installed"
+    assert checks["patch"]["to_do"] == f"prologue kernel install {tree}"
+    assert checks["config"]["status"] == "-"
+    (tree / POSTLINK).write_text("# somebody else's\n")
+    assert check(capsys, tree)["patch"]["message"] == "not installed"
+    (tree / POSTLINK).unlink()
+    install(tree)
+    assert check(capsys, tree)["patch"]["status"] == "ok"
+    (tree / POSTLINK).unlink()
+    assert check(capsys, tree)["patch"]["message"] == f"installed in part: {POSTLINK} left out"
+    (tree / POSTLINK).write_text("# an older one\n")
+    row = check(capsys, tree)["patch"]
+    assert row["message"].startswith(f"differs from this prologue's: {POSTLINK} (")
+    assert row["files"][POSTLINK] == "differs"
+
+
+@pytest.mark.parametrize(
+    ("config", "message", "to_do"),
+    [
+        (None, "there is no ", "--objtree"),
+        (f"{NEEDED}CONFIG_CPU_BIG_ENDIAN=y\n", "CONFIG_CPU_BIG_ENDIAN is on", "CONFIG_CPU_LITTLE_ENDIAN"),
+        (LITTLE, "CONFIG_DYNAMIC_FTRACE is off", "CONFIG_FUNCTION_TRACER"),
+        (f"{LITTLE}# CONFIG_DYNAMIC_FTRACE is not set\n", "CONFIG_DYNAMIC_FTRACE is off", "CONFIG_FUNCTION_TRACER"),
+        (f"{LITTLE}CONFIG_DYNAMIC_FTRACE=y\n", "CONFIG_DYNAMIC_FTRACE_WITH_", "needs"),
+        (f"{NEEDED}{LITTLE}# CONFIG_{OPTION} is not set\n", "it is not selected", "scripts/config --file "),
+        (f"{NEEDED}{LITTLE}", "this configuration is older than the patch", "make oldconfig"),
+    ],
+)
+def test_the_configuration(ready: Path, config: str | None, message: str, to_do: str, capsys: Said) -> None:
+    if config is None:
+        (ready / ".config").unlink()
+    else:
+        (ready / ".config").write_text(config)
+    row = check(capsys, ready)["config"]
+    assert row["status"] == "no"
+    assert message in row["message"]
+    assert to_do in row["to_do"]
+
+
+def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    row = check(capsys, ready, "--objtree", out)["config"]
+    assert row["message"] == f"there is no {out}/.config"
+    assert "--objtree" not in row["to_do"]
+    shutil.move(ready / ".config", out / ".config")
+    (out / "source").symlink_to(ready)
+    shutil.copy(mini(Spec()), out / "vmlinux")
+    assert main(["patch", "--in-place", str(out / "vmlinux")]) == 0
+    assert {row["status"] for row in check(capsys, ready, "--objtree", out).values()} == {"ok"}
+    assert check(capsys, ready)["config"]["status"] == "no"
+    (out / "source").unlink()
+    (out / "source").symlink_to(tmp_path)
+    assert main(["kernel", "check", str(ready), "--objtree", str(out)]) == 2
+    assert f"is a build directory of {tmp_path.resolve()}, not of {ready}" in capsys.readouterr().err
+    assert main(["kernel", "check", str(ready), "--objtree", str(tmp_path / "absent")]) == 2
+    assert "there is no such directory" in capsys.readouterr().err
+
+
+def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(bin_ / "prologue", "echo prologue 0.0.1")
+    row = check(capsys, ready)["tool"]
+    assert (row["status"], row["version"]) == ("ok", "0.0.1")
+    assert f"warning: this one is {__version__}" in row["message"]
+    program(bin_ / "prologue", "echo no module named prologue >&2; exit 1")
+    assert "no prologue that runs: no module named prologue" in check(capsys, ready)["tool"]["message"]
+    program(bin_ / "prologue", "echo prolog 9")
+    assert check(capsys, ready)["tool"]["status"] == "no"
+    monkeypatch.setenv("PATH", str(bin_))  # there may be a real one elsewhere
+    (bin_ / "prologue").write_text("no program")
+    assert "does not run" in check(capsys, ready)["tool"]["message"]
+    (bin_ / "prologue").unlink()
+    row = check(capsys, ready)["tool"]
+    assert "there is no command prologue in PATH" in row["message"]
+    assert row["path"] is None
+    program(bin_ / "other", f"test $1 = and && echo prologue {__version__}")
+    monkeypatch.setenv("PROLOGUE", "other and")
+    assert check(capsys, ready)["tool"]["path"] == str(bin_ / "other")
+    monkeypatch.setenv("PROLOGUE", "absent and")
+    assert "PROLOGUE=absent of the environment is not there" in check(capsys, ready)["tool"]["message"]
+
+
+@pytest.mark.parametrize("name", ["vmlinux", "vmlinux.unstripped"])
+def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
+    vmlinux = ready / name
+    shutil.copy(mini(Spec()), vmlinux)
+    row = check(capsys, ready)[name]
+    assert (row["status"], row["state"]) == ("no", "untouched")
+    assert "not processed" in row["message"]
+    assert main(["patch", "--in-place", str(vmlinux)]) == 0
+    row = check(capsys, ready)[name]
+    assert (row["status"], row["marker"]) == ("ok", {"flags": 1, "sites": 15})
+    assert row["message"] == "processed: the marker is set, 15 sites"
+    elf = ElfEdit(vmlinux)
+    elf.set_word(elf.value("work_leaf") + 4, 0)
+    elf.save(vmlinux)
+    row = check(capsys, ready)[name]
+    assert (row["status"], row["state"]) == ("no", "mixed")
+    assert row["to_do"] == f"prologue verify {vmlinux}"
+    shutil.copy(mini(Spec(contract="stock")), vmlinux)
+    assert check(capsys, ready)[name]["message"] == "has no marker"
+    vmlinux.write_text("no kernel\n")
+    assert "a text file" in check(capsys, ready)[name]["message"]
+
+
+def test_both_kernels_are_looked_at(ready: Path, mini: Mini, capsys: Said) -> None:
+    for name in ("vmlinux", "vmlinux.unstripped"):
+        shutil.copy(mini(Spec()), ready / name)
+    assert main(["patch", "--in-place", str(ready / "vmlinux.unstripped")]) == 0
+    checks = check(capsys, ready)
+    assert checks["vmlinux.unstripped"]["status"] == "ok"
+    assert checks["vmlinux"]["status"] == "no"
+
+
+def test_a_kernel_that_a_kill_left_unfinished(ready: Path, mini: Mini, capsys: Said) -> None:
+    vmlinux = Path(shutil.copy(mini(Spec()), ready / "vmlinux"))
+    assert main(["patch", "--in-place", str(vmlinux)]) == 0
+    elf = ElfEdit(vmlinux)
+    elf.set_word(elf.value(SYMBOL) + 12, 0)  # flags
+    elf.set_word(elf.value(SYMBOL) + 16, 0)  # sites
+    elf.save(vmlinux)
+    row = check(capsys, ready)["vmlinux"]
+    assert (row["state"], row["message"]) == ("unfinished", "not finished")
+
+
+def test_no_release_of_ours(ready: Path, capsys: Said) -> None:
+    (ready / "Makefile").write_text("VERSION = 5\nPATCHLEVEL = 4\nSUBLEVEL = 1\n")
+    assert main(["kernel", "check", str(ready)]) == 2
+    assert "there is no patch for Linux 5.4, only for " in capsys.readouterr().err
+    (ready / KCONFIG).unlink()
+    assert main(["kernel", "check", str(ready)]) == 2

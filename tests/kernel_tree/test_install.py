@@ -1,0 +1,372 @@
+"""Installing changes all of the files or none, and uninstalling gives back exactly what there was."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from prologue.errors import BusyError, InputError, OutputError, RefusedError
+from prologue.kernel.patches import DROPPED_IN, load_patch
+from prologue.kernel.source import KCONFIG, OPTION, KernelTree
+from prologue.kernel.tree import install, uninstall
+from tests.kernel_tree.trees import fingerprint, made_tree, repository, untouched
+
+POSTLINK, FRAGMENT = DROPPED_IN
+FTRACE = "arch/arm64/kernel/ftrace.c"
+
+
+def paths(tree: Path) -> list[str]:
+    return [change.path for change in KernelTree(tree).patch.changes]
+
+
+def refused(tree: Path, *names: str, uninstalling: bool = False) -> str:
+    """Both a dry run and a real one name exactly these files, and change nothing; the message."""
+    before = untouched(tree)
+    messages = set()
+    for dry_run in (True, False):
+        with pytest.raises(RefusedError) as error:
+            (uninstall if uninstalling else install)(tree, dry_run=dry_run)
+        messages.add(str(error.value))
+    assert untouched(tree) == before
+    (message,) = messages
+    assert [name for name in paths(tree) if f"{name} (" in message] == sorted(names)
+    assert "nothing was changed" in message
+    return message
+
+
+def test_there_and_back(every_tree: Path) -> None:
+    before, state = fingerprint(every_tree), untouched(every_tree)
+    planned = install(every_tree, dry_run=True)
+    assert untouched(every_tree) == state
+
+    assert install(every_tree).steps == planned.steps
+    after = fingerprint(every_tree)
+    assert {step.path for step in planned.steps} == {name for name in after if after[name] != before.get(name)}
+    assert after.keys() - before.keys() == set(DROPPED_IN)
+    for name, source in DROPPED_IN.items():
+        ours = Path(load_patch.__code__.co_filename).with_name(source)
+        assert (every_tree / name).read_bytes() == ours.read_bytes()
+    assert f"\nconfig {OPTION}\n" in (every_tree / KCONFIG).read_text()
+
+    state = untouched(every_tree)
+    assert install(every_tree).steps == ()
+    assert uninstall(every_tree, dry_run=True).steps
+    assert untouched(every_tree) == state
+
+    uninstall(every_tree)
+    assert fingerprint(every_tree) == before
+    state = untouched(every_tree)
+    assert uninstall(every_tree).steps == ()
+    assert untouched(every_tree) == state
+
+
+def test_what_is_included_comes_first_and_goes_last(tree: Path) -> None:
+    """A build at any moment between, or after a kill, does not miss a file."""
+    assert [step.path for step in install(tree).steps[:2]] == [POSTLINK, FRAGMENT]
+    assert [step.path for step in uninstall(tree).steps[-2:]] == [POSTLINK, FRAGMENT]
+
+
+def test_modes_stay(tree: Path) -> None:
+    for name, mode in zip(paths(tree), (0o600, 0, 0o755, 0, 0o444, 0o664), strict=True):
+        if mode:
+            (tree / name).chmod(mode)
+    before = fingerprint(tree)
+    old = os.umask(0o077)
+    try:
+        install(tree)
+        after = fingerprint(tree)
+        assert after[POSTLINK][0] & 0o777 == 0o600  # as any new file of this user
+        assert {name: after[name][0] for name in before} == {name: mode for name, (mode, _) in before.items()}
+        uninstall(tree)
+    finally:
+        os.umask(old)
+    assert fingerprint(tree) == before
+
+
+@pytest.mark.parametrize("where", ["nowhere", "its own", "around it", "around it, ignored", "temporary files"])
+def test_whatever_repository_it_is_in(where: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = made_tree(KernelTree(tree).series, tmp_path / "reference")
+    install(reference)
+    if where == "its own":
+        repository(tree)
+    elif where.startswith("around it"):
+        (tmp_path / ".gitignore").write_text("linux/\n" if "ignored" in where else "")
+        repository(tmp_path)
+    elif where == "temporary files":
+        repository(tmp_path)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = fingerprint(tree)
+    install(tree)
+    assert fingerprint(tree) == fingerprint(reference)
+    uninstall(tree)
+    assert fingerprint(tree) == before
+
+
+def test_what_git_is_told_elsewhere_does_not_matter(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from a hook of another repository, whose user has settings."""
+    other = tmp_path / "other"
+    other.mkdir()
+    repository(other)
+    for name, value in {"GIT_DIR": ".git", "GIT_WORK_TREE": "", "GIT_INDEX_FILE": ".git/index"}.items():
+        monkeypatch.setenv(name, str(other / value))
+    for name, value in {"COUNT": "1", "KEY_0": "core.autocrlf", "VALUE_0": "true"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".gitconfig").write_text("[core]\n autocrlf = true\n[apply]\n whitespace = error-all\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    before, untold = fingerprint(tree), fingerprint(other)
+    install(tree)
+    assert b"\r" not in (tree / FTRACE).read_bytes()
+    uninstall(tree)
+    assert fingerprint(tree) == before
+    assert fingerprint(other) == untold
+
+
+def test_by_way_of_a_link_to_the_tree(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tree)
+    before = fingerprint(tree)
+    install(link)
+    monkeypatch.chdir(tree)
+    assert install(Path()).steps == ()
+    uninstall(Path())
+    assert fingerprint(tree) == before
+
+
+def test_hard_links_are_cut(tree: Path, tmp_path: Path) -> None:
+    """As ``cp -al`` makes them."""
+    copy = tmp_path / "copy"
+    shutil.copytree(tree, copy, copy_function=os.link)
+    before = fingerprint(tree)
+    install(copy)
+    assert fingerprint(tree) == before
+    third = tmp_path / "third"
+    shutil.copytree(copy, third, copy_function=os.link)
+    installed = fingerprint(copy)
+    uninstall(third)
+    assert fingerprint(copy) == installed
+    assert fingerprint(third) == before
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> None:
+    """As after a kill, or ``git checkout`` of one file, or ``git clean``."""
+    original = made_tree(KernelTree(tree).series, tmp_path / "original")
+    install(tree)
+    whole = fingerprint(tree)
+    name = paths(tree)[number]
+
+    def put_back() -> None:
+        if name in DROPPED_IN:
+            (tree / name).unlink()
+        else:
+            shutil.copy(original / name, tree / name)
+
+    put_back()
+    outcome = install(tree)
+    assert [step.path for step in outcome.steps] == [name]
+    assert len(outcome.as_wanted) == 5
+    assert fingerprint(tree) == whole
+    put_back()
+    assert len(uninstall(tree).steps) == 5
+    assert fingerprint(tree) == fingerprint(original)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_change_in_the_way_is_named(every_tree: Path, number: int) -> None:
+    change = [change for change in KernelTree(every_tree).patch.changes if not change.creates][number]
+    path, hunk = every_tree / change.path, change.hunks[-1]
+    lines = path.read_bytes().split(b"\n")
+    lines.insert(hunk.old_start, b"\t/* somebody was here */")
+    path.write_bytes(b"\n".join(lines))
+    message = refused(every_tree, change.path)
+    assert "other changes are in the way" in message
+    assert f"the lines about {hunk.old_start} " in message
+    with pytest.raises(RefusedError, match=change.path):
+        install(every_tree)
+
+
+def test_all_that_is_in_the_way_is_named_at_once(tree: Path) -> None:
+    (tree / POSTLINK).write_text("# somebody else's\n")
+    (tree / FTRACE).unlink()
+    (tree / KCONFIG).rename(tree / "elsewhere")
+    (tree / KCONFIG).symlink_to(tree / "elsewhere")
+    message = refused(tree, POSTLINK, FTRACE, KCONFIG)
+    assert f"{POSTLINK} (is there, and is not what this prologue puts there)" in message
+    assert f"{FTRACE} (is missing)" in message
+    assert f"{KCONFIG} (is a symbolic link)" in message
+    assert uninstall(tree).steps == ()
+
+
+def test_a_directory_in_the_way(tree: Path, tmp_path: Path) -> None:
+    (tree / FRAGMENT).mkdir()
+    assert f"{FRAGMENT} (is not a regular file)" in refused(tree, FRAGMENT)
+    (tree / FRAGMENT).rmdir()
+    kernel = tree / "arch/arm64/kernel"
+    inside = [name for name in paths(tree) if (tree / name).parent == kernel]
+    kernel.rename(tmp_path / "kernel")
+    assert "is missing, with arch/arm64/kernel" in refused(tree, *inside)
+    kernel.symlink_to(tmp_path / "kernel")
+    assert "outside of the tree" in refused(tree, *inside)
+
+
+def test_other_changes_stay(every_tree: Path) -> None:
+    """In the same files, made before and after."""
+
+    def edit(text: bytes) -> None:
+        for change in KernelTree(every_tree).patch.changes:
+            path = every_tree / change.path
+            if not change.creates:
+                path.write_bytes(text * 3 + path.read_bytes() + text)
+
+    edit(b"# before\n")
+    before = fingerprint(every_tree)
+    install(every_tree)
+    uninstall(every_tree)
+    assert fingerprint(every_tree) == before
+    install(every_tree)
+    edit(b"# after\n")
+    (every_tree / "note").write_text("mine\n")
+    assert install(every_tree).steps == ()
+    uninstall(every_tree)
+    taken_out, series = fingerprint(every_tree), KernelTree(every_tree).series
+    shutil.rmtree(every_tree)
+    made_tree(series, every_tree)
+    edit(b"# before\n")
+    edit(b"# after\n")
+    (every_tree / "note").write_text("mine\n")
+    assert fingerprint(every_tree) == taken_out
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_edits_of_what_was_put_in_are_not_lost(tree: Path, number: int) -> None:
+    """The same goes for what another version of this tool has put in."""
+    install(tree)
+    change = KernelTree(tree).patch.changes[number]
+    path = tree / change.path
+    added = [line[1:] for line in change.hunks[0].lines if line[:1] == b"+"]
+    path.write_bytes(path.read_bytes().replace(added[-1] + b"\n", added[-1] + b"\n/* mine */\n"))
+    for uninstalling in (False, True):
+        message = refused(tree, change.path, uninstalling=uninstalling)
+        assert "another version of the patch is in, or it was edited since" in message
+        assert "kernel install --uninstall" in message
+    if change.creates:  # the way out that the message names
+        path.unlink()
+        install(tree)
+        uninstall(tree)
+
+
+def test_the_first_of_two_is_alone(tree: Path) -> None:
+    before = fingerprint(tree)
+    fd = os.open(tree, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        with pytest.raises(BusyError, match="another prologue is working on this tree"):
+            install(tree)
+        install(tree, dry_run=True)
+    finally:
+        os.close(fd)
+    assert fingerprint(tree) == before
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_full_disk_changes_nothing(tree: Path, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, calls = fingerprint(tree), iter(range(after, -1, -1))
+
+    def full(_: int) -> None:
+        if next(calls) == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="No space left on device; nothing was changed"):
+        install(tree)
+    assert fingerprint(tree) == before
+
+
+def test_the_same_command_goes_on(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever may fail between two renames."""
+    reference = made_tree(KernelTree(tree).series, tmp_path / "reference")
+    before = fingerprint(tree)
+    install(reference)
+    real = Path.replace
+
+    def once_less(path: Path, target: Path) -> Path:
+        if target.name == "ftrace.c":
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        return real(path, target)
+
+    for command, wanted in ((install, fingerprint(reference)), (uninstall, before)):
+        with monkeypatch.context() as patching:
+            patching.setattr(Path, "replace", once_less)
+            with pytest.raises(OutputError, match="Operation not permitted; the same command goes on from here"):
+                command(tree)
+        assert list(tree.rglob("*.tmp")) == []
+        assert fingerprint(tree) != wanted
+        command(tree)
+        assert fingerprint(tree) == wanted
+
+
+def test_what_is_no_kernel_tree(tree: Path, tmp_path: Path) -> None:
+    def error(path: Path) -> str:
+        with pytest.raises(InputError) as raised:
+            install(path)
+        return str(raised.value)
+
+    assert error(tmp_path / "absent") == f"{tmp_path / 'absent'}: there is no such directory"
+    assert error(tree / "Makefile").endswith("Makefile: is not a directory")
+    assert error(tmp_path).endswith("is no kernel tree: there is no Makefile")
+    (tmp_path / "source").symlink_to(tree)
+    (tmp_path / "Makefile").write_text(f"# Automatically generated\ninclude {tree}/Makefile\n")
+    assert error(tmp_path).endswith(f"gives no VERSION and PATCHLEVEL; it is a build directory, of {tree.resolve()}")
+    makefile = (tree / "Makefile").read_text()
+    (tree / "Makefile").write_text(makefile.replace("VERSION = ", "VERSION = 9", 1))
+    assert f"there is no patch for Linux 9{KernelTree(tree).series[1:]}, only for 6.1, " in error(tree)
+    (tree / "Makefile").write_text(makefile)
+    (tree / "arch/arm64").rename(tree / "arch/arm")
+    assert error(tree) == f"{tree}: has no arch/arm64"
+    (tree / "Makefile").unlink()
+    (tree / "Makefile").mkdir()
+    assert error(tree).endswith("Makefile: cannot be read: Is a directory")
+
+
+def test_what_may_not_be_read_or_written(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may do either, so it is Python that forbids it here."""
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tree / FTRACE))
+    before = fingerprint(tree)
+
+    def read(path: Path) -> bytes:
+        if path == tree / FTRACE:
+            raise denied
+        return real(path)
+
+    real = Path.read_bytes
+    with monkeypatch.context() as patching:
+        patching.setattr(Path, "read_bytes", read)
+        with pytest.raises(InputError, match=f"{FTRACE}: cannot be read: Permission denied"):
+            install(tree)
+    create = os.open
+
+    def open_(path: Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & os.O_CREAT and Path(path).name.startswith(".ftrace.c."):
+            raise denied
+        return create(path, flags, mode, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patching:
+        patching.setattr("prologue.kernel.replace.os.open", open_)
+        with pytest.raises(OutputError, match="Permission denied; nothing was changed"):
+            install(tree)
+    assert fingerprint(tree) == before
+
+
+def test_the_release_is_what_the_makefile_says_first(tree: Path) -> None:
+    assert KernelTree(tree).release == f"{KernelTree(tree).series}.99"
+    makefile = (tree / "Makefile").read_text()
+    (tree / "Makefile").write_text(makefile.replace("SUBLEVEL = 99\nEXTRAVERSION =", "SUBLEVEL =\nEXTRAVERSION = -rc3"))
+    assert KernelTree(tree).release == f"{KernelTree(tree).series}.0-rc3"

@@ -1,0 +1,81 @@
+"""The patches on the sources that they are for, as Debian has them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.kernel.source import KernelTree
+from prologue.kernel.tree import install, uninstall
+from tests.kernel_tree.test_patches import DATA
+from tests.kernel_tree.trees import SOURCES, fingerprint, git, needs_real_tree, repository
+from tests.needs import needs_tools
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def source(request: pytest.FixtureRequest) -> Path:
+    return needs_real_tree(request.param)
+
+
+@pytest.fixture
+def real(source: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(source, tmp_path / "linux"))
+
+
+def test_there_and_back(real: Path, source: Path) -> None:
+    before = fingerprint(real)
+    outcome = install(real)
+    assert len(outcome.steps) == len(outcome.tree.patch.changes)
+    assert install(real).steps == ()
+    uninstall(real)
+    assert fingerprint(real) == fingerprint(source) == before
+
+
+def test_git_am_does_the_same(real: Path, tmp_path: Path) -> None:
+    other = repository(Path(shutil.copytree(real, tmp_path / "other")))
+    outcome = install(real)
+    git(other, "am", "--quiet", given=outcome.tree.patch.mail)
+    assert fingerprint(other) == fingerprint(real)
+
+
+def test_nothing_is_moved_where_it_was_made_for(real: Path) -> None:
+    """The stored line numbers are those of this tree."""
+    tree = KernelTree(real)
+    assert [file.change for file in tree.files] == list(tree.patch.changes)
+
+
+@pytest.mark.parametrize("lines", [1, 5, 17, 60])
+def test_another_stable_release(real: Path, source: Path, lines: int) -> None:
+    """Its lines stand elsewhere; the hunks go where they belong, not to what looks alike and is nearer."""
+    more = b"# more\n" * lines
+    tree = KernelTree(real)
+    changed = [change.path for change in tree.patch.changes if not change.creates]
+    for name in changed:
+        (real / name).write_bytes(more + (real / name).read_bytes())
+    moved = fingerprint(real)
+    install(real)
+    installed = {name: (real / name).read_bytes() for name in changed}
+    uninstall(real)
+    assert fingerprint(real) == moved
+    shutil.rmtree(real)
+    shutil.copytree(source, real)
+    install(real)
+    assert installed == {name: more + (real / name).read_bytes() for name in changed}
+
+
+def test_checkpatch_has_nothing_to_say(source: Path, tmp_path: Path) -> None:
+    needs_tools("perl")
+    tree = KernelTree(source)
+    mail = tmp_path / "mail.patch"
+    mail.write_bytes(tree.patch.mail)
+    # MAINTAINERS names all of arch/arm64: no new entry for files there.
+    for arguments in ([DATA / f"{tree.series}.patch"], ["--ignore", "FILE_PATH_CHANGES", mail]):
+        command = ["perl", source / "scripts/checkpatch.pl", "--strict", "--no-tree", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+        assert "total: 0 errors, 0 warnings, 0 checks, " in done.stdout
