@@ -52,9 +52,21 @@ def _make(path: Path, init: bytes, packages: tuple[Path, ...], modules: dict[str
             if f"lib/{name}" not in content:
                 content[f"lib/{name}"] = _find(parts, name)
                 todo.append(content[f"lib/{name}"])
-    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+    path.write_bytes(pack(content, ("bin", "lib", "modules", "proc", "sys", "dev", "tmp")))
+
+
+def pack(content: dict[str, bytes], directories: Sequence[str] = ()) -> bytes:
+    """Make a newc archive of executable files (by path inside) and directories; the same parts give the same bytes.
+
+    Raises:
+        MissingToolError: no cpio.
+        BenchError: it failed.
+
+    """
+    cpio = tools.find("cpio")
+    with tempfile.TemporaryDirectory() as name:
         tree = Path(name)
-        for directory in ("bin", "lib", "modules", "proc", "sys", "dev", "tmp"):
+        for directory in directories:
             (tree / directory).mkdir()
         for inside, data in content.items():
             (tree / inside).write_bytes(data)
@@ -63,11 +75,11 @@ def _make(path: Path, init: bytes, packages: tuple[Path, ...], modules: dict[str
             made.chmod(0o755)
             os.utime(made, (0, 0))
         names = sorted(str(p.relative_to(tree)) for p in tree.rglob("*"))
-        command = [tools.find("cpio"), "--quiet", "--create", "--format=newc", "--reproducible", "--owner=+0:+0"]
+        command = [cpio, "--quiet", "--create", "--format=newc", "--reproducible", "--owner=+0:+0"]
         done = subprocess.run(command, cwd=tree, input="\n".join(names).encode(), capture_output=True, check=False)
     if done.returncode:
         raise BenchError(f"cpio failed: {done.stderr.decode(errors='replace').strip()}")
-    path.write_bytes(done.stdout)
+    return done.stdout
 
 
 def _find(parts: list[deb.PackageFiles], name: str) -> bytes:
