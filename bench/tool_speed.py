@@ -137,11 +137,11 @@ def by_rule(vmlinux: Path, repeats: int = 5) -> str:
 def by_size(runs: int) -> str:
     """Time and memory of verifying kernels of three sizes: linear in the text."""
     from prologue.sites.kernel import Kernel
-    from prologue_bench.kernel_build import build_kernel
+    from prologue_bench.kernel_build import Recipe, build_kernel
 
     # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.
     verified: list[tuple[Tool, Path]] = []
-    small = build_kernel("trixie", "linux-source-6.12").vmlinux
+    small = build_kernel(Recipe("trixie", "linux-source-6.12")).vmlinux
     for name, vmlinux in (
         ("6.12 minimal", small), ("Debian 6.1 cloud", fetch_kernel("bookworm").vmlinux),
         ("Debian 6.12 cloud", fetch_kernel("trixie").vmlinux),

@@ -10,7 +10,7 @@ import pytest
 
 from prologue_bench.debian import DebianKernel, fetch_kernel
 from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.kernel_build import BuiltKernel, build_kernel
+from prologue_bench.kernel_build import BuiltKernel, Recipe, build_kernel
 from prologue_bench.modules import fetch_modules
 from tests.mini_kernel.build import missing_tools
 
@@ -49,9 +49,9 @@ def needs_modules(suite: str, release: str) -> Path:
         raise  # not reached: missing() does not return
 
 
-def needs_built_kernel(suite: str, source: str) -> BuiltKernel:
+def needs_built_kernel(recipe: Recipe) -> BuiltKernel:
     try:
-        return build_kernel(suite, source)
+        return build_kernel(recipe)
     except (MissingToolError, UnreachableError) as error:
         missing(str(error))
         raise  # not reached: missing() does not return
