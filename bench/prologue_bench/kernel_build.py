@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CROSS: Final = "aarch64-linux-gnu-"
 _HOST_TOOLS: Final = ("make", "gcc", "flex", "bison", "bc", "perl", "xz", "dpkg-deb")
 _TOOLCHAINS: Final = {"gcc": (f"{CROSS}gcc", f"{CROSS}ld"), "llvm": ("clang", "ld.lld", "llvm-nm", "llvm-objcopy")}
+# What some options need on the build machine.
+_OPTION_TOOLS: Final = {"btf": "pahole", "signed": "openssl"}
 _MAKE: Final = {"gcc": (f"CROSS_COMPILE={CROSS}",), "llvm": ("LLVM=1",)}
 # Nothing of our caller's environment gets in (LLVM, KCFLAGS, an outer make's MAKEFLAGS): the cache's key does not
 # know of it. The build's own time and user would make two builds of one source differ.
@@ -96,7 +98,8 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
     """
     with shown(progress) as report:
         compilers = _TOOLCHAINS[recipe.toolchain]
-        for name in (*_HOST_TOOLS, *compilers):
+        more = (_OPTION_TOOLS[name] for name in recipe.options if name in _OPTION_TOOLS)
+        for name in (*_HOST_TOOLS, *compilers, *more):
             tools.find(name)
         (deb,) = debian.download(recipe.suite, [recipe.source], report)
         made_by = [repr(recipe).encode(), deb.name.encode(), recipe.fragment.encode(), Path(__file__).read_bytes()]

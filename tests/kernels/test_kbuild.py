@@ -95,13 +95,17 @@ def state(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return str(json.loads(capsys.readouterr().out)["state"])
 
 
-def test_every_link_is_processed_once(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_link_is_processed_once(
+    tree: Tree, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, output = tree.relink("Image", "modules")
     assert status == 0, output
     assert steps(output) == ["  PROLOGUE vmlinux"]
     assert state(tree.vmlinux, capsys) == "processed"
     assert main(["verify", str(tree.vmlinux), "--image", str(tree.path / "out/arch/arm64/boot/Image")]) == 0
     assert open_binary(tree.vmlinux).image.section(".BTF") is not None or "btf" not in tree.recipe.options
+    monkeypatch.setenv("PROLOGUE", str(TOOL))
+    assert main(["kernel", "check", str(tree.path), "--objtree", str(tree.path / "out")]) == 0
     # Unchanged sources run nothing.
     before = tree.vmlinux.stat()
     status, output = tree.make()
