@@ -113,6 +113,7 @@ def test_every_link_is_processed_once(
     assert tree.vmlinux.stat() == before
 
 
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)  # its links take no time
 def test_a_changed_source_is_linked_and_processed_again(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     tree.append("/* changed */\n")
     status, output = tree.make("vmlinux", "V=1")
@@ -137,6 +138,7 @@ def test_a_fatal_finding_fails_the_build(tree: Tree, text: str, rule: str, capsy
     assert state(tree.vmlinux, capsys) == "processed"
 
 
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)
 def test_without_the_tool_the_kernel_is_as_always(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "prologue").exists())
     status, output = tree.relink("vmlinux", tool=None, PATH=path)

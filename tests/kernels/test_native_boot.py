@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
+from prologue.sites.kernel import Kernel
 from prologue_bench.initramfs import build_initramfs
 from prologue_bench.kernel_build import BuiltKernel
 from prologue_bench.qemu import Boot, Job, boot
@@ -92,6 +93,12 @@ def test_every_form_works_the_same(built: BuiltKernel, boots: Any, form: str) ->
     seen, plain = boots(form), boots("never processed")
     first, second = entry_offsets(built.vmlinux, FUNCTION)
 
+    # not where it was linked: every record and literal was relocated
+    linked = Kernel(built.vmlinux).symbols.find("_stext")
+    assert linked is not None
+    slide = int(str(seen.one("place").data["stext"]), 16) - linked.vaddr
+    assert slide > 0
+    assert slide % (1 << 16) == 0
     # the same functions in the same order
     assert seen.one("list").data == plain.one("list").data
     assert seen.one("list").data["count"] > 10_000
