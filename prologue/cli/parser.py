@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prologue import __version__
+from prologue.cli.bench import add_bench
 
 _RAW = argparse.RawDescriptionHelpFormatter
 
@@ -41,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_scan, _patch, _verify, _rules, _explain, _transition, _variant, _image, _kernel):
         add(commands)
+    add_bench(commands, _command)
     return parser
 
 

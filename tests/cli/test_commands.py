@@ -19,7 +19,7 @@ from tests.mini_kernel.build import Spec
 from tests.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
-COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "kernel")
+COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "kernel", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,17 @@
+"""``prologue bench plot``: the picture of a comparison."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from prologue_bench.compare import compare
+from prologue_bench.plots import save, suffix_of
+from prologue_bench.sources import open_results
+
+
+def run(args: Namespace) -> int:
+    """Draw every sample, and every difference with its interval."""
+    suffix_of(args.output)  # refuse before the work, not after it
+    save(compare(open_results(args.results), args.margin), args.output)
+    print(f"{args.output}: written")
+    return 0

@@ -1,0 +1,128 @@
+"""JSON objects read with suspicion: every field is asked for by name and kind, and an error says where it stood."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from prologue_bench.errors import BenchError
+
+_SHOWN = 40  # characters of a wrong value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One JSON object and where it came from (``FILE``, or ``FILE:LINE``), for messages.
+
+    Every reader raises BenchError if the field is absent or not what it must be.
+    """
+
+    data: Mapping[str, Any]
+    where: str
+
+    @classmethod
+    def of(cls, data: object, where: str) -> Fields:
+        """Take a JSON value that must be an object."""
+        if not isinstance(data, dict):
+            raise BenchError(f"{where}: expected an object, found {shown(data)}")
+        return cls(MappingProxyType(data), where)
+
+    def wrong(self, name: str, expected: str) -> BenchError:
+        """The error for a field that is not what was expected."""
+        found = shown(self.data[name]) if name in self.data else "nothing"
+        return BenchError(f"{self.where}: {name}: expected {expected}, found {found}")
+
+    def schema(self, expected: str) -> None:
+        """Refuse a document of another kind or version."""
+        if self.data.get("schema") != expected:
+            raise self.wrong("schema", f'"{expected}"')
+
+    def text(self, name: str) -> str:
+        """Text that is not empty."""
+        value = self.data.get(name)
+        if not isinstance(value, str) or not value:
+            raise self.wrong(name, "text")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """Text; None for null or no such field."""
+        return None if self.data.get(name) is None else self.text(name)
+
+    def choice(self, name: str, *options: str) -> str:
+        """One of these texts."""
+        value = self.data.get(name)
+        if value not in options:
+            raise self.wrong(name, "one of " + ", ".join(options))
+        return str(value)
+
+    def integer(self, name: str) -> int:
+        """A whole number from 0 on."""
+        value = self.data.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.wrong(name, "a whole number from 0 on")
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        """A whole number; None for null or no such field."""
+        return None if self.data.get(name) is None else self.integer(name)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        value = self.data.get(name)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.wrong(name, "a list of texts")
+        return tuple(value)
+
+    def table(self, name: str) -> Mapping[str, str]:
+        """An object whose values are texts."""
+        value = self.data.get(name)
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self.wrong(name, "an object of texts")
+        return MappingProxyType(value)
+
+    def rows(self, name: str) -> tuple[Fields, ...]:
+        """A list of objects, at least one."""
+        value = self.data.get(name)
+        if not isinstance(value, list) or not value:
+            raise self.wrong(name, "a list of objects")
+        return tuple(Fields.of(item, f"{self.where}: {name}[{k}]") for k, item in enumerate(value))
+
+    def below(self, name: str) -> Fields:
+        """The object in this field."""
+        value = self.data.get(name)
+        if not isinstance(value, dict):
+            raise self.wrong(name, "an object")
+        return Fields(MappingProxyType(value), f"{self.where}: {name}")
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of at least one number, finite and not negative: times, rates and counts are neither."""
+        value = self.data.get(name)
+        if not isinstance(value, list) or not value:
+            raise self.wrong(name, "a list of numbers")
+        for item in value:
+            if isinstance(item, bool) or not isinstance(item, int | float) or not 0 <= item <= sys.float_info.max:
+                raise BenchError(f"{self.where}: {name}: expected numbers from 0 on, found {shown(item)}")
+        return tuple(float(item) for item in value)
+
+
+def shown(value: object) -> str:
+    """A JSON value as an error message shows it: short, one line."""
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def parse(text: str | bytes, where: str) -> Fields:
+    """Read one JSON object.
+
+    Raises:
+        BenchError: not JSON, or not an object.
+
+    """
+    try:
+        return Fields.of(json.loads(text), where)
+    except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
+        raise BenchError(f"{where}: not JSON: {error}") from error

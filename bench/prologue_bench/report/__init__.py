@@ -1,0 +1,1 @@
+"""Comparisons and descriptions in the forms in which people and programs read them."""

@@ -1,0 +1,113 @@
+"""A comparison for programs: JSON with all samples, and CSV with one row for each comparison. Nothing is rounded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any, Final
+
+from prologue_bench.compare import Comparison, Report, WorkloadReport
+from prologue_bench.results import ResultSet
+from prologue_bench.series import Series
+from prologue_bench.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEED
+
+SCHEMA: Final = "prologue.bench-compare/1"
+_COLUMNS: Final = (
+    "workload", "unit", "direction", "variant", "base", "boots", "runs", "median", "difference", "ratio", "low", "high",
+    "p", "test", "units", "detectable", "aa_difference", "verdict", "within_margin", "reason",
+)  # fmt: skip
+
+
+def to_json(report: Report) -> str:
+    """Everything, with raw samples; described in docs/json.md."""
+    return json.dumps({"schema": SCHEMA, **_document(report)}, indent=2) + "\n"
+
+
+def setup(results: ResultSet) -> dict[str, Any]:
+    """What was compared: the part that every JSON report of a result set begins with."""
+    campaign = results.campaign
+    return {
+        "evidence": campaign.evidence,
+        "machine": dict(campaign.machine),
+        "kernel": dict(campaign.kernel),
+        "same_link": list(campaign.same_link),
+        "seeds": list(results.seeds),
+        "base": campaign.base,
+        "aa": campaign.aa,
+        "boots_known": results.boots_known,
+        "voids": [{"boot": boot.number, "variant": boot.variant, "reason": boot.void} for boot in results.voids],
+        "notes": list(results.notes),
+    }
+
+
+def _document(report: Report) -> dict[str, Any]:
+    settings = {
+        "margin": report.margin, "level": LEVEL, "alpha": ALPHA, "power": POWER, "least_pairs": LEAST,
+        "resampling_seed": SEED, "random_flips": FLIPS,
+    }  # fmt: skip
+    return {**setup(report.results), "settings": settings, "workloads": [_workload(w) for w in report.workloads]}
+
+
+def _workload(report: WorkloadReport) -> dict[str, Any]:
+    workload = report.workload
+    return {
+        "name": workload.name,
+        "command": workload.command,
+        "unit": workload.unit,
+        "direction": workload.direction,
+        "aa_difference": report.floor,
+        "variants": [_variant(series) for series in report.series],
+        "comparisons": [_comparison(comparison) for comparison in report.comparisons],
+    }
+
+
+def _variant(series: Series) -> dict[str, Any]:
+    boots = [
+        {
+            "boot": boot.number if series.boots_known else None,
+            "block": boot.block,
+            "started": boot.started or None,
+            "samples": runs.tolist(),
+        }
+        for boot, runs in zip(series.boots, series.runs, strict=True)
+    ]
+    return {"label": series.label, "median": series.median, "boots": boots}
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    effect = comparison.effect
+    row: dict[str, Any] = {
+        "variant": comparison.variant,
+        "verdict": comparison.verdict,
+        "within_margin": comparison.within_margin,
+        "reason": comparison.reason,
+        "units": comparison.units,
+        "difference": comparison.difference,
+    }
+    for name in ("ratio", "low", "high", "p", "test", "detectable"):
+        row[name] = None if effect is None else getattr(effect, name)
+    return row
+
+
+def to_csv(report: Report) -> str:
+    """One row for each variant of each workload, the base's with empty fields."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for part in report.workloads:
+        compared = {comparison.variant: _comparison(comparison) for comparison in part.comparisons}
+        for series in part.series:
+            row = {
+                "workload": part.workload.name,
+                "unit": part.workload.unit,
+                "direction": part.workload.direction,
+                "base": report.results.campaign.base,
+                "variant": series.label,
+                "boots": len(series.boots) if series.boots_known else None,
+                "runs": len(series.pooled),
+                "median": series.median,
+            }
+            more = compared.get(series.label)
+            writer.writerow(row if more is None else {**row, **more, "aa_difference": part.floor})
+    return stream.getvalue()

@@ -1,0 +1,102 @@
+"""What was measured, as a table: for people, for spreadsheets, for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+from prologue_bench.describe import OUTLIER_RULE, Description, describe
+from prologue_bench.report import words
+from prologue_bench.report.data import setup
+from prologue_bench.report.layout import mail, markdown_table, text_table, wrapped
+from prologue_bench.report.text import title
+from prologue_bench.results import ResultSet
+from prologue_bench.rounding import rounded
+
+SCHEMA: Final = "prologue.bench-table/1"
+_HEAD: Final = ("variant", "boots", "runs", "min", "q1", "median", "q3", "max", "out")
+_NUMBERS: Final = tuple(range(1, len(_HEAD)))
+_SHOWN: Final = 6  # outliers named of one variant
+
+
+def to_text(results: ResultSet) -> str:
+    """Plain text, 75 columns."""
+    lines: list[str] = []
+    for workload, rows in describe(results):
+        lines += [*title(workload), "", *text_table(_HEAD, _cells(rows), _NUMBERS), ""]
+        if said := [line for sentence in _flagged(rows) for line in wrapped(sentence)]:
+            lines += [*said, ""]
+    for sentence in _foot(results):
+        lines += wrapped(sentence)
+    return "\n".join(lines) + "\n"
+
+
+def to_markdown(results: ResultSet) -> str:
+    """Markdown."""
+    lines: list[str] = []
+    for workload, rows in describe(results):
+        lines += [f"### {' '.join(line.strip() for line in title(workload))}", ""]
+        lines += [*markdown_table(_HEAD, _cells(rows), _NUMBERS), ""]
+        if said := [f"- {mail(sentence)}" for sentence in _flagged(rows)]:
+            lines += [*said, ""]
+    lines += [f"- {mail(sentence)}" for sentence in _foot(results)]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(rows: tuple[Description, ...]) -> list[list[str]]:
+    error = max(row.error for row in rows)
+    cells = []
+    for row in rows:
+        numbers = (row.minimum, row.low_quartile, row.median, row.high_quartile, row.maximum)
+        boots = "?" if row.boots is None else str(row.boots)
+        shown = [rounded(number, error) for number in numbers]
+        cells.append([row.variant, boots, str(row.runs), *shown, str(len(row.outliers))])
+    return cells
+
+
+def _flagged(rows: tuple[Description, ...]) -> Iterator[str]:
+    error = max(row.error for row in rows)
+    for row in rows:
+        if not row.outliers:
+            continue
+        named = [
+            rounded(found.value, error) + ("" if found.boot is None else f" (boot {found.boot})")
+            for found in row.outliers[:_SHOWN]
+        ]
+        more = len(row.outliers) - len(named)
+        yield f"out, {row.variant}: {', '.join(named)}{f' and {more} more' if more else ''}"
+
+
+def _foot(results: ResultSet) -> Iterator[str]:
+    yield f"out: outliers, {OUTLIER_RULE}; flagged, never dropped"
+    yield f"{results.campaign.evidence} evidence; {words.design(results)}"
+    for facts in (words.facts("machine", results.campaign.machine), words.facts("kernel", results.campaign.kernel)):
+        if facts:
+            yield facts
+    yield from results.notes
+
+
+def _rows(results: ResultSet) -> Iterator[dict[str, Any]]:
+    for workload, rows in describe(results):
+        for row in rows:
+            yield {"workload": workload.name, "unit": workload.unit, "direction": workload.direction, **asdict(row)}
+
+
+def to_csv(results: ResultSet) -> str:
+    """One row for each variant of each workload; ``outliers`` is their number. Nothing is rounded."""
+    stream = io.StringIO()
+    rows = [{**row, "outliers": len(row["outliers"])} for row in _rows(results)]
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def to_json(results: ResultSet) -> str:
+    """Everything, described in docs/json.md; nothing is rounded."""
+    data = {"schema": SCHEMA, **setup(results), "outlier_rule": OUTLIER_RULE, "rows": list(_rows(results))}
+    return json.dumps(data, indent=2) + "\n"

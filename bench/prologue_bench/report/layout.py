@@ -1,0 +1,67 @@
+"""Lines fit for a mail: ASCII, 75 columns."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+from tabulate import tabulate
+
+from prologue.report.printable import printable
+
+WIDTH: Final = 75
+_LEAST_LABEL: Final = 8  # columns of a variant's label in a table
+_MOST_LABEL: Final = 20
+_GAP: Final = "  "
+
+
+def mail(text: str) -> str:
+    r"""The text on one line of ASCII; what is not becomes ``\xe9`` and the like."""
+    return printable(text).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def wrapped(text: str, first: str = "", then: str = "  ") -> list[str]:
+    """Break a sentence into lines of at most 75 columns; ``first`` and ``then`` are what they begin with."""
+    return textwrap.wrap(
+        mail(text), WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
+    )  # fmt: skip
+
+
+def command_lines(words: Sequence[str]) -> list[str]:
+    """A command as a shell takes it, broken with backslashes between words."""
+    lines = [""]
+    for word in (word if word == "$" else mail(shlex.quote(word)) for word in words):
+        joined = f"{lines[-1]} {word}".strip() if len(lines) == 1 else f"{lines[-1]} {word}"
+        if len(joined) <= WIDTH - 2 or not lines[-1].strip():
+            lines[-1] = joined
+        else:
+            lines.append(f"  {word}")
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
+    """A table in columns; the first is the variant's, those of the numbers in ``right`` are set to the right.
+
+    Labels that are too long go on in the next line: the numbers decide how much room is left for them.
+    """
+    widths = [max(len(row[k]) for row in (head, *rows)) for k in range(1, len(head))]
+    room = max(WIDTH - sum(widths) - len(_GAP) * len(widths), _LEAST_LABEL)
+    labels = [textwrap.wrap(mail(row[0]), min(room, _MOST_LABEL)) or [""] for row in (head, *rows)]
+    first = max(len(part) for label in labels for part in label)
+    lines = []
+    for label, row in zip(labels, (head, *rows), strict=True):
+        cells = [
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row[1:], widths, strict=True), 1)
+        ]
+        lines += [_GAP.join([label[0].ljust(first), *cells]).rstrip(), *label[1:]]
+    return lines
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
+    """The same in Markdown."""
+    cells = [[mail(cell).replace("|", "\\|") for cell in row] for row in rows]
+    align = ["right" if k in right else "left" for k in range(len(head))]
+    return tabulate(cells, head, tablefmt="pipe", disable_numparse=True, colalign=align).splitlines()

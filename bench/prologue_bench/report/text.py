@@ -1,0 +1,111 @@
+"""A comparison for a mail (plain text) and for a web page (Markdown)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prologue_bench.compare import Comparison, Report, WorkloadReport
+from prologue_bench.report import words
+from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
+from prologue_bench.results import Workload
+from prologue_bench.rounding import rounded
+from prologue_bench.series import Series
+
+
+def to_text(report: Report, command: Sequence[str]) -> str:
+    """The report as plain text; ``command`` is what makes it again."""
+    lines: list[str] = []
+    same_link = report.results.campaign.same_link
+    for part in report.workloads:
+        lines += title(part.workload)
+        for line in same_link:
+            lines += wrapped(line)
+        head, rows, right = comparison_table(part, report.margin)
+        lines += ["", *text_table(head, rows, right), ""]
+        if said := [line for sentence in _sentences(part, report.margin) for line in wrapped(sentence)]:
+            lines += [*said, ""]
+    for sentence in _foot(report):
+        lines += wrapped(sentence)
+    return "\n".join([*lines, *command_lines(["$", *command])]) + "\n"
+
+
+def to_markdown(report: Report, command: Sequence[str]) -> str:
+    """The report as Markdown."""
+    lines: list[str] = []
+    for part in report.workloads:
+        lines += [f"### {mail(_title(part.workload))}", ""]
+        for line in report.results.campaign.same_link:
+            lines += [mail(line), ""]
+        head, rows, right = comparison_table(part, report.margin)
+        lines += [*markdown_table(head, rows, right), ""]
+        lines += [*(f"- {mail(sentence)}" for sentence in _sentences(part, report.margin)), ""]
+    lines += [*(f"- {mail(sentence)}" for sentence in _foot(report)), "", "```", *command_lines(command), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def title(workload: Workload) -> list[str]:
+    """What was run, in which unit, and which direction is the better one."""
+    lines = wrapped(_title(workload))
+    return lines if workload.command == workload.name else [*lines, *wrapped(workload.command, "  $ ", "    ")]
+
+
+def _title(workload: Workload) -> str:
+    return f"{workload.name}; {workload.unit}, {workload.direction} is better"
+
+
+def comparison_table(report: WorkloadReport, margin: float) -> tuple[list[str], list[list[str]], list[int]]:
+    """Head, rows and which columns are numbers; what evidence cannot give has no column."""
+    error = max(series.error for series in report.series)
+    medians = {series.label: rounded(series.median, error) for series in report.series}
+    if not report.comparisons:
+        return ["variant", "median"], [[label, median] for label, median in medians.items()], [1]
+    base, *others = report.series
+    compared = {comparison.variant: comparison for comparison in report.comparisons}
+    if any(comparison.difference is not None for comparison in report.comparisons):
+        return ["variant", "count", "vs base (exact)"], _exact_rows(base, others, compared), [1, 2]
+    control = None if report.control is None else report.control.effect
+    rows = [[base.label, medians[base.label], "base", "", ""]]
+    for series in others:
+        comparison = compared[series.label]
+        floor = "" if control is None or comparison is report.control else words.floor(control)
+        delta = "" if comparison.effect is None else words.change(comparison.effect)
+        rows.append(
+            [series.label, medians[series.label], delta, floor, words.short_verdict(report, comparison, margin)]
+        )
+    head = ["variant", "median", "vs base [95% CI]", "A/A", "verdict"]
+    if control is None:
+        return [*head[:3], head[4]], [[*row[:3], row[4]] for row in rows], [1]
+    return head, rows, [1, 3]
+
+
+def _exact_rows(base: Series, others: Sequence[Series], compared: dict[str, Comparison]) -> list[list[str]]:
+    rows = [[base.label, f"{base.median:,.0f}", "base"]]
+    for series in others:
+        difference = compared[series.label].difference or 0
+        rows.append([series.label, f"{series.median:,.0f}", f"{difference:+,}" if difference else "equal"])
+    return rows
+
+
+def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
+    if not report.comparisons or report.comparisons[0].difference is not None:
+        return
+    yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
+    yield from words.medians_alone(report)
+    if method := words.method(report):
+        yield method
+    yield from words.flagged(report)
+
+
+def _foot(report: Report) -> Iterator[str]:
+    results, campaign = report.results, report.results.campaign
+    if campaign.evidence != "timing":
+        yield words.SMOKE if campaign.evidence == "smoke" else words.EXACT
+    if results.boots_known or campaign.evidence == "smoke":
+        yield words.design(results)
+    yield from words.caveats(report)
+    for facts in (words.facts("machine", campaign.machine), words.facts("kernel", campaign.kernel)):
+        if facts:
+            yield facts
+    yield from results.notes
+    if campaign.command:
+        yield f"recorded by: {campaign.command}"

@@ -1,0 +1,193 @@
+"""What a report says in words: verdicts, and everything a reader must know to judge them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prologue_bench.compare import Comparison, Effect, Report, WorkloadReport, comparisons_with_verdict, faster_or
+from prologue_bench.results import ResultSet, Workload
+from prologue_bench.rounding import decimals, rounded, rounded_p
+from prologue_bench.stats import ALPHA, FLIPS, SEED, outliers
+
+SMOKE: Final = (
+    "no comparison: smoke evidence. QEMU's TCG emits nothing for a NOP and one operation for a MOV, so its wall time "
+    "measures the translator, not the kernel: no percentage, no verdict."
+)
+EXACT: Final = (
+    "exact evidence: every count was taken at least twice, and all were equal. NOP and MOV both count 1: this prices "
+    "work, it cannot price the MOV."
+)
+_ALL_FLIPS: Final = 13
+_APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
+_VOIDS_SHOWN: Final = 3
+_HASH_SHOWN: Final = 12
+_HASH: Final = 24  # hexadecimal text from this length on is a hash
+
+
+def per_cent(relative: float) -> str:
+    """A detectable difference or a margin, without sign: two digits at most."""
+    value = 100 * relative
+    return f"{round(value, max(decimals(value), 0)):g}%" if value > 0 else "0%"
+
+
+def change(effect: Effect) -> str:
+    """``-0.87% [-1.46, -0.28]``."""
+    error = 100 * effect.error
+    middle, low, high = (
+        rounded(100 * (ratio - 1), error, sign=True) for ratio in (effect.ratio, effect.low, effect.high)
+    )
+    return f"{middle}% [{low}, {high}]"
+
+
+def size(effect: Effect, workload: Workload) -> str:
+    """``0.9% faster``: one digit of the error, direction in words."""
+    amount = rounded(100 * abs(effect.change), 100 * effect.error, digits=1)
+    return f"{amount}% {faster_or(workload, effect.change)}"
+
+
+def floor(effect: Effect) -> str:
+    """|difference| of the A/A control."""
+    return rounded(100 * abs(effect.change), 100 * effect.error) + "%"
+
+
+def short_verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
+    """What stands in the table."""
+    effect = comparison.effect
+    if comparison is report.control and effect is not None:
+        return f"floor {floor(effect)}"
+    if comparison.verdict == "different" and effect is not None:
+        return size(effect, report.workload)
+    return f"within +-{per_cent(margin)}" if comparison.verdict == "equivalent" else comparison.verdict
+
+
+def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
+    """The verdict as a sentence."""
+    effect, name = comparison.effect, comparison.variant
+    if effect is None or comparison.verdict == "too few boots":
+        return f"{name}: too few boots: {comparison.reason}"
+    p = f"p {rounded_p(effect.p)}"
+    if comparison is report.control:
+        if comparison.verdict == "different":
+            return f"{name}: the base against itself came out different ({p}): no verdict on anything here"
+        return f"{name}: the base against itself ({p}), the floor of every difference"
+    if comparison.verdict == "different":
+        within = f", yet within +-{per_cent(margin)}" if comparison.within_margin else ""
+        return f"{name}: different, {size(effect, report.workload)} ({p}){within}"
+    if comparison.verdict == "equivalent":
+        return f"{name}: equivalent within +-{per_cent(margin)} ({p})"
+    if comparison.verdict == "none":
+        return f"{name}: no verdict: {comparison.reason}"
+    if comparison.reason is not None:
+        return f"{name}: inconclusive ({p}): {comparison.reason}"
+    seen = f"{_units(report, comparison)} could have seen {per_cent(effect.detectable or 0)} or more"
+    return f"{name}: inconclusive ({p}); {seen}"
+
+
+def _units(report: WorkloadReport, comparison: Comparison) -> str:
+    if comparison.effect is not None and comparison.effect.test == "sign flips":
+        return f"{comparison.units} pairs"
+    base, *others = report.series
+    counts = [len(base.medians), *(len(series.medians) for series in others if series.label == comparison.variant)]
+    what = "boots" if base.boots_known else "runs"
+    return f"{counts[0]} {what} of each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} {what}"
+
+
+def medians_alone(report: WorkloadReport) -> Iterator[str]:
+    """Where the ratio of the medians in the table is not the change beside it: a reader will divide them."""
+    base = report.series[0]
+    for series in report.series[1:]:
+        effect = next(c.effect for c in report.comparisons if c.variant == series.label)
+        if effect is None or effect.test != "Mann-Whitney":  # pairs are compared within their blocks, medians not
+            continue
+        plain = series.median / base.median - 1
+        if abs(plain - effect.change) > effect.error * _APART:
+            what = "boots" if base.boots_known else "runs"
+            yield (
+                f"{series.label}: medians alone differ by {rounded(100 * plain, 100 * effect.error, sign=True)}%; "
+                f"the change is the mean over all {what}, outlying ones too"
+            )
+
+
+def method(report: WorkloadReport) -> str | None:
+    """How the numbers were made and what they could have seen; None if nothing was compared."""
+    others = [c for c in report.comparisons if c is not report.control] or list(report.comparisons)
+    made = [(c, c.effect) for c in others if c.effect is not None]
+    if not made:
+        return None
+    weakest, effect = max(made, key=lambda pair: pair[1].detectable or math.inf)
+    if effect.test == "Mann-Whitney":
+        how = "unpaired, Welch's t interval, p by Mann-Whitney"
+    elif weakest.units <= _ALL_FLIPS:
+        how = f"compared within blocks, t interval, p by all {2**weakest.units} sign flips"
+    else:
+        how = f"compared within blocks, t interval, p by {FLIPS} random sign flips, seed {SEED}"
+    seen = "" if effect.detectable is None else f"; can detect {per_cent(effect.detectable)} (80% power)"
+    return f"{_units(report, weakest)}; {how}{seen}"
+
+
+def flagged(report: WorkloadReport) -> Iterator[str]:
+    """How many outliers each variant has."""
+    counts = ((series.label, int(outliers(series.pooled).sum())) for series in report.series)
+    if found := ", ".join(f"{label} {count}" for label, count in counts if count):
+        yield f"outliers (beyond 1.5 IQR), flagged and kept: {found}"
+
+
+def design(results: ResultSet) -> str:
+    """How much there is, in which order it was run."""
+    campaign = results.campaign
+    series = [results.valid(variant.label) for variant in campaign.variants]
+    if not results.boots_known:
+        counts = [len(boot.values[campaign.workloads[0].name]) for boots in series for boot in boots]
+        return f"{_runs(counts)} of each variant"
+    runs = [len(values) for boots in series for boot in boots for values in boot.values.values()]
+    text = f"{_count([len(boots) for boots in series])} boots of each variant, {_runs(runs)} in each"
+    if any(boot.block is not None for boot in results.boots):
+        text += ", in randomised blocks"
+    seeds = ", ".join(str(seed) for seed in results.seeds)
+    return f"{text}, seed{'s' if len(results.seeds) > 1 else ''} {seeds}" if seeds else text
+
+
+def _runs(counts: list[int]) -> str:
+    return "1 run" if set(counts) == {1} else f"{_count(counts)} runs"
+
+
+def _count(counts: list[int]) -> str:
+    low, high = min(counts, default=0), max(counts, default=0)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def caveats(report: Report) -> Iterator[str]:
+    """What weakens the evidence."""
+    results, campaign = report.results, report.results.campaign
+    if results.voids:
+        reasons = [f"boot {boot.number} ({boot.void})" for boot in results.voids[:_VOIDS_SHOWN]]
+        more = len(results.voids) - len(reasons)
+        yield f"void, left out: {'; '.join(reasons)}{f'; and {more} more' if more else ''}"
+    valid = [results.valid(variant.label) for variant in campaign.variants]
+    fewest = min(len(boots) for boots in valid)
+    if campaign.boots_planned is not None and fewest < campaign.boots_planned:
+        yield f"unfinished: {fewest} of {campaign.boots_planned} planned boots; their number was to be fixed beforehand"
+    if campaign.evidence != "timing":
+        return
+    if not results.boots_known:
+        yield "boots are not known: the interval leaves out what changes from boot to boot"
+    elif bare := sum(boot.readback is None for boots in valid for boot in boots):
+        yield f"{bare} boot{'s' if bare > 1 else ''} without read-back: nothing proves which kernel ran there"
+    if campaign.aa is None:
+        yield "no A/A control: what the same kernel shows against itself is not known"
+    if (tests := comparisons_with_verdict(report.workloads)) > 1:
+        yield f"{tests} comparisons, each with a false alarm in {round(1 / ALPHA)}: expect {tests * ALPHA:.2g} of them"
+
+
+def facts(title: str, values: Mapping[str, str]) -> str | None:
+    """``machine: cpu Cortex-A57, cpus 8``; None if nothing is known."""
+    if not values:
+        return None
+    return f"{title}: " + ", ".join(f"{name} {_shortened(value)}" for name, value in values.items())
+
+
+def _shortened(value: str) -> str:
+    is_hash = len(value) >= _HASH and not set(value.lower()) - set("0123456789abcdef")
+    return value[:_HASH_SHOWN] if is_hash else value

@@ -1,0 +1,324 @@
+"""Result sets: what a campaign was, and what every boot of it gave.
+
+A result set is a directory: ``campaign.json`` is written once, before the first boot; ``results.jsonl`` gets one line
+for each boot that finished, and nothing in it is ever changed. The format is described in docs/json.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+from prologue_bench.errors import BenchError
+from prologue_bench.fields import Fields, parse
+
+CAMPAIGN_SCHEMA: Final = "prologue.bench-campaign/1"
+BOOT_SCHEMA: Final = "prologue.bench-boot/1"
+CAMPAIGN: Final = "campaign.json"
+RESULTS: Final = "results.jsonl"
+
+Evidence = Literal["exact", "timing", "smoke"]
+Direction = Literal["lower", "higher"]
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is run, and how its numbers are to be read: ``direction`` is the better one."""
+
+    name: str
+    command: str
+    unit: str
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the images that are compared.
+
+    ``kind`` is ``nop-nop``, ``boot`` or ``build``; ``words`` is how many 4-byte words differ from the base. In a table
+    made by hand all but the label are None.
+    """
+
+    label: str
+    kind: str | None = None
+    image_sha256: str | None = None
+    words: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """The plan of a campaign, and all that must agree before results are compared or merged.
+
+    ``base`` and ``aa`` are labels of variants; ``boots_planned`` counts the boots of each variant. What is not known
+    of a table made by hand is None or empty.
+    """
+
+    evidence: Evidence
+    machine: Mapping[str, str]
+    kernel: Mapping[str, str]
+    workloads: tuple[Workload, ...]
+    variants: tuple[Variant, ...]
+    base: str
+    aa: str | None = None
+    seed: int | None = None
+    boots_planned: int | None = None
+    runs_per_boot: int | None = None
+    same_link: tuple[str, ...] = ()
+    command: str | None = None  # that recorded it
+
+
+@dataclass(frozen=True, slots=True)
+class Readback:
+    """What the running machine showed: its build-id, and how many sampled first slots hold a MOV and a NOP."""
+
+    build_id: str
+    sites: int
+    mov: int
+    nop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One finished boot: every sample of every workload, in the workload's unit.
+
+    ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks.
+    """
+
+    block: int | None
+    position: int
+    variant: str
+    number: int
+    started: str
+    values: Mapping[str, tuple[float, ...]]
+    readback: Readback | None = None
+    gate_before: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    gate_after: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    void: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSet:
+    """A campaign with its boots, void ones too; ``notes`` are lines that every report repeats.
+
+    Without ``boots_known`` (a table made by hand) each variant is one made-up boot that holds all its runs.
+    """
+
+    campaign: Campaign
+    boots: tuple[Boot, ...]
+    notes: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    boots_known: bool = True
+    voids: tuple[Boot, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "voids", tuple(boot for boot in self.boots if boot.void is not None))
+
+    def valid(self, variant: str) -> tuple[Boot, ...]:
+        """The boots of a variant that count, in the order of the file."""
+        return tuple(boot for boot in self.boots if boot.variant == variant and boot.void is None)
+
+
+def read_results(directory: Path) -> ResultSet:
+    """Read a result set.
+
+    The last line of ``results.jsonl`` may be torn, because its writer was killed: it is left out, with a note.
+
+    Raises:
+        BenchError: a file is missing or damaged (with its name and line), or the same boot is in it twice.
+
+    """
+    path = directory / RESULTS
+    campaign = decode_campaign(parse(_read(directory / CAMPAIGN), str(directory / CAMPAIGN)))
+    *lines, tail = _read(path).split(b"\n")
+    boots = [decode_boot(parse(line, f"{path}:{k}"), campaign) for k, line in enumerate(lines, 1)]
+    notes: tuple[str, ...] = ()
+    if tail:
+        where = f"{path}:{len(lines) + 1}"
+        try:
+            whole = parse(tail, where)
+        except BenchError:
+            notes = (f"{RESULTS}: the last line is torn (its writer was killed) and was left out",)
+        else:  # only the line end is missing
+            boots.append(decode_boot(whole, campaign))
+    _require_distinct(boots, path)
+    seeds = () if campaign.seed is None else (campaign.seed,)
+    return ResultSet(campaign, tuple(boots), notes, seeds)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
+
+
+def _require_distinct(boots: list[Boot], path: Path) -> None:
+    numbers: dict[int, int] = {}
+    places: dict[tuple[int, int], int] = {}
+    for line, boot in enumerate(boots, 1):
+        if (first := numbers.setdefault(boot.number, line)) != line:
+            raise BenchError(f"{path}:{line}: boot {boot.number} is there already, in line {first}")
+        # A void boot is repeated at its place.
+        if boot.void is not None or boot.block is None:
+            continue
+        if (first := places.setdefault((boot.block, boot.position), line)) != line:
+            raise BenchError(
+                f"{path}:{line}: block {boot.block}, position {boot.position} is there already, in line {first}"
+            )
+
+
+def decode_campaign(fields: Fields) -> Campaign:
+    """Make a campaign of what ``campaign.json`` holds.
+
+    Raises:
+        BenchError: a field is absent or wrong.
+
+    """
+    fields.schema(CAMPAIGN_SCHEMA)
+    workloads = tuple(
+        Workload(row.text("name"), row.text("command"), row.text("unit"), read_direction(row))
+        for row in fields.rows("workloads")
+    )
+    variants = tuple(
+        Variant(
+            row.text("label"), row.choice("kind", "nop-nop", "boot", "build"), row.text("image_sha256"),
+            row.integer("words"),
+        )
+        for row in fields.rows("variants")
+    )  # fmt: skip
+    for name, values in (("workloads", [w.name for w in workloads]), ("variants", [v.label for v in variants])):
+        if len(set(values)) < len(values):
+            raise BenchError(f"{fields.where}: {name}: the same name twice")
+    labels = [variant.label for variant in variants]
+    base, aa = fields.choice("base", *labels), fields.optional_text("aa")
+    if aa is not None:
+        _require_control(fields, variants, base, aa)
+    return Campaign(
+        cast("Evidence", fields.choice("evidence", "exact", "timing", "smoke")), fields.table("machine"),
+        fields.table("kernel"), workloads, variants, base, aa, fields.integer("seed"),
+        fields.integer("boots_planned"), fields.integer("runs_per_boot"), fields.texts("same_link"),
+        fields.optional_text("command"),
+    )  # fmt: skip
+
+
+def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, aa: str) -> None:
+    """An A/A control is the base's own image under another label, or it is no control."""
+    images = {variant.label: variant.image_sha256 for variant in variants}
+    if aa not in images or aa == base:
+        raise fields.wrong("aa", "the label of another variant than the base, or null")
+    if images[aa] != images[base]:
+        raise BenchError(f"{fields.where}: aa: {aa!r} is not the same image as the base {base!r}")
+
+
+def read_direction(fields: Fields) -> Direction:
+    """The better direction."""
+    return cast("Direction", fields.choice("direction", "lower", "higher"))
+
+
+def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
+    """Make a boot of one line of ``results.jsonl``.
+
+    A boot whose read-back contradicts its variant becomes void, whatever its writer thought of it.
+
+    Raises:
+        BenchError: a field is absent or wrong, or not of this campaign.
+
+    """
+    fields.schema(BOOT_SCHEMA)
+    variant = fields.choice("variant", *(variant.label for variant in campaign.variants))
+    void, values = fields.optional_text("void"), fields.below("values")
+    known = {workload.name for workload in campaign.workloads}
+    if unknown := sorted(set(values.data) - known):
+        raise BenchError(f"{values.where}: {unknown[0]!r} is no workload of this campaign")
+    # A void boot may have ended before all workloads were run.
+    names = [w.name for w in campaign.workloads if void is None or w.name in values.data]
+    gate = fields.below("gate")
+    boot = Boot(
+        fields.optional_integer("block"), fields.integer("position"), variant, fields.integer("boot"),
+        _read_time(fields), MappingProxyType({name: values.numbers(name) for name in names}), _read_back(fields),
+        gate.below("before").data, gate.below("after").data, void,
+    )  # fmt: skip
+    reason = None if void is not None else contradiction(boot, campaign)
+    return boot if reason is None else replace(boot, void=reason)
+
+
+def _read_time(fields: Fields) -> str:
+    text = fields.text("started")
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise fields.wrong("started", "an ISO 8601 time") from error
+    return text
+
+
+def _read_back(fields: Fields) -> Readback | None:
+    if fields.data.get("readback") is None:
+        return None
+    row = fields.below("readback")
+    return Readback(row.text("build_id"), row.integer("sites"), row.integer("mov"), row.integer("nop"))
+
+
+def contradiction(boot: Boot, campaign: Campaign) -> str | None:
+    """Why what was read back is not this boot's variant; None if it is, or nothing was read back."""
+    seen = boot.readback
+    if seen is None:
+        return None
+    expected = campaign.kernel.get("build_id")
+    if expected is not None and seen.build_id != expected:
+        return f"read-back: build-id {seen.build_id}, not {expected}"
+    if seen.mov + seen.nop != seen.sites or not seen.sites:
+        return f"read-back: {seen.mov} MOV and {seen.nop} NOP in {seen.sites} sites"
+    kind = next(variant.kind for variant in campaign.variants if variant.label == boot.variant)
+    wrong = seen.mov if kind == "nop-nop" else seen.nop
+    return f"read-back: {wrong} of {seen.sites} sites are not those of {kind}" if wrong else None
+
+
+def encode_campaign(campaign: Campaign) -> str:
+    """The text of ``campaign.json``."""
+    data = {
+        "schema": CAMPAIGN_SCHEMA,
+        "evidence": campaign.evidence,
+        "machine": dict(campaign.machine),
+        "kernel": dict(campaign.kernel),
+        "workloads": [
+            {"name": w.name, "command": w.command, "unit": w.unit, "direction": w.direction} for w in campaign.workloads
+        ],
+        "variants": [
+            {"label": v.label, "kind": v.kind, "image_sha256": v.image_sha256, "words": v.words}
+            for v in campaign.variants
+        ],
+        "base": campaign.base,
+        "aa": campaign.aa,
+        "seed": campaign.seed,
+        "boots_planned": campaign.boots_planned,
+        "runs_per_boot": campaign.runs_per_boot,
+        "same_link": list(campaign.same_link),
+        "command": campaign.command,
+    }
+    return json.dumps(data, indent=2) + "\n"
+
+
+def encode_boot(boot: Boot) -> str:
+    """One line of ``results.jsonl``, with its end."""
+    seen = boot.readback
+    data = {
+        "schema": BOOT_SCHEMA,
+        "block": boot.block,
+        "position": boot.position,
+        "variant": boot.variant,
+        "boot": boot.number,
+        "started": boot.started,
+        "values": {name: list(values) for name, values in boot.values.items()},
+        "readback": None
+        if seen is None
+        else {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop},
+        "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
+        "void": boot.void,
+    }
+    return json.dumps(data) + "\n"

@@ -1,0 +1,52 @@
+"""How many digits a number may show: at most two that its own error reaches.
+
+``43.6813 +- 0.045`` becomes ``43.681``; what stands behind that says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+_DIGITS: Final = 2  # of the error
+_MOST: Final = 9  # decimals, whatever the error
+
+
+def decimals(error: float, digits: int = _DIGITS) -> int:
+    """Decimals at which ``error`` shows that many significant digits; negative: tens, hundreds and so on.
+
+    Raises:
+        ValueError: the error is not a positive number.
+
+    """
+    if not (error > 0 and math.isfinite(error)):
+        raise ValueError(f"no error to round by: {error}")
+    # As rounded: 0.0996 with two digits is 0.10, one decimal less than its first digit says.
+    exponent = int(f"{error:.{digits - 1}e}".partition("e")[2])
+    return min(digits - 1 - exponent, _MOST)
+
+
+def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = False) -> str:
+    """The value as text, with no more digits than its error allows; without an error, as it is.
+
+    Args:
+        value: the number, in any unit.
+        error: half the width of its interval, or its standard error, in the same unit.
+        digits: how many significant digits of the error to show.
+        sign: show a plus, too.
+
+    """
+    plus = "+" if sign else ""
+    if not (error > 0 and math.isfinite(error)):
+        return f"{value:{plus}.12g}"
+    places = decimals(error, digits)
+    text = f"{round(value, places):{plus}.{max(places, 0)}f}"
+    # -0.00 and +0.00 claim a direction that the digits do not show.
+    return text.lstrip("+-") if not text.strip("+-0.") else text
+
+
+def rounded_p(p: float) -> str:
+    """A p-value with its comparison: ``= 0.03``, ``= 0.0006``, ``< 0.0001``."""
+    if p < 0.0001:
+        return "< 0.0001"
+    return f"= {p:.2f}" if p >= 0.0095 else f"= {float(f'{p:.0e}'):.4f}".rstrip("0")

@@ -1,0 +1,126 @@
+"""Differences between two kernels, as logarithms of ratios: estimate, interval, p, and what could have been seen.
+
+The unit of replication is the boot: a boot counts once, as the logarithm of the median of its runs. Everything here
+works along the last axis, so that one call judges thousands of simulated campaigns: the calibration measures the very
+code that judges real ones. Why these methods: docs/decisions/0007; what they were measured to do: docs/bench.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+LEVEL: Final = 0.95  # of every interval
+ALPHA: Final = 0.05
+POWER: Final = 0.8
+LEAST: Final = 6  # pairs: fewer cannot reach p <= 0.05, since 2 / 2^5 = 0.06
+SEED: Final = 2019  # of the random sign flips, the same in every report
+FLIPS: Final = 9999  # random ones, where there are too many to try all
+_ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
+_CHUNK: Final = 1 << 20  # signs made at a time
+_SLACK: Final = 1e-9  # sums of the same numbers in another order are equal
+# Standard deviations of a difference that so many pairs see with 80% power. With few pairs the sign flips have coarse
+# steps, and the t distribution promises too much; these were found by simulation (test_calibration repeats it).
+FEW: Final = {6: 1.80, 7: 1.36, 8: 1.20, 9: 1.10}
+_RANKS: Final = (np.pi / 3) ** 0.5  # how much more a difference of normal values must be for ranks to see it
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One difference, or an array of them; all but ``p`` are logarithms of a ratio to the base.
+
+    ``detectable`` is the smallest difference that as much data with this spread calls different in 80% of campaigns.
+    """
+
+    centre: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    detectable: Floats
+
+    @property
+    def different(self) -> npt.NDArray[np.bool_]:
+        """Whether the test rejects equality *and* the interval leaves it out."""
+        return np.asarray((self.p <= ALPHA) & ((self.low > 0) | (self.high < 0)))
+
+    def inside(self, margin: float) -> npt.NDArray[np.bool_]:
+        """Whether the whole interval lies within that relative difference (0.01 is 1%) of the base."""
+        return np.asarray((self.low > np.log1p(-margin)) & (self.high < np.log1p(margin)))
+
+
+def paired(differences: Floats) -> Estimate:
+    """Estimate from the differences of pairs of boots, at least two: t interval, p by sign flips."""
+    n = differences.shape[-1]
+    centre, error = differences.mean(axis=-1), np.asarray(stats.sem(differences, axis=-1))
+    half = _t(1 - ALPHA / 2, n - 1) * error
+    seen = FEW.get(n, (_t(1 - ALPHA / 2, n - 1) + _t(POWER, n - 1)) / n**0.5)  # standard deviations
+    return Estimate(centre, centre - half, centre + half, flip_p(differences), seen * n**0.5 * _as_often(error, n - 1))
+
+
+def unpaired(base: Floats, other: Floats) -> Estimate:
+    """Estimate from independent boots (or runs), at least two of each: Welch's t interval, Mann-Whitney's p."""
+    squares = [np.asarray(stats.sem(values, axis=-1)) ** 2 for values in (base, other)]
+    total = squares[0] + squares[1]
+    parts = squares[0] ** 2 / (base.shape[-1] - 1) + squares[1] ** 2 / (other.shape[-1] - 1)
+    # Without any spread the interval is a point, whatever the degrees of freedom.
+    freedom = np.divide(total**2, parts, out=np.ones_like(total), where=parts > 0)
+    centre, error = other.mean(axis=-1) - base.mean(axis=-1), np.sqrt(total)
+    half = _t(1 - ALPHA / 2, freedom) * error
+    p = np.asarray(stats.mannwhitneyu(base, other, axis=-1).pvalue)
+    seen = (_t(1 - ALPHA / 2, freedom) + _t(POWER, freedom)) * _as_often(error, freedom)
+    return Estimate(centre, centre - half, centre + half, np.nan_to_num(p, nan=1.0), _RANKS * seen)
+
+
+def _as_often(error: Floats, freedom: int | Floats) -> Floats:
+    """The error as it is above and below the true one equally often; as computed from few boots it is mostly below."""
+    return np.asarray(error * np.sqrt(freedom / stats.chi2.ppf(0.5, freedom)))
+
+
+def _t(quantile: float, freedom: int | Floats) -> Floats:
+    return np.asarray(stats.t.ppf(quantile, freedom), dtype=np.float64)
+
+
+def flip_p(differences: Floats) -> Floats:
+    """Two-sided p of the mean under exchange of the kernels of any pair: how often chance gives as much or more.
+
+    Exact up to 13 pairs; then from 9999 random flips with a fixed seed, counting the campaign itself as one of them.
+    """
+    flat = differences.reshape(-1, differences.shape[-1])
+    least = np.abs(flat.sum(axis=1)) - _SLACK * np.abs(flat).sum(axis=1)
+    reached, tried = np.zeros(len(flat)), 0
+    for signs in _sign_flips(flat.shape[1]):
+        reached += (np.abs(signs @ flat.T) >= least).sum(axis=0)
+        tried += len(signs)
+    if flat.shape[1] > _ALL_FLIPS:
+        reached, tried = reached + 1, tried + 1
+    return (reached / tried).reshape(differences.shape[:-1])
+
+
+def _sign_flips(n: int) -> Iterator[Floats]:
+    if n <= _ALL_FLIPS:
+        yield 1.0 - 2.0 * (np.arange(1 << n)[:, None] >> np.arange(n) & 1).astype(np.float64)
+        return
+    rng, left = np.random.default_rng(SEED), FLIPS
+    while left:
+        rows = min(left, max(_CHUNK // n, 1))
+        yield 1.0 - 2.0 * rng.integers(0, 2, (rows, n), dtype=np.int8).astype(np.float64)
+        left -= rows
+
+
+def outliers(values: Floats) -> npt.NDArray[np.bool_]:
+    """Which values lie more than 1.5 interquartile ranges outside the quartiles (Tukey's fences)."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    reach = 1.5 * (high - low)
+    return np.asarray((values < low - reach) | (values > high + reach))
+
+
+def median_error(values: Floats) -> float:
+    """Standard error of the median of independent values as if they were normal; for rounding only."""
+    return float(1.2533 * stats.sem(values)) if len(values) > 1 else 0.0

@@ -1,0 +1,71 @@
+"""``prologue bench``: its grammar, its errors, and what happens where it is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.errors import BenchError, GuestLostError
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("command", ["compare", "table", "plot"])
+def test_help_has_examples(command: str, capsys: Said) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["bench", command, "--help"])
+    assert done.value.code == 0
+    assert f"prologue bench {command} " in capsys.readouterr().out.partition("examples:")[2]
+
+
+def test_bad_input_is_one_line(capsys: Said) -> None:
+    for command in (["compare", "nowhere"], ["table", "nowhere"], ["plot", "nowhere", "-o", "a.png"]):
+        assert main(["bench", *command]) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err) == ("", "prologue: nowhere: No such file or directory\n")
+    assert main(["bench", "compare", "example:x"]) == 2
+    assert "there are example:2019-a53, example:2019-a57" in capsys.readouterr().err
+
+
+def test_debug_shows_where() -> None:
+    with pytest.raises(Exception, match="nowhere") as failed:
+        main(["--debug", "bench", "compare", "nowhere"])
+    assert isinstance(failed.value.__cause__, BenchError)
+
+
+def test_the_bench_chooses_its_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    def lose(_: object) -> int:
+        raise GuestLostError("board: no answer")
+
+    monkeypatch.setattr("prologue_bench.cli.compare.run", lose)
+    assert main(["bench", "compare", "x"]) == 4
+    assert capsys.readouterr().err == "prologue: board: no answer\n"
+
+
+@pytest.mark.parametrize("margin", ["0", "-1", "100", "much", "nan", "1%%"])
+def test_margins_that_are_none(margin: str, capsys: Said) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["bench", "compare", "example:2019-a57", "--margin", margin])
+    assert done.value.code == 2
+    assert "not a percentage between 0 and 100" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("absent", "arguments"),
+    [
+        ("prologue_bench", ["compare", "example:2019-a57"]),
+        ("scipy", ["compare", "example:2019-a57"]),
+        ("matplotlib", ["plot", "example:2019-a57", "-o", "never.png"]),
+    ],
+)
+def test_not_installed(absent: str, arguments: list[str]) -> None:
+    code = (
+        f"import sys; sys.modules[{absent!r}] = None; from prologue.cli.main import main; "
+        f"sys.exit(main(['bench', *{arguments!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"prologue: bench needs {absent}, which is not installed: pip install 'prologue[bench]'\n"
