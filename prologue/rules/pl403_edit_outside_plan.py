@@ -34,8 +34,12 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _told_by_other_rules(before: Binary, after: Binary) -> I64:
-    """Bytes of live words whose transition is not on the old list: PL308 and PL310 tell of them."""
-    vaddrs = [c.vaddr for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
+    """Bytes of live words whose transition is not on the old list: PL308 and PL310 tell of them.
+
+    Not of a second slot with a word that is on no list: without the file from before that is PL201's.
+    """
+    unsafe = [c for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
+    vaddrs = [c.vaddr for c in unsafe if c.what != "second slot" or cmodx.listed(c.new, "new")]
     offsets = after.image.offsets(np.array(vaddrs, np.uint64))
     return (offsets[:, None] + np.arange(4)).ravel()
 
