@@ -90,7 +90,7 @@ class Job:
         """The kernel command line."""
         words = (("token", token), ("jobs", ",".join(self.names)), *self.parameters)
         settings = [f"prologue.{name}={str(value).replace(' ', ',')}" for name, value in words]
-        return " ".join(["console=ttyAMA0 loglevel=4 panic=-1", *self.append.split(), *settings])
+        return " ".join(["console=ttyAMA0 loglevel=4 panic=-1 oops=panic", *self.append.split(), *settings])
 
 
 def boot(image: Path, initramfs: Path, log: Path, job: Job, machine: Machine | None = None) -> Boot:
