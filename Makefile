@@ -8,12 +8,13 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-test demo test check lint types test-all test-fast docs clean
+.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast bench docs clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
 	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
 	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
+	@echo 'make bench   a small campaign in QEMU, its tables and pictures in bench-out'
 	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
@@ -22,6 +23,9 @@ setup: setup-test
 
 setup-demo:
 	@.ci/setup demo
+
+setup-bench:
+	@.ci/setup bench
 
 setup-test:
 	@.ci/setup test
@@ -46,10 +50,13 @@ test-all: setup-test
 test-fast: setup-test
 	$(python) -m pytest -m 'not kernel'
 
+bench: setup-bench
+	$(python) bench/small_campaign.py
+
 docs: setup-test
 	$(python) -m prologue.report.rule_page docs/rules
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out *.egg-info
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out bench-out *.egg-info
 	find prologue bench tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -d '$(cache)' ]; then echo 'Downloads stay in $(cache): remove it to free them.'; fi

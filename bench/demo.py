@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -17,11 +16,12 @@ from prologue.sites.kernel import Kernel
 from prologue_bench.debian import DebianKernel, fetch_kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.initramfs import build_initramfs
+from prologue_bench.modules import fetch_modules
 from prologue_bench.qemu import Boot, Job, boot
 
 SHOWN = "vfs_read"  # the function that is shown and traced
-RUNS = 3  # of hackbench in each boot
-HACKBENCH = "-g 1 -l 100"
+WORKLOAD = "hackbench:process,sockets,g=1,l=100"
+RUNS = 3  # of it in each boot
 
 
 def step(number: int, title: str) -> None:
@@ -55,31 +55,24 @@ def show_function(before: Path, after: Path) -> None:
     print(tabulate(rows, ("", "as linked", "processed", ""), tablefmt="plain"))
 
 
-def boot_variant(kind: str, image: Path, initramfs: Path, out: Path) -> Boot:
-    """Boot, trace one function, swing all of them, run hackbench."""
-    parameters = (("function", SHOWN), ("cycles", 1), ("runs", RUNS), ("args", HACKBENCH))
-    result = boot(image, initramfs, out / f"{kind}.log", Job(("hackbench", "trace_one", "ftrace_cycle"), parameters))
+def trace(image: Path, initramfs: Path, out: Path) -> Boot:
+    """Boot the processed kernel, trace one function, swing all of them under load."""
+    job = Job(("trace_one", "ftrace_cycle"), (("function", SHOWN), ("cycles", 1)))
+    result = boot(image, initramfs, out / "build.log", job)
     start, end = result.one("start").data, result.one("end").data
     troubles = [event.data["line"] for event in result.all("dmesg")]
     print(
-        f"{kind}: booted {start['release']} on {start['cpus']} CPUs, {start['functions']:,} functions can be traced, "
+        f"booted {start['release']} on {start['cpus']} CPUs, {start['functions']:,} functions can be traced, "
         f"taint {end['taint']}, {len(troubles)} warnings, powered off after {result.seconds:.0f} s"
     )
     for line in troubles:
         print(f"  {line}")
+    for event in result.all("traced"):
+        print(f"{event.data['tracer']}: {event.data['entries']:,} entries looked at")
+    print(f"{SHOWN} as it was traced:")
+    for event in result.all("entry"):
+        print(f"  {event.data['line']}")
     return result
-
-
-def report(boots: dict[str, Boot]) -> None:
-    """Print hackbench's times, as what they are."""
-    rows = []
-    for kind, result in boots.items():
-        seconds = [float(event.data["seconds"]) for event in result.all("hackbench")]
-        rows.append((kind, f"{statistics.median(seconds):.2f}", "  ".join(f"{s:.2f}" for s in seconds)))
-    print(f"hackbench {HACKBENCH}, sockets, processes; seconds, lower is better")
-    print(tabulate(rows, ("variant", "median", "runs"), tablefmt="plain", disable_numparse=True))
-    print("evidence: smoke. QEMU translates instructions, so these times show that both kernels run; they cannot say")
-    print("what a MOV costs, and no percentage is given. Measure on hardware for that.")
 
 
 def demo(suite: str, out: Path) -> None:
@@ -100,26 +93,20 @@ def demo(suite: str, out: Path) -> None:
     run("verify", processed, "--against", vmlinux)
     print()
     show_function(vmlinux, processed)
-    step(5, "boot both variants of this one link in QEMU, two CPUs, KASLR on")
-    initramfs = build_initramfs()
-    boots = {}
-    for kind, path in (("boot", vmlinux), ("build", processed)):
-        image = out / f"Image.{kind}"
-        run("image", path, "-o", image)
-        boots[kind] = boot_variant(kind, image, initramfs, out)
-    print(f"\n{SHOWN} as the processed kernel traced it:")
-    for event in boots["build"].all("entry"):
-        print(f"  {event.data['line']}")
-    step(6, "hackbench on both")
-    report(boots)
-    (out / "boots.json").write_text(
-        json.dumps({kind: [{"event": e.name, **e.data} for e in b.events] for kind, b in boots.items()}, indent=2)
-    )
-    print(
-        f"\nleft in {out}/: vmlinux.build, plan.json (undo with `prologue patch --reverse`), both Images, console logs,"
-    )
-    print(f"boots.json. All of it took {time.monotonic() - begin:.0f} s. To boot the processed kernel again:")
-    print(f"  {boots['build'].command}")
+    step(5, "boot the processed kernel in QEMU, two CPUs, KASLR on, and trace it")
+    image = out / "Image.build"
+    run("image", processed, "-o", image)
+    traced = trace(image, build_initramfs(), out)
+    step(6, "a campaign: hackbench on variants of this one link, in random order")
+    modules = fetch_modules(suite, kernel.release)
+    plan = ("--variants", "boot,build", "--workload", WORKLOAD, "--boots", 1, "--runs", RUNS, "--seed", 7)
+    shutil.rmtree(out / "campaign", ignore_errors=True)
+    run("bench", "run", "--vmlinux", vmlinux, "--modules", modules, *plan, "-o", out / "campaign")
+    run("bench", "plot", out / "campaign", "-o", out / "campaign.png")
+    took = f"{time.monotonic() - begin:.0f} s"
+    print(f"\nleft in {out}/: vmlinux.build, plan.json (undo: `prologue patch --reverse`), Image.build, a console log,")
+    print(f"campaign/ and its picture. All of it took {took}. To boot the processed kernel again:")
+    print(f"  {traced.command}")
 
 
 def main() -> int:

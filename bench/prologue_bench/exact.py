@@ -7,12 +7,8 @@ of one vmlinux then execute the same instructions, and every count is taken twic
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-import subprocess
 from dataclasses import dataclass, fields, replace
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,11 +18,10 @@ from prologue import a64
 from prologue.elf.flat import flat_pieces, flat_sections
 from prologue.elf.payload import is_flat
 from prologue.sites.kernel import Kernel
-from prologue_bench import cache, tools
 from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.exact_build import build_guest, plugin_option
 from prologue_bench.initramfs import pack
-from prologue_bench.kernel_build import CROSS
-from prologue_bench.qemu import QEMU, Machine, run_console
+from prologue_bench.qemu import Machine, run_console
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +30,8 @@ if TYPE_CHECKING:
 
 ONE_CPU: Final = Machine(cpus=1, accel="tcg,thread=single")
 _RUNS: Final = 2
-_LAST_LINES: Final = 25  # of the console, shown when init is never reached: a panic with its trace
+_STOP_BASE: Final = 0x400000
+LAST_LINES: Final = 25  # of the console, shown when init is never reached: a panic with its trace
 _RAM: Final = 0x40000000  # where RAM begins on QEMU's virt board
 _BOOT_STUB: Final = 4096  # QEMU's boot loader lies at the start of RAM if the Image asks for less than this ...
 _MOVED: Final = 2 << 20  # ... and the Image this much higher (hw/arm/boot.c, 7.2)
@@ -45,7 +41,7 @@ _SAME: Final = (
 )  # fmt: skip
 # The kernel's self-tests of its crypto draw keys from the timer's bits: deterministic, but tens of millions of
 # instructions more or less when anything before them takes one tick longer.
-_COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1 nokaslr cryptomgr.notests"
+COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1 nokaslr cryptomgr.notests"
 # enum class in plugin/count.c
 _FIRST, _SECOND, _LITERAL, _OTHER = 1, 2, 3, 4
 _INIT_MEMORY: Final = 0x80
@@ -102,8 +98,6 @@ class Places:
     text: int
     classes: npt.NDArray[np.uint8]
     sites: int
-    begin_words: tuple[int, ...]  # what may stand at ``begin``: a boot may have patched it
-    end_word: int
 
 
 def count_boot(
@@ -126,31 +120,57 @@ def count_boot(
     """
     kernel = Kernel(vmlinux)
     places = find_places(kernel)
-    init = build_init()
+    init = build_guest("stop.S", _STOP_BASE)
+    image, initramfs = directory / "Image", directory / "init.cpio"
+    initramfs.write_bytes(pack({"init": init.read_bytes()}))
+    command = boot_command(image, initramfs, machine, append)
+    try:
+        write_image(kernel, image)
+        numbers = boot_numbers(places, image, init)
+        runs = [run_plugin(command, numbers, places.classes, directory / f"run-{k}", timeout) for k in range(_RUNS)]
+        _require_equal(runs, vmlinux)
+        return read_counts(kernel, places, image, runs[0])
+    finally:
+        image.unlink(missing_ok=True)
+
+
+def boot_command(image: Path, initramfs: Path, machine: Machine, append: str) -> list[str]:
+    """QEMU's command line for a boot on one CPU with nothing random in it."""
+    one_cpu = replace(machine, cpus=1, accel=ONE_CPU.accel)
+    return one_cpu.command(image, initramfs, f"{COMMAND_LINE} {append}".strip())
+
+
+def boot_numbers(places: Places, image: Path, init: Path) -> dict[str, int]:
+    """Numbers for ``plugin/count.c``: of a boot of that Image up to that init.
+
+    Raises:
+        BenchError: not a flat arm64 Image.
+
+    """
+    with image.open("rb") as stream:
+        load = load_address(stream.read(64))
     with init.open("rb") as stream:
         stop = int(ELFFile(stream)["e_entry"])
-    image, initramfs = directory / "Image", directory / "init.cpio"
-    head = _write_image(kernel, image)
-    initramfs.write_bytes(pack({"init": init.read_bytes()}))
-    load = load_address(head)
     numbers = {"load": load, "begin": places.begin, "end": places.end, "freed": places.freed, "stop": stop}
-    numbers["text"] = load + places.text - places.base
-    one_cpu = replace(machine, cpus=1, accel=ONE_CPU.accel)
-    command = one_cpu.command(image, initramfs, f"{_COMMAND_LINE} {append}".strip())
-    try:
-        runs = [run_plugin(command, numbers, places.classes, directory / f"run-{k}", timeout) for k in range(_RUNS)]
-    finally:
-        image.unlink()
-    _require_equal(runs, vmlinux)
-    _require_known_places(runs[0]["places"], places, int.from_bytes(head[:4], "little"), vmlinux)
-    boot, inside = runs[0]["boot"], runs[0]["ftrace_init"]
+    return numbers | {"text": load + places.text - places.base}
+
+
+def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any]) -> Counts:
+    """What the plugin counted, once it is sure that it looked at the right places.
+
+    Raises:
+        BenchError: the guest is not where we think.
+
+    """
+    _require_known_places(seen["places"], places, image)
+    boot, inside = seen["boot"], seen["ftrace_init"]
     counts = Counts(
         kernel.release, kernel.layout, places.sites, boot["instructions"], inside["instructions"],
         _words(boot), _words(inside),
     )  # fmt: skip
     if not counts.words.total:
         raise BenchError(
-            f"{vmlinux}: no write to kernel text seen, though every arm64 kernel replaces alternatives at boot: "
+            f"{image}: no write to kernel text seen, though every arm64 kernel replaces alternatives at boot: "
             "this QEMU's physical addresses are not what we take them for"
         )
     return counts
@@ -170,62 +190,21 @@ def _require_equal(runs: list[dict[str, Any]], vmlinux: Path) -> None:
                     )
 
 
-def _require_known_places(seen: dict[str, Any], places: Places, first_word: int, vmlinux: Path) -> None:
+def _require_known_places(seen: dict[str, Any], places: Places, image: Path) -> None:
     """Whether the guest's code was where we think, virtually and physically."""
-    expected = {
-        "load": ((first_word,), 0),
-        "begin": (places.begin_words, places.begin - places.base),
-        "end": ((places.end_word,), places.end - places.base),
-    }
-    for name, (words, offset) in expected.items():
+    for name, offset in (("load", 0), ("begin", places.begin - places.base), ("end", places.end - places.base)):
+        with image.open("rb") as stream:
+            stream.seek(offset)
+            word = int.from_bytes(stream.read(4), "little")
+        # Dynamic shadow call stacks rewrite this one before the boot gets there.
+        words = (word, a64.SCS_PUSH) if word == a64.PACIASP else (word,)
         if seen[name] is None:
-            raise BenchError(f"{vmlinux}: booted, but never executed what we take for {name}")
+            raise BenchError(f"{image}: booted, but never executed what we take for {name}")
         if seen[name]["word"] not in words or seen[name]["offset"] != offset:
             raise BenchError(
-                f"{vmlinux}: {name} executed {seen[name]['word']:08x} at {seen[name]['offset']:#x} of the Image in "
-                f"memory, expected {words[0]:08x} at {offset:#x}"
+                f"{image}: {name} executed {seen[name]['word']:08x} at {seen[name]['offset']:#x} of the Image in "
+                f"memory, expected {word:08x} at {offset:#x}"
             )
-
-
-def build_plugin() -> Path:
-    """Path of the plugin as a shared library for this machine's QEMU, made once for each compiler and QEMU."""
-    source = files("prologue_bench").joinpath("plugin", "count.c").read_bytes()
-    # From 9.0 on QEMU wants version 2 or newer; what we use of the interface did not change.
-    api = 1 if qemu_version() < (9, 0) else 2
-    flags = ("-std=gnu11", "-O2", "-Wall", "-fPIC", "-fvisibility=hidden", "-shared", f"-DPLUGIN_API={api}")
-    return _compile("libcount.so", source, "gcc", flags)
-
-
-def build_init() -> Path:
-    """Path of an init that powers off at once: a static arm64 program, linked at one address."""
-    source = files("prologue_bench").joinpath("guest", "stop.S").read_bytes()
-    # A kernel with 64 KiB pages maps segments that are aligned to them.
-    place = "-Wl,-Ttext-segment=0x400000,-z,max-page-size=65536,--build-id=none"
-    return _compile("stop", source, f"{CROSS}gcc", ("-nostdlib", "-static", "-no-pie", place))
-
-
-def qemu_version() -> tuple[int, int]:
-    """Major and minor version of this machine's QEMU."""
-    done = subprocess.run([tools.find(QEMU), "--version"], capture_output=True, text=True, check=True)
-    match = re.search(r"version (\d+)\.(\d+)", done.stdout)
-    if match is None:
-        raise BenchError(f"{QEMU} --version says {done.stdout.strip()[:80]!r}")
-    return int(match[1]), int(match[2])
-
-
-def _compile(name: str, source: bytes, compiler: str, flags: tuple[str, ...]) -> Path:
-    program = tools.find(compiler)
-    version = subprocess.run([program, "--version"], capture_output=True, check=True).stdout.splitlines()[0]
-    key = hashlib.sha256(b"|".join((source, version, repr(flags).encode()))).hexdigest()[:16]
-    language = "assembler-with-cpp" if compiler.startswith(CROSS) else "c"
-
-    def make(path: Path) -> None:
-        command = [program, *flags, "-x", language, "-", "-o", str(path)]
-        done = subprocess.run(command, input=source, capture_output=True, check=False)
-        if done.returncode:
-            raise BenchError(f"{compiler} cannot build {name}: {done.stderr.decode(errors='replace').strip()}")
-
-    return cache.produce(f"exact/{key}-{name}", make)
 
 
 def load_address(head: bytes) -> int:
@@ -280,16 +259,13 @@ def find_places(kernel: Kernel) -> Places:
     base = flat[0][1].addr - flat[0][0]
     if any(offset != section.addr - base for offset, section in flat if section in text):
         raise BenchError(f"{path}: its Image does not keep the distances between addresses")
-    word, last = kernel.image.words(np.array([begin.vaddr, end], np.uint64)).tolist()
-    # Dynamic shadow call stacks rewrite this one before the boot gets there.
-    words = (word, a64.SCS_PUSH) if word == a64.PACIASP else (word,)
-    return Places(base, begin.vaddr, end, freed.vaddr, low, classes, len(sites), words, last)
+    return Places(base, begin.vaddr, end, freed.vaddr, low, classes, len(sites))
 
 
 def run_plugin(
     command: list[str], numbers: dict[str, int], classes: npt.NDArray[np.uint8], stem: Path, timeout: float
 ) -> dict[str, Any]:
-    """Run a QEMU command with the plugin and return what it wrote.
+    """Run a QEMU command under icount with ``plugin/count.c`` and return what it wrote.
 
     ``numbers`` are the plugin's arguments; files that begin with ``stem`` are made.
 
@@ -300,15 +276,12 @@ def run_plugin(
     table, out, log = (stem.with_name(stem.name + suffix) for suffix in (".classes", ".json", ".log"))
     table.write_bytes(classes.tobytes())
     out.unlink(missing_ok=True)
-    arguments = [f"{name}={value:#x}" for name, value in numbers.items()]
-    # QEMU takes two commas for one that is part of a value.
-    plugin = [str(path).replace(",", ",,") for path in (build_plugin(), table.absolute(), out.absolute())]
-    option = ",".join((plugin[0], *arguments, f"classes={plugin[1]}", f"out={plugin[2]}"))
-    lines, seconds, ended = run_console([*command, *_SAME, "-plugin", option], log, timeout)
+    option = plugin_option("count", numbers, table, out)
+    lines, seconds, ended = run_console([*command, *_SAME, *option], log, timeout)
     table.unlink()
     result: dict[str, Any] | None = json.loads(out.read_text()) if out.exists() else None
     if result is None or result["places"]["stop"] is None:
-        tail = "\n  ".join([line for line in lines if line.strip()][-_LAST_LINES:])
+        tail = "\n  ".join([line for line in lines if line.strip()][-LAST_LINES:])
         end = f"the machine ended after {seconds:.0f} s" if ended else f"stopped after {timeout:.0f} s"
         seen = [name for name, place in (result or {"places": {}})["places"].items() if place is not None]
         reached = f", reached only {', '.join(seen)}" if seen else ""
@@ -316,11 +289,9 @@ def run_plugin(
     return result
 
 
-def _write_image(kernel: Kernel, path: Path) -> bytes:
-    """Write the flat Image; return its header."""
-    with path.open("w+b") as stream:
+def write_image(kernel: Kernel, path: Path) -> None:
+    """Write the flat Image."""
+    with path.open("wb") as stream:
         for offset, data in flat_pieces(kernel.image):
             stream.seek(offset)
             stream.write(data)
-        stream.seek(0)
-        return stream.read(64)

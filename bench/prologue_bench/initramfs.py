@@ -10,6 +10,7 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from elftools.elf.elffile import ELFFile
 
@@ -42,16 +43,31 @@ def build_initramfs(modules: Sequence[Path] = ()) -> Path:
     return cache.produce(key, lambda path: _make(path, init, packages, loaded))
 
 
-def _make(path: Path, init: bytes, packages: tuple[Path, ...], modules: dict[str, bytes]) -> None:
+def fetch_programs() -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Busybox, and hackbench with its libraries, by path inside; and the names of the packages that they are from.
+
+    Raises:
+        BenchError: the packages can neither be fetched nor found in the cache.
+
+    """
+    packages = debian.download(_SUITE, _PACKAGES)
+    return _programs(packages), tuple(sorted(unquote(package.stem).removesuffix("_arm64") for package in packages))
+
+
+def _programs(packages: tuple[Path, ...]) -> dict[str, bytes]:
     parts = [deb.PackageFiles(package) for package in packages]
-    content = {"init": init, "bin/busybox": _find(parts, "busybox"), "bin/hackbench": _find(parts, "hackbench")}
-    content |= modules
+    content = {"bin/busybox": _find(parts, "busybox"), "bin/hackbench": _find(parts, "hackbench")}
     todo = [content["bin/hackbench"]]
     while todo:
         for name in _needed(todo.pop()):
             if f"lib/{name}" not in content:
                 content[f"lib/{name}"] = _find(parts, name)
                 todo.append(content[f"lib/{name}"])
+    return content
+
+
+def _make(path: Path, init: bytes, packages: tuple[Path, ...], modules: dict[str, bytes]) -> None:
+    content = {"init": init} | _programs(packages) | modules
     path.write_bytes(pack(content, ("bin", "lib", "modules", "proc", "sys", "dev", "tmp")))
 
 

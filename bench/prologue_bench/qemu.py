@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -16,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+from prologue_bench import tools
 from prologue_bench.console import Event, parse
-from prologue_bench.errors import GuestLostError, MissingToolError
+from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 
 QEMU: Final = "qemu-system-aarch64"
 _LAST_LINES: Final = 15  # of the console, shown when a guest is lost
@@ -27,20 +29,29 @@ _LIBC: Final = ctypes.CDLL(None)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A virtual arm64 machine; the defaults run any Debian kernel. ``memory`` in MiB."""
+    """A virtual arm64 machine; the defaults run any Debian kernel.
+
+    ``memory`` in MiB; ``port`` is a file that gets what the guest writes to its virtio port ``prologue.results``.
+    """
 
     cpu: str = "cortex-a57"
     cpus: int = 2
     memory: int = 1024
     accel: str = "tcg,thread=multi"
+    port: Path | None = None
 
     def command(self, image: Path, initramfs: Path | None, append: str) -> list[str]:
         """The QEMU command line; its console is standard output."""
+        gic = "host" if self.accel == "kvm" else "3"
         command = [
-            QEMU, "-M", "virt,gic-version=3", "-cpu", self.cpu, "-smp", str(self.cpus), "-m", str(self.memory),
+            QEMU, "-M", f"virt,gic-version={gic}", "-cpu", self.cpu, "-smp", str(self.cpus), "-m", str(self.memory),
             "-accel", self.accel, "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
             "-kernel", str(image),
         ]  # fmt: skip
+        if self.port is not None:
+            path = str(self.port.absolute()).replace(",", ",,")  # QEMU takes two commas for one in a value
+            command += ["-device", "virtio-serial-device", "-chardev", f"file,id=results,path={path}",
+                        "-device", "virtserialport,chardev=results,name=prologue.results"]  # fmt: skip
         if initramfs is not None:
             command += ["-initrd", str(initramfs), "-append", append]
         return command
@@ -112,6 +123,15 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, machine: Machine | N
     if not result.all("end"):
         raise _lost("ended without a clean power-off", result)
     return result
+
+
+def qemu_version() -> tuple[int, int]:
+    """Major and minor version of this machine's QEMU."""
+    done = subprocess.run([tools.find(QEMU), "--version"], capture_output=True, text=True, check=True)
+    match = re.search(r"version (\d+)\.(\d+)", done.stdout)
+    if match is None:
+        raise BenchError(f"{QEMU} --version says {done.stdout.strip()[:80]!r}")
+    return int(match[1]), int(match[2])
 
 
 def _lost(what: str, result: Boot) -> GuestLostError:

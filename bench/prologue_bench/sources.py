@@ -1,4 +1,4 @@
-"""What a user names as results, opened: directories, a table made by hand, or an example that ships with us."""
+"""What a user names as results, opened: directories, record files, a table made by hand, or an example of ours."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from prologue_bench.errors import BenchError
 from prologue_bench.fields import parse
 from prologue_bench.handmade import decode_samples, read_samples
 from prologue_bench.merge import merge
+from prologue_bench.records import SUFFIXES, read_records
 from prologue_bench.results import ResultSet, read_results
 
 _EXAMPLE: Final = "example:"
 
 
 def open_results(names: Sequence[str]) -> ResultSet:
-    """Read what is named; several result sets are merged.
+    """Read what is named; several result sets are merged. All record files together are one of them.
 
     Raises:
         BenchError: something cannot be read, or the sets cannot be merged.
@@ -26,7 +27,11 @@ def open_results(names: Sequence[str]) -> ResultSet:
     for k, name in enumerate(names):
         if name in names[:k]:
             raise BenchError(f"{name}: named twice")
-    return merge([(name, _open(name)) for name in names])
+    recorded = [name for name in names if name.endswith(SUFFIXES) and not Path(name).is_dir()]
+    sets = [(name, _open(name)) for name in names if name not in recorded]
+    if recorded:
+        sets.append((", ".join(recorded), read_records([Path(name) for name in recorded])))
+    return merge(sets)
 
 
 def examples() -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from prologue.cli import bench_record, bench_run
 from prologue.errors import InternalError, PrologueError, UsageError
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
@@ -59,6 +60,7 @@ def _not_installed(error: ModuleNotFoundError) -> PrologueError:
 def add_bench(commands: Commands, command: Command) -> None:
     """Add ``bench`` and its commands; ``command`` is what adds one with its help and examples."""
     examples = (
+        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
         "  prologue bench compare example:2019-a57         the report of a table that ships with the tool\n"
         "  prologue bench compare results/ --margin 0.5\n"
         "  prologue bench table results/\n"
@@ -70,7 +72,7 @@ def add_bench(commands: Commands, command: Command) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_compare, _table, _plot):
+    for add in (_run, bench_record.add_record, _compare, _table, _plot, bench_record.add_doctor):
         add(actions, command)
 
 
@@ -79,6 +81,10 @@ def _bench_command(actions: Commands, command: Command, name: str, handler: str,
     added = command(actions, name, "prologue.cli.bench:run", *texts)
     added.set_defaults(bench=handler)
     return added
+
+
+def _run(actions: Commands, command: Command) -> None:
+    bench_run.add_options(_bench_command(actions, command, "run", bench_run.HANDLER, bench_run.TEXTS))
 
 
 def _compare(actions: Commands, command: Command) -> None:
@@ -117,7 +123,8 @@ def _plot(actions: Commands, command: Command) -> None:
 def _takes_results(added: argparse.ArgumentParser) -> None:
     added.add_argument(
         "results", nargs="+", metavar="RESULTS",
-        help="result set (a directory; several of one setup are merged), a table made by hand (JSON), or example:NAME",
+        help="result set (a directory; several of one setup are merged), records (.jsonl) or logs (.log) of "
+        "bench record, a table made by hand (.json), or example:NAME",
     )  # fmt: skip
 
 

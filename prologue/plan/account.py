@@ -36,7 +36,7 @@ def account(before: Binary, after: Binary) -> Account:
     sizes = _proper_size(before), _proper_size(after)
     if sizes[0] != sizes[1]:
         return Account({}, np.zeros(0, np.int64), sizes)
-    differing = _differing(before.image, after.image, sizes[0])
+    differing = differing_bytes(before.image, after.image, sizes[0])
     words: dict[Kind, int] = {}
     explained = [np.zeros(0, np.int64)]
     for stage in _stages(before):
@@ -49,6 +49,17 @@ def account(before: Binary, after: Binary) -> Account:
     return Account(words, unexplained, sizes)
 
 
+def differing_bytes(before: ElfImage, after: ElfImage, size: int) -> I64:
+    """Ascending file offsets of all bytes among the first ``size`` that differ."""
+    parts = [np.zeros(0, np.int64)]
+    for start in range(0, size, _CHUNK):
+        length = min(_CHUNK, size - start)
+        old, new = before.read(start, length), after.read(start, length)
+        if old != new:
+            parts.append(np.flatnonzero(np.frombuffer(old, "u1") != np.frombuffer(new, "u1")) + start)
+    return np.concatenate(parts)
+
+
 def _stages(before: Binary) -> tuple[Edits, ...]:
     try:
         return build_plan(before, before.contract if isinstance(before, Kernel) else "native").stages
@@ -59,14 +70,3 @@ def _stages(before: Binary) -> tuple[Edits, ...]:
 def _proper_size(binary: Binary) -> int:
     signature = binary.signature if isinstance(binary, Module) else None
     return signature.start if signature else binary.image.size
-
-
-def _differing(before: ElfImage, after: ElfImage, size: int) -> I64:
-    """Ascending file offsets of all bytes that differ."""
-    parts = [np.zeros(0, np.int64)]
-    for start in range(0, size, _CHUNK):
-        length = min(_CHUNK, size - start)
-        old, new = before.read(start, length), after.read(start, length)
-        if old != new:
-            parts.append(np.flatnonzero(np.frombuffer(old, "u1") != np.frombuffer(new, "u1")) + start)
-    return np.concatenate(parts)

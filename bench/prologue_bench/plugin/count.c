@@ -23,64 +23,7 @@
  * (DC ZVA, SVE) are not seen; neither is what a device writes, nor QEMU
  * loading the Image. There must be one CPU only.
  */
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/*
- * The part of QEMU's plugin interface that is used here, declared by us since
- * distributions ship no header for it. QEMU refuses a plugin whose
- * qemu_plugin_version it does not support, and within a version the interface
- * does not change. All of this is the same in versions 1 to 5, if the version
- * is the only difference: inline counters and the instruction's bytes are not,
- * so they are not used.
- */
-#ifndef PLUGIN_API
-#define PLUGIN_API 1
-#endif
-#define EXPORT __attribute__((visibility("default")))
-
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-struct qemu_plugin_hwaddr;
-
-enum { CB_NO_REGS = 0 };	/* enum qemu_plugin_cb_flags */
-enum { MEM_W = 2 };		/* enum qemu_plugin_mem_rw */
-
-typedef void (*tb_cb)(uint64_t id, struct qemu_plugin_tb *tb);
-typedef void (*exec_cb)(unsigned int cpu, void *data);
-typedef void (*mem_cb)(unsigned int cpu, uint32_t info, uint64_t vaddr,
-		       void *data);
-typedef void (*exit_cb)(uint64_t id, void *data);
-
-void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, tb_cb cb);
-void qemu_plugin_register_atexit_cb(uint64_t id, exit_cb cb, void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *
-qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
-void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
-					    exec_cb cb, int flags, void *data);
-void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, mem_cb cb,
-				      int flags, int rw, void *data);
-unsigned int qemu_plugin_mem_size_shift(uint32_t info);
-bool qemu_plugin_mem_is_store(uint32_t info);
-struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(uint32_t info,
-						  uint64_t vaddr);
-bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *where);
-uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *where);
-
-EXPORT int qemu_plugin_version = PLUGIN_API;
-EXPORT int qemu_plugin_install(uint64_t id, const void *info, int argc,
-			       char **argv);
-
-enum class { NO_TEXT, FIRST, SECOND, LITERAL, OTHER, CLASSES };
-enum { INIT_MEMORY = 0x80 };
+#include "common.h"
 
 struct counts {
 	uint64_t instructions;
@@ -104,8 +47,8 @@ static struct place places[PLACES] = {
 	[FREED] = { "freed" }, [STOP] = { "stop" },
 };
 static struct counts now;
-static uint64_t text, text_words;
-static uint8_t *classes;
+static uint64_t own_id, text;
+static struct classes classes;
 static const char *out_path;
 
 static void print_counts(FILE *out, const char *name, const struct counts *from,
@@ -161,6 +104,10 @@ static void count(unsigned int cpu, void *data)
 	now.instructions++;
 }
 
+static void gone(uint64_t id)
+{
+}
+
 static void reach(unsigned int cpu, void *data)
 {
 	struct place *place = data;
@@ -170,8 +117,11 @@ static void reach(unsigned int cpu, void *data)
 	place->reached = true;
 	place->word = place->host ? *place->host : 0;
 	place->before = now;
-	if (place == &places[STOP])
-		report();
+	if (place != &places[STOP])
+		return;
+	report();
+	/* Whatever runs from now on need not wait for our callbacks. */
+	qemu_plugin_reset(own_id, gone);
 }
 
 static void store(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
@@ -188,12 +138,12 @@ static void store(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
 		return;
 	from = qemu_plugin_hwaddr_phys_addr(where);
 	to = from + (1ull << qemu_plugin_mem_size_shift(info));
-	if (to <= text || from >= text + 4 * text_words)
+	if (to <= text || from >= text + 4 * classes.n)
 		return;
 	from = from < text ? 0 : (from - text) / 4;
 	to = (to - text + 3) / 4;
-	for (; from < to && from < text_words; from++) {
-		uint8_t class = classes[from];
+	for (; from < to && from < classes.n; from++) {
+		uint8_t class = classes.of[from];
 
 		/* What was init's text is anybody's memory in the end. */
 		if (!(class & INIT_MEMORY) || !places[FREED].reached)
@@ -233,32 +183,6 @@ static void at_exit(uint64_t id, void *data)
 		report();
 }
 
-static int read_classes(const char *path)
-{
-	FILE *in = fopen(path, "r");
-	long size;
-
-	if (!in || fseek(in, 0, SEEK_END) || (size = ftell(in)) <= 0)
-		goto bad;
-	rewind(in);
-	text_words = size;
-	classes = malloc(text_words);
-	if (!classes || fread(classes, 1, text_words, in) != text_words)
-		goto bad;
-	fclose(in);
-	for (uint64_t k = 0; k < text_words; k++) {
-		if ((classes[k] & ~INIT_MEMORY) >= CLASSES) {
-			fprintf(stderr, "count: %s: class %#x\n", path,
-				classes[k]);
-			return -1;
-		}
-	}
-	return 0;
-bad:
-	perror(path);
-	return -1;
-}
-
 static int read_argument(const char *argument)
 {
 	const char *value = strchr(argument, '=');
@@ -277,7 +201,7 @@ static int read_argument(const char *argument)
 			return 0;
 		}
 		if (!strncmp(argument, "classes=", 8))
-			return read_classes(value);
+			return read_classes(&classes, value);
 		if (!strncmp(argument, "out=", 4)) {
 			out_path = strdup(value);
 			return out_path ? 0 : -1;
@@ -299,10 +223,11 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 			return -1;
 		}
 	}
-	if (!text || !classes || !out_path) {
+	if (!text || !classes.n || !out_path) {
 		fprintf(stderr, "count: needs text=, classes= and out=\n");
 		return -1;
 	}
+	own_id = id;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
 	return 0;

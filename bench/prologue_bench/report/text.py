@@ -15,11 +15,10 @@ from prologue_bench.series import Series
 def to_text(report: Report, command: Sequence[str]) -> str:
     """The report as plain text; ``command`` is what makes it again."""
     lines: list[str] = []
-    same_link = report.results.campaign.same_link
     for part in report.workloads:
         lines += title(part.workload)
-        for line in same_link:
-            lines += wrapped(line)
+        if part is report.workloads[0]:  # once is enough
+            lines += [line for proof in report.results.campaign.same_link for line in wrapped(proof)]
         head, rows, right = comparison_table(part, report.margin)
         lines += ["", *text_table(head, rows, right), ""]
         if said := [line for sentence in _sentences(part, report.margin) for line in wrapped(sentence)]:
@@ -34,8 +33,9 @@ def to_markdown(report: Report, command: Sequence[str]) -> str:
     lines: list[str] = []
     for part in report.workloads:
         lines += [f"### {mail(_title(part.workload))}", ""]
-        for line in report.results.campaign.same_link:
-            lines += [mail(line), ""]
+        if part is report.workloads[0]:
+            for proof in report.results.campaign.same_link:
+                lines += [mail(proof), ""]
         head, rows, right = comparison_table(part, report.margin)
         lines += [*markdown_table(head, rows, right), ""]
         lines += [*(f"- {mail(sentence)}" for sentence in _sentences(part, report.margin)), ""]

@@ -17,7 +17,8 @@ SMOKE: Final = (
 )
 EXACT: Final = (
     "exact evidence: every count was taken at least twice, and all were equal. NOP and MOV both count 1: this prices "
-    "work, it cannot price the MOV."
+    "work, it cannot price the MOV. What runs behind the boot meets the scheduler's clock where that boot left it: a "
+    "small difference in a workload's count need not come from the variant."
 )
 _ALL_FLIPS: Final = 13
 _APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
@@ -140,22 +141,20 @@ def design(results: ResultSet) -> str:
     series = [results.valid(variant.label) for variant in campaign.variants]
     if not results.boots_known:
         counts = [len(boot.values[campaign.workloads[0].name]) for boots in series for boot in boots]
-        return f"{_runs(counts)} of each variant"
+        return f"{_counted(counts, 'run')} of each variant"
     runs = [len(values) for boots in series for boot in boots for values in boot.values.values()]
-    text = f"{_count([len(boots) for boots in series])} boots of each variant, {_runs(runs)} in each"
+    text = f"{_counted([len(boots) for boots in series], 'boot')} of each variant, {_counted(runs, 'run')} in each"
     if any(boot.block is not None for boot in results.boots):
         text += ", in randomised blocks"
     seeds = ", ".join(str(seed) for seed in results.seeds)
     return f"{text}, seed{'s' if len(results.seeds) > 1 else ''} {seeds}" if seeds else text
 
 
-def _runs(counts: list[int]) -> str:
-    return "1 run" if set(counts) == {1} else f"{_count(counts)} runs"
-
-
-def _count(counts: list[int]) -> str:
+def _counted(counts: list[int], what: str) -> str:
     low, high = min(counts, default=0), max(counts, default=0)
-    return str(low) if low == high else f"{low} to {high}"
+    if low == high == 1:
+        return f"1 {what}"
+    return f"{low} {what}s" if low == high else f"{low} to {high} {what}s"
 
 
 def caveats(report: Report) -> Iterator[str]:

@@ -1,0 +1,49 @@
+"""``prologue bench doctor``: what is wrong with this host or that machine, and what to do."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+
+from prologue_bench.doctor import Check, check_host, check_machine, check_vmlinux
+from prologue_bench.errors import BenchError
+from prologue_bench.local import record_here
+from prologue_bench.recorder import Recorded, Task
+from prologue_bench.sampling import sample_sites
+
+
+def run(args: Namespace) -> int:
+    """Check the host and its running kernel if it is arm64, or the board that is named.
+
+    Returns:
+        0 if nothing fails, else 1.
+
+    """
+    kernel = [] if args.vmlinux is None else check_vmlinux(args.vmlinux)
+    checks = [*check_host(), *kernel]
+    if (ask := _machine(args)) is not None:
+        vmlinux = None if any(check.state == "fail" for check in kernel) else args.vmlinux
+        sites = () if vmlinux is None else sample_sites(vmlinux)
+        checks += check_machine(ask(Task((), 0, sites)), vmlinux)
+    return report(checks)
+
+
+def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
+    """What does a task on the machine to be checked; None if there is nothing but this host."""
+    if args.target is None:
+        return record_here if platform.machine() == "aarch64" else None
+    kind, _, host = args.target.partition(":")
+    if kind != "ssh" or not host:
+        raise BenchError(f"--target {args.target}: expected ssh:HOST")
+    from prologue_bench.targets.ssh import SshTarget
+
+    return SshTarget(host, ssh_options=shlex.split(args.ssh_options)).ask
+
+
+def report(checks: Sequence[Check]) -> int:
+    """Print an aligned list; the exit code."""
+    for check in checks:
+        print(f"{check.state:4}  {check.what}" + (f"\n      -> {check.fix}" if check.fix else ""))
+    return int(any(check.state == "fail" for check in checks))

@@ -1,0 +1,121 @@
+"""``prologue bench record``: this boot of this machine, or a script that records on another."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from prologue.apply import new_file
+from prologue.sites.kernel import Kernel
+from prologue_bench.console import parse_line
+from prologue_bench.errors import BenchError
+from prologue_bench.gate import advice
+from prologue_bench.local import record_here
+from prologue_bench.record import Record, make_record
+from prologue_bench.record_file import appending
+from prologue_bench.recorder import TOKEN, Measured, Recorded, Task, script
+from prologue_bench.results import Workload
+from prologue_bench.sampling import sample_sites
+
+
+def run(args: Namespace) -> int:
+    """Record one boot.
+
+    Returns:
+        0; 1 if the boot is void: it is in the file, and does not count.
+
+    """
+    sites = sample_sites(args.vmlinux) if args.vmlinux else ()
+    task = Task(_workloads(args), args.runs, sites, args.governor)
+    if args.script is not None:
+        return _write_script(args.script, task, args.label)
+    with appending(args.output) as append:
+        _look(task, args.vmlinux)
+        record = make_record(record_here(task, _show(task)), task, args.label, str(args.output))
+        append(record)
+    print("\n".join(_summary(record, args.output)))
+    return 0 if record.void is None else 1
+
+
+def _workloads(args: Namespace) -> tuple[Measured, ...]:
+    if bool(args.workload) == bool(args.command):
+        raise BenchError("what is to be measured? either --workload SPEC, or a command behind --")
+    described = (args.pattern, args.unit, args.direction)
+    if args.workload:
+        if any(described):
+            raise BenchError("--pattern, --unit and --direction describe a command behind --, not a --workload")
+        from prologue_bench.workloads import parse_workloads
+
+        return parse_workloads(args.workload)
+    if any(described) and not all(described):
+        raise BenchError("--pattern, --unit and --direction belong together; without them the wall time is taken")
+    # One word is a line for the shell, more are a command with its arguments.
+    command = args.command[0] if len(args.command) == 1 else shlex.join(args.command)
+    return (Measured(Workload(command, command, args.unit or "seconds", args.direction or "lower"), args.pattern),)
+
+
+def _write_script(path: Path, task: Task, label: str) -> int:
+    text = script(task, label)
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print(f"{path}: written. On the board, as root, once for each boot: LABEL={shlex.quote(label)} sh {path.name} >> "
+          f"boots.log; then here: prologue bench compare boots.log")  # fmt: skip
+    return 0
+
+
+def _look(task: Task, vmlinux: Path | None) -> None:
+    """Say before the work what is wrong with the machine.
+
+    Raises:
+        BenchError: it runs another kernel.
+
+    """
+    seen = record_here(replace(task, workloads=(), runs=0))
+    _require_same_kernel(seen, vmlinux)
+    for found in advice(seen.gate_before):
+        if not (found.what == "no read-back" and vmlinux is None):
+            _say(f"{found.what}: {found.why}: {found.fix}")
+
+
+def _require_same_kernel(seen: Recorded, vmlinux: Path | None) -> None:
+    if vmlinux is None or "build_id" not in seen.machine:
+        return
+    expected, running = Kernel(vmlinux).build_id, seen.machine["build_id"]
+    if expected and expected != running:
+        raise BenchError(f"{vmlinux}: is not the kernel that runs here: build-id {expected}, running is {running}")
+
+
+def _show(task: Task) -> Callable[[str], None]:
+    """What shows each value as it comes, on a terminal."""
+
+    def show(line: str) -> None:
+        event = parse_line(line, TOKEN)
+        if event is not None and event.name == "value":
+            name = task.workloads[event.data["workload"]].workload.name
+            _say(f"{name}: run {event.data['run']} of {task.runs}: {event.data['value']}")
+
+    return show if sys.stderr.isatty() else lambda line: None
+
+
+def _summary(record: Record, path: Path) -> list[str]:
+    lines = [f"{path}: boot {record.boot_id} recorded as {record.label}"]
+    for measured in record.workloads:
+        values = ", ".join(f"{value:g}" for value in record.values[measured.workload.name])
+        lines.append(f"{measured.workload.name}: {values} {measured.workload.unit}")
+    if record.readback is not None:
+        lines.append(
+            f"read back: {record.readback.mov} MOV, {record.readback.nop} NOP in {record.readback.sites} sites"
+        )
+    else:
+        lines.append(f"not read back: {record.gate_before.get('unread')}")
+    if record.void is not None:
+        lines.append(f"void, does not count: {record.void}")
+    return lines
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,96 @@
+"""``prologue bench run``: a campaign from its link to its report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import Namespace
+
+from prologue.cli.bench_run import DEFAULTS
+from prologue.plan.variants import VariantKind
+from prologue_bench.campaign import Execution, Plan, plan_campaign
+from prologue_bench.cli.common import put
+from prologue_bench.compare import compare
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.journal import open_journal
+from prologue_bench.link import KINDS, make_link
+from prologue_bench.recorder import Task
+from prologue_bench.report.text import to_text
+from prologue_bench.results import RESULTS, read_results
+from prologue_bench.sampling import sample_sites
+from prologue_bench.stats import LEAST
+from prologue_bench.targets.choose import choose_target
+from prologue_bench.watch import watching
+from prologue_bench.workloads import parse_workloads
+
+
+def run(args: Namespace) -> int:
+    """Record what is missing, then print the report."""
+    if args.target == "icount":  # one run is all runs, and two boots show it
+        args.boots, args.runs, args.no_control = args.boots or 2, 1, True
+    args.boots, args.runs = args.boots or 10, args.runs or 3
+    kinds = _kinds(args.variants)
+    workloads = parse_workloads(args.workload)
+    target = choose_target(args)
+    link = make_link(args.vmlinux, kinds, args.output / "images")
+    for line in link.proof:
+        print(line, flush=True)
+    task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor)
+    plan = Plan(task, args.boots, args.seed, not args.no_control, args.retries, args.timeout, _command(args))
+    with target:
+        campaign = plan_campaign(plan, link, target)
+        _warn_few(args.boots, campaign.evidence)
+        with open_journal(args.output, campaign) as journal:
+            _record(Execution(plan, campaign, link, target, journal))
+    return put(to_text(compare(read_results(args.output)), ["prologue", "bench", "compare", str(args.output)]))
+
+
+def _record(execution: Execution) -> None:
+    """Run what is missing; say what there is when it ends, however it ends."""
+    directory, planned = execution.journal.directory, len(execution.schedule)
+    missing = len(execution.missing())
+    _say(f"{directory}: {planned - missing} of {planned} boots are there, {missing} to go")
+    try:
+        with watching(planned - missing, planned) as watch:
+            execution.run(watch)
+    except (KeyboardInterrupt, GuestLostError):
+        _say(f"{planned - len(execution.missing())} of {planned} boots are in {directory}; the same command goes on")
+        raise
+    if left := len(execution.missing()):
+        _say(f"{left} of {planned} boots stayed void (see {directory / RESULTS}); the same command tries them again")
+
+
+def _kinds(text: str) -> list[VariantKind]:
+    kinds: list[VariantKind] = []
+    for kind in text.split(","):
+        known = next((known for known in KINDS if known == kind), None)
+        if known is None:
+            raise BenchError(f"--variants {text}: {kind!r} is none of {', '.join(KINDS)}")
+        if known in kinds:
+            raise BenchError(f"--variants {text}: {kind} is there twice (the A/A control comes by itself)")
+        kinds.append(known)
+    return kinds
+
+
+def _command(args: Namespace) -> str:
+    """The command that records this campaign, to be pasted."""
+    words: list[object] = ["prologue", "bench", "run", "--vmlinux", args.vmlinux, "--target", args.target]
+    words += ["--variants", args.variants]
+    for workload in args.workload:
+        words += ["--workload", workload]
+    words += ["--boots", args.boots, "--runs", args.runs, "--seed", args.seed]
+    for name, default in DEFAULTS.items():
+        value = getattr(args, name)
+        if value != default:
+            option = f"--{name.replace('_', '-')}"
+            words += [option] if value is True else [f"{option}={value}"]
+    return shlex.join(map(str, [*words, "-o", args.output]))
+
+
+def _warn_few(boots: int, evidence: str) -> None:
+    if evidence == "timing" and boots < LEAST:
+        _say(f"warning: {boots} boots of each variant: no verdict is possible below {LEAST}; ten is normal")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,124 @@
+"""The writing side of a result set: ``campaign.json`` once, then one line for each boot, never changed again."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from prologue_bench.errors import BenchError
+from prologue_bench.fields import parse
+from prologue_bench.merge import differences
+from prologue_bench.results import (
+    CAMPAIGN,
+    RESULTS,
+    Boot,
+    Campaign,
+    decode_campaign,
+    encode_boot,
+    encode_campaign,
+    read_results,
+)
+
+_LOCK = "lock"
+
+
+class Journal:
+    """A result set that is being recorded; ``boots`` is what it holds so far, void boots too."""
+
+    def __init__(self, directory: Path, stream: IO[bytes], boots: tuple[Boot, ...]) -> None:
+        self.directory = directory
+        self.boots = list(boots)
+        self._stream = stream
+
+    def append(self, boot: Boot) -> None:
+        """Add a boot; on disk when this returns.
+
+        Raises:
+            BenchError: it cannot be written. What was there before is whole.
+
+        """
+        try:
+            self._stream.write(encode_boot(boot).encode())
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise BenchError(f"{self.directory / RESULTS}: {error.strerror}: make room, then run it again") from error
+        self.boots.append(boot)
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next boot."""
+        return 1 + max((boot.number for boot in self.boots), default=0)
+
+    def done(self) -> set[tuple[int | None, int]]:
+        """The places that have a boot that counts, as (block, position)."""
+        return {(boot.block, boot.position) for boot in self.boots if boot.void is None}
+
+
+@contextmanager
+def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
+    """Begin a result set, or go on with one that was begun with the same plan.
+
+    A last line that a killed writer left torn is cut off first.
+
+    Raises:
+        BenchError: another process records there; or the directory holds a campaign of another plan, with everything
+            that differs; or it holds results without a campaign.
+
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / _LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:
+                raise
+            raise BenchError(f"{directory}: another process records a campaign there") from error
+        path = directory / CAMPAIGN
+        if path.exists():
+            _require_same_plan(path, campaign)
+        elif (directory / RESULTS).exists():
+            raise BenchError(f"{directory}: has {RESULTS} but no {CAMPAIGN}: name another directory")
+        else:
+            _write_whole(path, encode_campaign(campaign))
+        with (directory / RESULTS).open("ab+") as stream:
+            _cut_torn_tail(stream)
+            yield Journal(directory, stream, read_results(directory).boots)
+
+
+def _require_same_plan(path: Path, campaign: Campaign) -> None:
+    begun = decode_campaign(parse(path.read_bytes(), str(path)))
+    found = list(differences(begun, campaign))
+    for name in ("seed", "boots_planned"):
+        one, other = getattr(begun, name), getattr(campaign, name)
+        if one != other:
+            found.append(f"{name}: {one} and {other}")
+    if found:
+        raise BenchError(
+            f"{path}: was begun with another plan ({'; '.join(found)}): run its own command again, or name another "
+            "directory (`prologue bench compare` takes several)"
+        )
+
+
+def _write_whole(path: Path, text: str) -> None:
+    scratch = path.with_name(f".{path.name}.tmp")
+    with scratch.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    scratch.replace(path)
+
+
+def _cut_torn_tail(stream: IO[bytes]) -> None:
+    """A line without its end was never whole: its boot is made again."""
+    stream.seek(0)
+    content = stream.read()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        stream.truncate(whole)
+    stream.seek(0, os.SEEK_END)

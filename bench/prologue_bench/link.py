@@ -1,0 +1,140 @@
+"""Variants of one link, made from one vmlinux, and the proof that they are of one link."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.apply import apply_to, new_file
+from prologue.elf.flat import flat_pieces
+from prologue.elf.image import ElfImage
+from prologue.errors import PrologueError
+from prologue.plan.account import differing_bytes
+from prologue.plan.edits import PatchPlan
+from prologue.plan.variants import VariantKind, variant_plan
+from prologue.readback import read_back
+from prologue.rules.engine import approve
+from prologue.sites.kernel import Kernel
+from prologue_bench.errors import BenchError
+from prologue_bench.results import Variant
+
+KINDS: Final[tuple[VariantKind, ...]] = ("nop-nop", "boot", "build")
+_WHAT: Final = {"site": "first slots", "record": "records", "init": "in a named stub", "marker": "of the marker"}
+# Words at file offsets, as (offset, value): what a plan leaves behind where it changes something.
+_Words = dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A variant's flat Image."""
+
+    variant: Variant
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One vmlinux as linked, its variants, and the lines that prove that they are one link."""
+
+    vmlinux: Path
+    release: str
+    build_id: str
+    layout: str
+    images: tuple[Image, ...]
+    proof: tuple[str, ...]
+
+
+def make_link(vmlinux: Path, kinds: Sequence[VariantKind], directory: Path) -> Link:
+    """Write ``Image.KIND`` for each kind into a directory; the first kind is the base.
+
+    The variants' own vmlinux files exist only while they are compared, in the same directory: an Image that is made
+    again is the same, bit for bit.
+
+    Raises:
+        BenchError: no vmlinux that variants can be made of, or (never, we hope) variants that are not of one link.
+
+    """
+    try:
+        kernel = Kernel(vmlinux)
+        plans = {kind: variant_plan(kernel, kind) for kind in kinds}
+        words = {kind: _changed_words(plan) for kind, plan in plans.items()}
+        directory.mkdir(parents=True, exist_ok=True)
+        images, counts = [], []
+        for kind in kinds:
+            path = directory / f"Image.{kind}"
+            count = _write(kernel, plans[kind], words[kind], path)
+            differing = len(_differing(words[kinds[0]], words[kind]))
+            images.append(Image(Variant(kind, kind, _sha256(path), differing), path))
+            counts.append(f"{kind}: {count}")
+    except PrologueError as error:
+        raise BenchError(str(error)) from error
+    sections, symbols = len(kernel.image.sections), len(kernel.symbols.values)
+    head = f"same link: 0 of {symbols:,} symbols and 0 of {sections} sections moved"
+    return Link(vmlinux, kernel.release, kernel.build_id, kernel.layout, tuple(images), (head, *counts))
+
+
+def _write(kernel: Kernel, plan: PatchPlan, words: _Words, path: Path) -> str:
+    """Write a variant's Image; say how its vmlinux differs from the linked one."""
+    if not plan.stages:
+        _write_flat(kernel.image, path)
+        return "as linked"
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="variant-") as name:
+        copy = Path(name) / "vmlinux"
+        approved = approve(kernel, plan)
+        apply_to(approved, copy, partial(read_back, approved, independent=True))
+        after = ElfImage(copy)
+        _require_same_link(kernel.image, after, words, path.name)
+        _write_flat(after, path)
+    kinds = {stage.kind: 0 for stage in plan.stages}
+    for stage in plan.stages:
+        kinds[stage.kind] += int(np.count_nonzero(stage.old != stage.new))
+    parts = ", ".join(f"{count:,} {_WHAT[kind]}" for kind, count in kinds.items() if count)
+    return f"1 word differs: {parts}" if len(words) == 1 else f"{len(words):,} words differ: {parts}"
+
+
+def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: str) -> None:
+    """Nothing differs but the words of the plan: no symbol, no section, no other byte."""
+    if after.sections != before.sections:
+        raise BenchError(f"{name}: its sections are not those of the link")
+    differing = differing_bytes(before, after, before.size)
+    if stray := sorted({int(offset) & ~3 for offset in differing} - words.keys()):
+        raise BenchError(f"{name}: the word at file offset {stray[0]:#x} differs, which no plan names")
+
+
+def _changed_words(plan: PatchPlan) -> _Words:
+    """Every 4-byte word that the plan changes."""
+    found: _Words = {}
+    for stage in plan.stages:
+        for part in range(0, stage.width, 4):
+            old, new = (_part(values, part) for values in (stage.old, stage.new))
+            changed = old != new
+            found.update(zip((stage.offsets[changed] + part).tolist(), new[changed].tolist(), strict=True))
+    return found
+
+
+def _part(values: npt.NDArray[np.uint64], part: int) -> npt.NDArray[np.uint64]:
+    return (values >> np.uint64(8 * part)) & np.uint64(0xFFFFFFFF)
+
+
+def _differing(one: _Words, other: _Words) -> set[int]:
+    return {offset for offset, _ in one.items() ^ other.items()}
+
+
+def _write_flat(image: ElfImage, path: Path) -> None:
+    with new_file(path) as temporary, temporary.open("r+b") as stream:
+        for offset, data in flat_pieces(image):
+            stream.seek(offset)
+            stream.write(data)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,38 @@
+"""What exact boots of workloads show beyond counts: how dense prologues are, and which functions are entered most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from prologue_bench.entered import SUFFIX, entered_table, read_entered
+from prologue_bench.report.layout import wrapped
+from prologue_bench.results import ResultSet
+
+LOGS: Final = "logs"
+_TOP: Final = 12
+
+
+def entries_text(directory: Path, results: ResultSet) -> str:
+    """The base's most entered functions, as its first boot that counts left them; empty where nothing was left."""
+    return "\n".join(_lines(directory, results))
+
+
+def _lines(directory: Path, results: ResultSet) -> Iterator[str]:
+    boots = results.valid(results.campaign.base)
+    path = directory / LOGS / f"boot-{boots[0].number:04d}{SUFFIX}" if boots else None
+    if path is None or not path.exists():
+        return
+    for name, entered in read_entered(path).items():
+        instructions, kernel, prologues = (
+            boots[0].values[workload][0] for workload in (name, f"{name}, in the kernel", f"{name}, prologues")
+        )
+        yield ""
+        yield from wrapped(
+            f"{name}, {results.campaign.base}: {1000 * prologues / instructions:.2f} prologues executed in 1000 "
+            f"instructions ({1000 * prologues / kernel:.2f} in 1000 of the kernel)"
+        )
+        yield ""
+        yield from entered_table(entered, _TOP).splitlines()
+    yield ""

@@ -1,0 +1,1 @@
+"""Machines that boot what they are given and say what they measured."""

@@ -1,0 +1,57 @@
+"""The one interface of all machines that a campaign can use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from prologue_bench.recorder import Measured, Recorded, Task
+    from prologue_bench.results import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One boot to make: the flat Image of a variant, where its log goes, seconds of wall time for everything.
+
+    ``vmlinux`` is the link that all variants were made of; only targets that look symbols up want it.
+    """
+
+    image: Path
+    log: Path
+    timeout: float
+    label: str
+
+
+class Target(Protocol):
+    """A machine. Used as a context manager, so that whatever it started is stopped."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What its numbers may be used for; known from ``facts`` on."""
+
+    def facts(self) -> Mapping[str, str]:
+        """What identifies the machine: all of it must agree before results are merged.
+
+        Raises:
+            BenchError: the machine cannot be used, and why.
+            GuestLostError: it does not answer.
+
+        """
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        """What a boot will give for the workloads that were asked for: these, or counts of them."""
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        """Boot the Image, do the task there, return what the machine said.
+
+        Raises:
+            GuestLostError: it hung, panicked, never came back, or came back as another boot than the one asked for.
+
+        """
+
+    def __enter__(self) -> Target: ...
+
+    def __exit__(self, *_: object) -> None: ...

@@ -1,0 +1,43 @@
+"""The target that a command line names."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from prologue_bench.errors import BenchError
+from prologue_bench.qemu import Machine
+
+if TYPE_CHECKING:
+    from prologue_bench.targets.base import Target
+
+FORMS = "qemu, icount, ssh:HOST or labgrid:ENVIRONMENT.yaml[:TARGET]"
+
+
+def choose_target(args: Namespace) -> Target:
+    """Make the target of ``args.target`` with the options that belong to it; nothing is started yet.
+
+    Raises:
+        BenchError: no such target, or an option that it needs is missing.
+
+    """
+    kind, _, rest = str(args.target).partition(":")
+    machine = Machine(cpu=args.cpu, cpus=args.smp, memory=args.memory)
+    if kind == "qemu" and not rest:
+        from prologue_bench.targets.qemu import QemuTarget
+
+        return QemuTarget(args.accel, machine, args.modules)
+    if kind == "icount" and not rest:
+        from prologue_bench.targets.icount import IcountTarget
+
+        return IcountTarget(args.vmlinux, machine)
+    if kind == "ssh" and rest:
+        from prologue_bench.targets.ssh import SshTarget
+
+        return SshTarget(rest, args.install, args.reboot, shlex.split(args.ssh_options))
+    if kind == "labgrid" and rest:
+        from prologue_bench.targets.labgrid import open_labgrid
+
+        return open_labgrid(rest)
+    raise BenchError(f"--target {args.target}: expected {FORMS}")

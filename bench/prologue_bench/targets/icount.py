@@ -1,0 +1,137 @@
+"""QEMU under icount: instructions are counted, nothing is timed. ``exact`` evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prologue.errors import PrologueError
+from prologue_bench.entered import SUFFIX, write_entered
+from prologue_bench.errors import BenchError
+from prologue_bench.exact import COMMAND_LINE, ONE_CPU
+from prologue_bench.exact_workload import Argv, Bench, Run
+from prologue_bench.qemu import Machine, qemu_version
+from prologue_bench.recorder import Measured, Recorded
+from prologue_bench.results import NOTHING, Workload
+
+if TYPE_CHECKING:
+    from prologue_bench.recorder import Task
+    from prologue_bench.results import Evidence
+    from prologue_bench.targets.base import Attempt
+
+_BOOT: Final = ("reset to init", "ftrace_init", "text words written in ftrace_init")
+
+
+class IcountTarget:
+    """Boots each Image in a QEMU of its own, on one CPU; counts the boot and every workload that was asked for.
+
+    One boot gives one count of everything, whatever number of runs was asked for: that counts agree is shown by
+    another boot of the same Image.
+
+    Args:
+        vmlinux: the link that all Images are made of; their places are those of its symbols.
+        machine: CPU and memory; it gets one CPU whatever it says. BTI and PAC kernels want ``max,pauth-impdef=on``.
+        append: more words for the kernel's command line.
+
+    """
+
+    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, append: str = "") -> None:
+        try:
+            self._bench = Bench(vmlinux, machine, append)
+        except PrologueError as error:
+            raise BenchError(str(error)) from error
+
+    @property
+    def evidence(self) -> Evidence:
+        """Counts."""
+        return "exact"
+
+    def facts(self) -> Mapping[str, str]:
+        """QEMU, the virtual machine, and what is in the guest. The host is none: it cannot change a count."""
+        programs, packages = self._bench.programs
+        inside = hashlib.sha256(self._bench.init.read_bytes() + b"".join(programs[name] for name in sorted(programs)))
+        return {
+            "target": "icount",
+            "qemu": ".".join(str(number) for number in qemu_version()),
+            "cpu": self._bench.machine.cpu,
+            "cpus": "1",
+            "memory": f"{self._bench.machine.memory} MiB",
+            "command line": f"{COMMAND_LINE} {self._bench.append}",
+            "guest": f"{', '.join(packages)}; sha256 {inside.hexdigest()[:16]}",
+        }
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        """Counts of the boot, and three for each workload; all are better if lower.
+
+        Raises:
+            BenchError: a workload that the guest cannot run.
+
+        """
+        self._bench.require_runnable([read_argv(measured.workload.command) for measured in asked])
+        boot = [(name, "boot", "words" if "words" in name else "instructions") for name in _BOOT]
+        counts = [
+            (name, measured.workload.command, "entries" if name.endswith("prologues") else "instructions")
+            for measured in asked
+            for name in _names(measured)
+        ]
+        return tuple(Measured(Workload(name, what, unit, "lower"), None) for name, what, unit in [*boot, *counts])
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        """One boot; see ``Target.boot``. What was entered is left in ``LOG.entered.json``, without the log's suffix.
+
+        Raises:
+            BenchError: a workload failed, or the Image is not of this link.
+
+        """
+        stem = attempt.log.with_suffix("")
+        argvs = [read_argv(measured.workload.command) for measured in task.workloads]
+        run = self._bench.run(attempt.image, argvs, stem, attempt.timeout)
+        for raw in (".json", ".spans"):  # all of it is in what we return, or in the file of entries
+            stem.with_name(stem.name + raw).unlink(missing_ok=True)
+        names = [measured.workload.name for measured in task.workloads]
+        entered = {name: counts.entered for name, counts in zip(names, run.workloads, strict=True)}
+        write_entered(attempt.log.with_suffix(SUFFIX), entered)
+        readback = run.readback if run.workloads else None  # a boot alone says nothing of itself
+        values = {name: (float(count),) for name, count in _values(run, task)}
+        return Recorded({"release": run.boot.release}, readback, NOTHING, NOTHING, values)
+
+    def __enter__(self) -> IcountTarget:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def read_argv(command: str) -> Argv:
+    """The words of a command that needs no shell.
+
+    Raises:
+        BenchError: it needs one, or cannot be split.
+
+    """
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = tuple(lexer)
+    except ValueError as error:
+        raise BenchError(f"workload {command!r}: {error}") from error
+    if any(word and set(word) <= set("();<>|&") for word in words):
+        raise BenchError(
+            f"workload {command!r}: exact counts are taken without a shell: busybox sh -c '...' brings one"
+        )
+    return words
+
+
+def _names(measured: Measured) -> tuple[str, str, str]:
+    name = measured.workload.name
+    return name, f"{name}, in the kernel", f"{name}, prologues"
+
+
+def _values(run: Run, task: Task) -> Iterator[tuple[str, int]]:
+    yield from zip(_BOOT, (run.boot.instructions, run.boot.ftrace_init, run.boot.ftrace_init_words.total), strict=True)
+    for measured, counts in zip(task.workloads, run.workloads, strict=True):
+        yield from zip(_names(measured), (counts.instructions, counts.kernel, counts.prologues), strict=True)

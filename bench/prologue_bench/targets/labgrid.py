@@ -1,0 +1,315 @@
+"""A board of a labgrid farm: labgrid switches it, reaches its shell, and brings the Image to it.
+
+The user's environment file says how; its target (``labgrid:FILE:TARGET``, "main" if not named) needs
+
+* a ``Strategy`` with the states ``off`` and ``shell`` (labgrid's own ShellStrategy, UBootStrategy and BareboxStrategy
+  have them), or, without a strategy, one driver for the power;
+* a ShellDriver or an SSHDriver, of a user who may do the task; over ssh the script and its output do not share a line
+  with the console, so it is taken where both are there;
+* a way for the Image: before each boot the entry ``kernel`` of ``images:`` is pointed to it, and whatever starts the
+  kernel must take it from there. QEMUDriver does with ``kernel: kernel``; for a boot loader that loads over TFTP the
+  strategy stages ``env.config.get_image_path("kernel")``. The entry in the file itself names a kernel that boots: the
+  board is looked at with it before the first Image.
+
+Each boot gets a fresh labgrid target (drivers compute things once, and strategies stay broken) and ends with the power
+off. labgrid's own limits apply within ours: ``login_timeout`` must be enough for a boot. Of QEMUDriver two more things
+are to be known. Its QEMU survives us if we are killed, unless the tool is wrapped: ``setpriv --pdeathsig KILL QEMU``.
+And over ssh nobody reads its console, so that its guest stops after a few lines: ``loglevel=1`` there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
+from prologue_bench.recorder import read_recorded, script
+
+try:
+    from labgrid import Environment
+    from labgrid.protocol import CommandProtocol, ConsoleProtocol, LinuxBootProtocol, PowerProtocol
+    from labgrid.step import steps
+    from labgrid.strategy import Strategy, StrategyError
+except ImportError as missing:
+    raise MissingToolError("labgrid is not installed: pip install 'prologue[labgrid]'") from missing
+
+if TYPE_CHECKING:
+    from prologue_bench.recorder import Measured, Recorded, Task
+    from prologue_bench.results import Evidence
+    from prologue_bench.targets.base import Attempt
+
+_FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
+_OFF_TIMEOUT: Final = 60.0
+_LAST_LINES: Final = 15  # of the console, shown when a board is lost
+_SCRIPT: Final = "/tmp/prologue-record.sh"  # noqa: S108 - on the board, which is ours for the time of the boot
+_LINE: Final = 700  # busybox's line editor takes 1023 characters, labgrid adds to ours
+# What may stand in a single-quoted format of printf as it is; no tabs, which an interactive shell would complete.
+_PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\%!-")
+# ``virtual`` is what prices a MOV: a machine (no), KVM, or an emulator, which KVM's own message tells apart.
+_FACTS: Final = r"""
+fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
+virtual=no
+grep -qs linux,dummy-virt /proc/device-tree/compatible && virtual=emulated
+grep -qs QEMU /sys/class/dmi/id/sys_vendor && virtual=emulated
+[ $virtual = no ] || ! dmesg | grep -q 'smccc: KVM: hypervisor services detected' || virtual=kvm
+fact arch "$(uname -m)"
+fact model "$(cat /proc/device-tree/model /sys/class/dmi/id/product_name 2>/dev/null | tr -d '\000')"
+fact cpu "$(sed -n 's/^CPU part[^:]*: *//p' /proc/cpuinfo | sort | uniq -c | tr -s ' \n' ' ')"
+fact cpus "$(grep -c ^processor /proc/cpuinfo)"
+fact virtual $virtual
+"""
+
+
+class LabgridTarget:
+    """One target of a labgrid environment file; ``image`` is the entry of ``images:`` that each boot sets."""
+
+    def __init__(self, environment: Path, place: str = "main", image: str = "kernel") -> None:
+        self._file = environment
+        self._place = place
+        self._image = image
+        self._where = f"{environment}: {place}"
+        self._environment: Any = None
+        self._config: dict[str, Any] = {}  # as the file has it
+        self._facts: Mapping[str, str] | None = None
+        self._boot_id: str | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """An emulated board measures its emulator."""
+        return "smoke" if self.facts()["virtual"] == "emulated" else "timing"
+
+    def facts(self) -> Mapping[str, str]:
+        """The board, as seen by a boot of the kernel that the environment file names; asked once."""
+        if self._facts is None:
+            try:
+                lines = self._record(None, None, _FACTS_TIMEOUT, _FACTS)
+            except GuestLostError as error:
+                if self._image in (self._config.get("images") or {}):
+                    raise
+                what = f"no kernel to look at the board with: name one that boots as images: {self._image}:"
+                raise BenchError(f"{self._file}: {what}\n{error.message}") from error
+            said = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
+            facts = {name: value.strip() for name, _, value in said}
+            if "virtual" not in facts:
+                raise GuestLostError(f"{self._where}: the board did not say what it is, but: {' '.join(lines)[-300:]}")
+            self._facts = {"target": "labgrid", "board": self._place, **facts}
+        return self._facts
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        """What was asked for."""
+        return asked
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        """One boot; see ``Target.boot``."""
+        lines = self._record(attempt.image, attempt.log, attempt.timeout, script(task))
+        try:
+            return read_recorded(lines, task)
+        except GuestLostError as error:
+            raise GuestLostError(f"{error.message}\nconsole in {attempt.log}") from error
+
+    def __enter__(self) -> LabgridTarget:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to do: each boot ends with the power off."""
+
+    def _record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
+        """Boot, run a script there, switch off; the lines that it printed."""
+        board = self._board(image)
+        deadline = time.monotonic() + timeout
+        with _console(log) as said:
+            try:
+                with _limited(timeout):
+                    shell = _switch_on(board)
+                    self._require_new_boot(shell)
+                    lines = _run(shell, text, deadline)
+                _drain(board)
+                return lines
+            except Exception as error:  # labgrid and its drivers raise whatever they meet
+                _drain(board)
+                raise GuestLostError(f"{self._where}: board lost: {_why(error)}; {_tail(said, log)}") from error
+            finally:
+                self._switch_off(board)
+
+    def _board(self, image: Path | None) -> Any:
+        """A fresh labgrid target, nothing of it active yet.
+
+        Raises:
+            BenchError: the environment is not one that we can use.
+
+        """
+        try:
+            if self._environment is None:  # a second time, its imports would register their classes again
+                self._environment = Environment(str(self._file))
+                self._config = copy.deepcopy(self._environment.config.data)
+            self._environment.targets.clear()
+            self._environment.config.data = copy.deepcopy(self._config)
+            if image is not None:
+                images = self._config.get("images") or {}
+                self._environment.config.data["images"] = {**images, self._image: str(image.resolve())}
+            board = self._environment.get_target(self._place)
+        except Exception as error:
+            raise BenchError(f"{self._file}: labgrid cannot use it: {_why(error)}") from error
+        if board is None:
+            names = ", ".join(self._config.get("targets") or ()) or "none"
+            raise BenchError(f"{self._file}: no target {self._place!r}; it has {names}")
+        if _command_driver(board) is None:
+            raise BenchError(f"{self._where}: nothing runs commands: give it a ShellDriver or an SSHDriver")
+        if len(_drivers(board, Strategy)) != 1 and len(_drivers(board, PowerProtocol)) != 1:
+            raise BenchError(f"{self._where}: nothing boots it: give it one Strategy, or one driver for the power")
+        return board
+
+    def _require_new_boot(self, shell: Any) -> None:
+        boot_id = shell.run_check("cat /proc/sys/kernel/random/boot_id")[-1].strip()
+        if boot_id == self._boot_id:
+            raise GuestLostError(f"still the boot before (boot_id {boot_id}): its power was not cut")
+        self._boot_id = boot_id
+
+    def _switch_off(self, board: Any) -> None:
+        for step in (lambda: _power_off(board), self._environment.cleanup):
+            try:
+                with _limited(_OFF_TIMEOUT):
+                    step()
+            except Exception as error:  # what was measured holds, and the next boot begins with the power off
+                warnings.warn(f"{self._where}: switching off: {_why(error)}", stacklevel=2)
+
+
+def open_labgrid(text: str) -> LabgridTarget:
+    """The target that ``ENVIRONMENT.yaml[:TARGET]`` names."""
+    environment, _, place = text.partition(":")
+    return LabgridTarget(Path(environment), place or "main")
+
+
+def _drivers(board: Any, kind: type) -> list[Any]:
+    return [driver for driver in board.drivers if isinstance(driver, kind)]
+
+
+def _command_driver(board: Any) -> Any:
+    """The driver that labgrid itself would prefer: ssh before a serial shell. A boot loader's prompt is none."""
+    drivers = [driver for driver in _drivers(board, CommandProtocol) if not isinstance(driver, LinuxBootProtocol)]
+    return max(drivers, key=lambda driver: driver.get_priority(CommandProtocol), default=None)
+
+
+def _switch_on(board: Any) -> Any:
+    """Power-cycle; the driver that runs commands, ready."""
+    if strategies := _drivers(board, Strategy):
+        strategies[0].transition("off")
+        strategies[0].transition("shell")
+    else:
+        # Whoever listens only later misses why a kernel did not come up.
+        for console in _drivers(board, ConsoleProtocol):
+            board.activate(console)
+        board.get_driver(PowerProtocol).cycle()
+    shell = _command_driver(board)
+    board.activate(shell)
+    return shell
+
+
+def _power_off(board: Any) -> None:
+    with contextlib.suppress(Exception):  # after a lost boot most strategies refuse everything
+        for strategy in _drivers(board, Strategy):
+            strategy.transition("off")
+            return
+    board.get_driver(PowerProtocol).off()
+
+
+def _run(shell: Any, text: str, deadline: float) -> list[str]:
+    """Bring a script to the board and run it there; the lines it printed.
+
+    It goes in pieces, by printf: nothing but a POSIX shell is needed, on a serial line as over ssh.
+    """
+    # A kernel message in the middle of a line would spoil it. A panic still shows.
+    shell.run(f"dmesg -n 1; : >{_SCRIPT}")
+    for piece in _pieces(text.encode()):
+        shell.run_check(f"printf '{piece}' >>{_SCRIPT}")
+    sent, arrived = len(text.encode()), shell.run_check(f"wc -c <{_SCRIPT}")[-1].strip()
+    if arrived != str(sent):
+        raise GuestLostError(f"of the script's {sent} bytes {arrived} came through: set the console's txdelay")
+    left = max(deadline - time.monotonic(), 1)
+    lines, errors, _ = shell.run(f"sh {_SCRIPT} 2>&1", timeout=left, decodeerrors="replace")
+    return [*lines, *errors]
+
+
+def _pieces(text: bytes) -> Iterator[str]:
+    """The text as formats of printf, each short enough for a line."""
+    piece = ""
+    for byte in text:
+        piece += chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
+        if len(piece) >= _LINE:
+            yield piece
+            piece = ""
+    if piece:
+        yield piece
+
+
+@contextlib.contextmanager
+def _console(log: Path | None) -> Iterator[bytearray]:
+    """All that labgrid reads from consoles meanwhile, copied to a log as it comes."""
+    said = bytearray()
+    with log.open("wb", buffering=0) if log else contextlib.nullcontext() as copied:
+
+        def keep(event: Any) -> None:
+            step = event.step
+            if (step.tag, step.title, event.data.get("state")) == ("console", "read", "stop") and step.result:
+                said.extend(step.result)
+                if copied is not None:
+                    copied.write(step.result)
+
+        steps.subscribe(keep)
+        try:
+            yield said
+        finally:
+            steps.unsubscribe(keep)
+
+
+def _drain(board: Any) -> None:
+    """Read what is there: nobody looks at a console while a board is used over ssh."""
+    with contextlib.suppress(Exception), _limited(5):
+        console = board.get_active_driver(ConsoleProtocol)
+        while console.read(size=4096, timeout=0.2):
+            pass
+
+
+def _tail(said: bytearray, log: Path | None) -> str:
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()] or ["(nothing)"]
+    return "\n  ".join((f"console{f' in {log}' if log else ''}, its end:", *lines[-_LAST_LINES:]))
+
+
+def _why(error: BaseException) -> str:
+    """The first line of what happened; a strategy itself only says that it is broken."""
+    while isinstance(error, StrategyError) and error.__cause__ is not None:
+        error = error.__cause__
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block after so many seconds: some of labgrid's waits have no end.
+
+    That needs a signal, so in another thread than the main one only labgrid's own limits hold.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done within {seconds:.0f} s")
+
+    begin = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, late)
+    # Again every few seconds, should somebody have swallowed it.
+    left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - begin), 0.001), interval)

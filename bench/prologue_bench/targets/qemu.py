@@ -1,0 +1,125 @@
+"""A virtual machine of this host: TCG (``smoke``), or KVM where the host is arm64 (``timing``)."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.initramfs import build_initramfs, pack
+from prologue_bench.qemu import Job, Machine, boot, qemu_version
+from prologue_bench.recorder import read_recorded, script
+
+if TYPE_CHECKING:
+    from prologue_bench.recorder import Measured, Recorded, Task
+    from prologue_bench.results import Evidence
+    from prologue_bench.targets.base import Attempt
+
+ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
+# What the port wants, where it is not built in; each behind what it needs.
+_PORT_MODULES: Final = ("virtio_mmio", "virtio_console")
+_KVM: Final = Path("/dev/kvm")
+
+
+@dataclass(frozen=True, slots=True)
+class QemuTarget:
+    """Boots each Image in a QEMU of its own; nothing outlives a boot.
+
+    ``modules`` is a directory with the kernel's modules, for kernels that have no virtio driver built in.
+    """
+
+    accel: str = "tcg"
+    machine: Machine = field(default_factory=Machine)
+    modules: Path | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """TCG measures the translator, KVM the machine."""
+        return "timing" if self.accel == "kvm" else "smoke"
+
+    def facts(self) -> Mapping[str, str]:
+        """The host, for its speed is the guest's, QEMU, and the virtual machine."""
+        if self.accel == "kvm":
+            require_kvm()
+        version = ".".join(str(number) for number in qemu_version())
+        return {
+            "target": "qemu",
+            "host": f"{platform.node()}, {host_cpu()}",
+            "qemu": f"{version}, {ACCELERATORS[self.accel]}",
+            "cpu": self.machine.cpu,
+            "cpus": str(self.machine.cpus),
+            "memory": f"{self.machine.memory} MiB",
+        }
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        """What was asked for."""
+        return asked
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        """One boot; see ``Target.boot``."""
+        initramfs, results = (attempt.log.with_suffix(suffix) for suffix in (".cpio", ".results"))
+        modules = () if self.modules is None else port_modules(self.modules)
+        # The kernel unpacks archives that follow each other as one.
+        initramfs.write_bytes(build_initramfs(modules).read_bytes() + pack({"record.sh": script(task).encode()}))
+        results.touch()
+        machine = replace(self.machine, accel=ACCELERATORS[self.accel], port=results)
+        try:
+            seen = boot(attempt.image, initramfs, attempt.log, Job(("record",), timeout=attempt.timeout), machine)
+            for event in seen.all("error"):
+                raise BenchError(
+                    f"{attempt.log}: {event.data['what']}: name its modules with --modules, or build it in"
+                )
+            return read_recorded(results.read_text(encoding="utf-8", errors="replace").splitlines(), task)
+        except GuestLostError as error:
+            raise GuestLostError(f"{error.message}\nresults until then: {results}") from error
+        finally:
+            initramfs.unlink()
+            if results.exists() and not results.stat().st_size:
+                results.unlink()
+
+    def __enter__(self) -> QemuTarget:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def require_kvm() -> None:
+    """Whether this host can run arm64 guests at full speed.
+
+    Raises:
+        BenchError: it cannot, and why.
+
+    """
+    if platform.machine() != "aarch64":
+        raise BenchError(
+            f"--accel kvm: this host is {platform.machine()}; arm64 guests run at full speed on arm64 only"
+        )
+    if not os.access(_KVM, os.R_OK | os.W_OK):
+        raise BenchError(f"--accel kvm: no access to {_KVM}: load the module kvm, or join the group that owns the file")
+
+
+def host_cpu() -> str:
+    """What this host calls its CPU, and how many we may use."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    names = [
+        line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(("model name", "CPU part"))
+    ]
+    return f"{len(os.sched_getaffinity(0))}x {names[0] if names else platform.machine()}"
+
+
+def port_modules(directory: Path) -> Sequence[Path]:
+    """The modules that the results' port needs, in the order in which they load; empty if they are built in.
+
+    Raises:
+        BenchError: a module is compressed, or cannot be read.
+
+    """
+    from prologue_bench.modules import load_order
+
+    names = [name for name in _PORT_MODULES if any(directory.rglob(f"{name}.ko*"))]
+    return load_order(directory, names)

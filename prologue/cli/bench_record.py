@@ -1,0 +1,75 @@
+"""``prologue bench record`` and ``doctor``: their part of the grammar."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
+
+
+def add_record(actions: Commands, command: Command) -> None:
+    """Add ``bench record``."""
+    added = command(
+        actions, "record", "prologue.cli.bench:run",
+        "record this boot of this machine under a label, or write a script that does it elsewhere",
+        "  prologue bench record --label nop-nop --vmlinux vmlinux --workload hackbench:g=10,l=1000 -o boots.jsonl\n"
+        "  prologue bench record --label build --runs 5 -o boots.jsonl -- make -C /usr/src/linux -j8 clean vmlinux\n"
+        "  prologue bench record --label boot -o boots.jsonl --pattern 'Throughput \\([0-9.]*\\)' --unit MB/s \\\n"
+        "      --direction higher -- dbench -t 60 8\n"
+        "  prologue bench record --label nop-nop --workload hackbench:g=10 --script record.sh\n"
+        "  (on the board, as root, once for each boot)  LABEL=build sh record.sh >> boots.log\n"
+        "  prologue bench compare boots.jsonl boots.log",
+    )  # fmt: skip
+    added.set_defaults(bench="prologue_bench.cli.record:run")
+    added.add_argument("--label", type=_label, required=True, help="which variant this boot runs")
+    added.add_argument(
+        "--vmlinux", type=Path, help="of this kernel: sampled sites are read back, which proves the variant"
+    )
+    added.add_argument("--runs", type=_count, default=3, metavar="N", help="of each workload (default: %(default)s)")
+    added.add_argument("--governor", metavar="NAME", help="cpufreq governor for the time of the runs; put back after")
+    added.add_argument("--workload", action="append", default=[], metavar="SPEC",
+                       help="as in bench run; may be repeated")  # fmt: skip
+    added.add_argument("--pattern", metavar="RE",
+                       help="basic regular expression that finds the command's number, as its \\(group\\)")  # fmt: skip
+    added.add_argument("--unit", metavar="UNIT", help="of that number")
+    added.add_argument("--direction", choices=("lower", "higher"), help="which is better")
+    output = added.add_mutually_exclusive_group(required=True)
+    output.add_argument("-o", "--output", type=Path, metavar="FILE.jsonl", help="record file: one line is appended",
+                        dest="output")  # fmt: skip
+    output.add_argument("--script", type=Path, metavar="OUT.sh",
+                        help="measure nothing: write a POSIX shell script that records where it runs")  # fmt: skip
+    added.add_argument(
+        "command", nargs="*", metavar="-- CMD", help="a command; its wall time is taken, or see --pattern"
+    )
+
+
+def add_doctor(actions: Commands, command: Command) -> None:
+    """Add ``bench doctor``."""
+    added = command(
+        actions, "doctor", "prologue.cli.bench:run",
+        "check this host, or the machine to be measured, and say what to mend",
+        "  prologue bench doctor\n  prologue bench doctor --vmlinux vmlinux --target ssh:root@board",
+    )  # fmt: skip
+    added.set_defaults(bench="prologue_bench.cli.doctor:run")
+    added.add_argument(
+        "--vmlinux", type=Path, help="of the kernel that is to be measured: is it fit, does it run there?"
+    )
+    added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
+    added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh: --ssh-options='-p 2222'")
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a number from 1 on: {text!r}")
+    return int(text)
+
+
+def _label(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"not a label: {text!r}")
+    return text

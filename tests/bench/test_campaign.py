@@ -1,0 +1,244 @@
+"""The order of boots, and what a campaign does when machines die, writers are killed, and plans change.
+
+Machines that can be made to fail at will are programs here; real ones are in tests/kernels/test_campaign.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.campaign import Execution, Plan, Step, plan_campaign
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.journal import Journal, open_journal
+from prologue_bench.link import Image, Link
+from prologue_bench.recorder import Measured, Recorded, Task
+from prologue_bench.results import CAMPAIGN, RESULTS, Evidence, Readback, Variant, Workload, read_results
+from prologue_bench.schedule import make_schedule
+from prologue_bench.targets.base import Attempt
+from prologue_bench.watch import watching
+
+MEASURED = Measured(Workload("work", "work", "seconds", "lower"), None)
+PLAN = Plan(Task((MEASURED,), 2), blocks=3, seed=7, control=True, retries=1, timeout=10, command="prologue bench run")
+LINK = Link(
+    Path("vmlinux"), "6.1", "5eed", "2",
+    (Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
+     Image(Variant("build", "build", "b" * 64, 9), Path("Image.build"))),
+    ("same link: 0 symbols moved",),
+)  # fmt: skip
+
+
+class Machine:
+    """Does what ``failing`` says for its n-th boot: None, or what happens instead."""
+
+    evidence: Evidence = "timing"
+
+    def __init__(self, failing: Callable[[int], str | None] = lambda _: None) -> None:
+        self.failing = failing
+        self.attempts: list[Attempt] = []
+
+    def facts(self) -> Mapping[str, str]:
+        return {"target": "made up"}
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        return asked
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        self.attempts.append(attempt)
+        what = self.failing(len(self.attempts))
+        if what == "lost":
+            raise GuestLostError("guest lost: no answer for 10 s; console in log, its end:\nlast lines")
+        if what == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "interrupted":
+            raise KeyboardInterrupt
+        mov = 64 if (attempt.label == "build") != (what == "wrong kernel") else 0
+        values = tuple(float(k + 1) for k in range(task.runs))
+        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), {}, {}, {"work": values})
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[Step]:
+    steps: list[Step] = []
+    campaign = plan_campaign(plan, LINK, machine)
+    with open_journal(directory, campaign) as journal:
+        Execution(plan, campaign, LINK, machine, journal).run(steps.append)
+    return steps
+
+
+def test_blocks_are_balanced_and_random() -> None:
+    labels = ("a", "b", "c")
+    schedule = make_schedule(labels, 40, 7)
+    assert schedule == make_schedule(labels, 40, 7) != make_schedule(labels, 40, 8)
+    for block in range(40):
+        places = [place for place in schedule if place.block == block]
+        assert [place.position for place in places] == [0, 1, 2]
+        assert sorted(place.variant for place in places) == ["a", "b", "c"]
+    # every variant is at every position about as often: 40/3, and six standard deviations of that
+    counts = Counter((place.variant, place.position) for place in schedule)
+    assert len(counts) == 9
+    assert all(abs(count - 40 / 3) < 18 for count in counts.values())
+    # a longer campaign begins like a shorter one
+    assert make_schedule(labels, 50, 7)[:120] == schedule
+
+
+def test_a_campaign_is_recorded(tmp_path: Path) -> None:
+    machine = Machine()
+    steps = record(tmp_path, machine)
+    results = read_results(tmp_path)
+    assert [step.done for step in steps] == list(range(1, 10))
+    assert [boot.variant for boot in results.boots] == [p.variant for p in make_schedule(LABELS, 3, 7)]
+    assert [attempt.image.name for attempt in machine.attempts if attempt.label != "build"] == ["Image.nop-nop"] * 6
+    assert results.campaign.aa == "nop-nop (A/A)"
+    assert results.campaign.same_link == LINK.proof
+    assert len({boot.started for boot in results.boots}) == 9
+    assert record(tmp_path, machine) == []  # there is nothing left to do
+    assert len(machine.attempts) == 9
+
+
+LABELS = ("nop-nop", "nop-nop (A/A)", "build")
+
+
+def test_a_lost_machine_is_tried_again(tmp_path: Path) -> None:
+    steps = record(tmp_path, Machine(lambda n: "lost" if n == 4 else None))
+    assert [step.boot.void for step in steps if step.boot.void] == ["lost: no answer for 10 s"]
+    results = read_results(tmp_path)
+    assert len(results.boots) == 10
+    assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
+
+
+def test_a_dead_machine_ends_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
+    with pytest.raises(GuestLostError, match="lost 2 times in a row") as lost:
+        record(tmp_path, Machine(lambda n: "lost" if n >= 4 else None))
+    assert lost.value.exit_code == 4
+    before = (tmp_path / RESULTS).read_bytes()
+    record(tmp_path, Machine())
+    results = read_results(tmp_path)
+    assert (tmp_path / RESULTS).read_bytes().startswith(before)
+    assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
+    assert [boot.number for boot in results.boots] == list(range(1, 12))
+
+
+def test_another_kernel_than_was_asked_for_is_void_and_not_forever(tmp_path: Path) -> None:
+    steps = record(tmp_path, Machine(lambda n: "wrong kernel"))
+    assert len(steps) == 18  # each place twice
+    assert all("of 64 sites are not those of" in str(step.boot.void) for step in steps)
+    assert steps[-1].done == 0
+    record(tmp_path, Machine())
+    assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("tail", [b'{"schema": "prologue.bench-bo', b"\xff\xfe"])
+def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        record(tmp_path, Machine(lambda n: "interrupted" if n == 5 else None))
+    whole = (tmp_path / RESULTS).read_bytes()
+    with (tmp_path / RESULTS).open("ab") as stream:
+        stream.write(tail)
+    machine = Machine()
+    record(tmp_path, machine)
+    assert len(machine.attempts) == 5
+    assert (tmp_path / RESULTS).read_bytes().startswith(whole)
+    results = read_results(tmp_path)
+    assert (len(results.boots), results.notes) == (9, ())
+
+
+def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
+    """Nine boots, each of which kills the recorder once: all are there in the end, none twice."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom tests.bench.test_campaign import Machine, record\n"
+        "directory = Path(sys.argv[1])\n"
+        "done = len(list(directory.glob('died-*')))\n"
+        "def failing(n):\n"
+        "    if n == 2 or done == 0:\n"
+        "        (directory / f'died-{done}').touch()\n"
+        "        return 'killed'\n"
+        "record(directory, Machine(failing))\n"
+    )
+    for _ in range(10):
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+    assert done.returncode == 0
+    results = read_results(tmp_path)
+    assert len(list(tmp_path.glob("died-*"))) == 9
+    assert len(results.boots) == 9
+    assert not results.notes
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 8}, "seed: 7 and 8"),
+        ({"blocks": 4}, "boots_planned: 3 and 4"),
+        ({"control": False}, r"variant nop-nop \(A/A\)"),
+        ({"task": replace(PLAN.task, runs=5)}, "runs_per_boot: 2 and 5"),
+    ],
+)
+def test_another_plan_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    record(tmp_path, Machine())
+    before = (tmp_path / RESULTS).read_bytes(), (tmp_path / CAMPAIGN).read_bytes()
+    machine = Machine()
+    with pytest.raises(BenchError, match=said):
+        record(tmp_path, machine, replace(PLAN, **change))  # type: ignore[arg-type] # a table of fields
+    assert not machine.attempts
+    assert ((tmp_path / RESULTS).read_bytes(), (tmp_path / CAMPAIGN).read_bytes()) == before
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    campaign = plan_campaign(PLAN, LINK, Machine())
+    with (
+        open_journal(tmp_path, campaign),
+        pytest.raises(BenchError, match="another process records"),
+        open_journal(tmp_path, campaign),
+    ):
+        pass
+
+
+def test_results_without_a_plan_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).write_text("{}\n")
+    with pytest.raises(BenchError, match=r"has results\.jsonl but no campaign\.json"):
+        record(tmp_path, Machine())
+    assert (tmp_path / RESULTS).read_text() == "{}\n"
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    """What was recorded before is whole; nothing is taken for recorded that is not."""
+    campaign = plan_campaign(PLAN, LINK, Machine())
+    with Path("/dev/full").open("ab", buffering=0) as stream:
+        journal = Journal(tmp_path, stream, ())
+        with pytest.raises(BenchError, match="No space left on device: make room, then run it again"):
+            Execution(PLAN, campaign, LINK, Machine(), journal).run(lambda _: None)
+    assert journal.boots == []
+
+
+def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine = Machine(lambda n: "lost" if n == 2 else time.sleep(0.01))
+    campaign = plan_campaign(PLAN, LINK, machine)
+    with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
+        Execution(PLAN, campaign, LINK, machine, journal).run(watch)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert "void: lost: no answer for 10 s" in lines[1]
+    assert "9/9" in lines[-1]
+    assert "left" not in lines[-1]
+    assert all(" s left" in line for line in lines[:-1])
+    assert "work: 1 2" in lines[0]
+    first = json.loads((tmp_path / RESULTS).read_text().splitlines()[0])
+    assert lines[0].split(": ")[1] == first["variant"]

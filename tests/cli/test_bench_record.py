@@ -1,0 +1,221 @@
+"""``prologue bench record`` and ``doctor``, from the command line to the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.cli import doctor
+from prologue_bench.doctor import check_host, check_machine, check_vmlinux
+from prologue_bench.recorder import Recorded, Task, read_recorded, script
+from prologue_bench.results import Readback
+from tests.bench.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
+from tests.mini_kernel.build import Spec, build
+from tests.needs import needs_mini_kernel_tools
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A quiet made-up machine, for the script that the command runs."""
+    root = make_tree(tmp_path / "machine")
+    monkeypatch.setenv("PROLOGUE_ROOT", str(root))
+    monkeypatch.delenv("LABEL", raising=False)
+    return root
+
+
+def record(*arguments: str | Path) -> int:
+    return main(["bench", "record", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("command", ["record", "doctor"])
+def test_help_has_examples(command: str, capsys: Said) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["bench", command, "--help"])
+    assert done.value.code == 0
+    assert f"prologue bench {command} " in capsys.readouterr().out.partition("examples:")[2]
+
+
+def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> None:
+    path = tmp_path / "boots.jsonl"
+    assert record("--label", "nop;nop", "-o", path, "--runs", "2", "--", "sh", "-c", "sleep 0.02; echo -n") == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{path}: boot 0f7b223f-111d-4276-9ff1-e91128499938 recorded as nop;nop\n")
+    assert "not read back: no sites were asked for" in said
+    (row,) = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (row["schema"], row["label"], row["runs"], row["void"]) == ("prologue.bench-record/1", "nop;nop", 2, None)
+    assert row["kernel"] == {"release": os.uname().release, "build_id": BUILD_ID}
+    assert row["workloads"] == [{"name": "sh -c 'sleep 0.02; echo -n'", "command": "sh -c 'sleep 0.02; echo -n'",
+                                 "unit": "seconds", "direction": "lower", "pattern": None}]  # fmt: skip
+    ((_, values),) = row["values"].items()
+    assert len(values) == 2
+    assert all(0.02 <= value < 60 for value in values)
+
+
+def test_numbers_are_taken_from_output_and_files_grow(machine: Path, tmp_path: Path) -> None:
+    path = tmp_path / "boots.jsonl"
+    options = ("--pattern", r"rate \([0-9.]*\)", "--unit", "MB/s", "--direction", "higher", "-o", path, "--runs", "1")
+    for k, label in enumerate(("base", "mov")):
+        (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
+        assert record("--label", label, *options, "--", "for x in 1 2; do echo rate $x.5; done") == 0
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["values"] for row in rows] == [{"for x in 1 2; do echo rate $x.5; done": [2.5]}] * 2
+    assert main(["bench", "table", str(path)]) == 0
+
+
+def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
+    path = tmp_path / "boots.jsonl"
+    assert (
+        record("--label", "x", "-o", path, "--runs", "1", "--workload", "time:true", "--workload", "time:sleep 0") == 0
+    )
+    assert list(json.loads(path.read_text())["values"]) == ["true", "sleep 0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "what is to be measured?"),
+        (("--workload", "time:true", "--", "true"), "what is to be measured?"),
+        (("--workload", "time:true", "--unit", "s"), "describe a command behind --"),
+        (("--pattern", "x", "--", "true"), "belong together"),
+        (("--pattern", "x", "--unit", "s", "--direction", "lower", "--", "true"), "one group"),
+        (("--", "sh", "-c", "echo broken >&2; exit 3"), "run 1: exit status 3; last line of its output: broken"),
+        (("--vmlinux", "nowhere", "--", "true"), "nowhere: "),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(
+    arguments: tuple[str, ...], said: str, machine: Path, tmp_path: Path, capsys: Said
+) -> None:
+    assert record("--label", "x", "-o", tmp_path / "boots.jsonl", *arguments) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("prologue: ")]
+    assert said in line
+    assert not (tmp_path / "boots.jsonl").exists()
+
+
+def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, capsys: Said) -> None:
+    tainted = machine / "proc/sys/kernel/tainted"
+    path = tmp_path / "boots.jsonl"
+    assert record("--label", "x", "-o", path, "--runs", "1", "--", f"echo 512 >{tainted}") == 1
+    assert "void, does not count: kernel's taint changed: 0 before, 512 after" in capsys.readouterr().out
+    assert json.loads(path.read_text())["void"].startswith("kernel's taint changed")
+
+
+def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, capsys: Said) -> None:
+    assert record("--label", "x", "-o", tmp_path / "a.jsonl", "--runs", "1", "--", "true") == 0
+    said = capsys.readouterr().err
+    assert "governor schedutil: clocks follow the load: --governor performance\n" in said
+    assert "2 kinds of CPU, and no pinning" in said
+    assert record("--label", "x", "-o", tmp_path / "b.jsonl", "--governor", "performance", "--", "true") == 0
+    assert "governor" not in capsys.readouterr().err
+    assert (machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor").read_text() == "schedutil\n"
+
+
+def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path, capsys: Said) -> None:
+    needs_mini_kernel_tools()
+    mini = build(Spec(), tmp_path)
+    (tmp_path / "notes").write_bytes(notes("cd" * 20))
+    objcopy = ["aarch64-linux-gnu-objcopy", "--add-section", f".note.id={tmp_path / 'notes'}"]
+    subprocess.run([*objcopy, str(mini)], check=True)
+    arguments = ("--vmlinux", mini, "--", f"touch {tmp_path / 'ran'}")
+    assert record("--label", "x", "-o", tmp_path / "a.jsonl", *arguments) == 2
+    said = f"prologue: {mini}: is not the kernel that runs here: build-id {'cd' * 20}, running is {BUILD_ID}"
+    assert capsys.readouterr().err == said + "\n"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Path, tmp_path: Path) -> None:
+    governor = machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+    pid, path = tmp_path / "pid", tmp_path / "a.jsonl"
+    command = ["bench", "record", "--label", "x", "--governor", "performance", "-o", str(path), "--",
+               f"echo $$ >{pid}; exec sleep 300"]  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-m", "prologue", *command], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(sign)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.endswith("prologue: interrupted\n")
+    assert governor.read_text() == "schedutil\n"
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert not path.exists()
+
+
+def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> None:
+    path = tmp_path / "record.sh"
+    assert record("--label", "it's nop", "--runs", "1", "--script", path, "--", "echo done") == 0
+    assert "LABEL='it'\"'\"'s nop' sh record.sh >> boots.log" in capsys.readouterr().out
+    log = tmp_path / "boots.log"
+    for k, label in enumerate(({}, {"LABEL": "mov"})):
+        (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
+        with log.open("a") as stream:
+            subprocess.run(["sh", str(path)], stdout=stream, check=True, env={**os.environ, **label})
+    assert main(["bench", "table", str(log), "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["variant"] for row in rows] == ["it's nop", "mov"]
+
+
+def test_doctor_of_this_host(capsys: Said) -> None:
+    checks = check_host()
+    assert main(["bench", "doctor"]) in (0, 1)
+    said = capsys.readouterr().out
+    assert all(f"{check.state:4}  {check.what}" in said for check in checks)
+    assert {check.state for check in checks} <= {"ok", "warn", "fail"}
+    assert all(check.fix for check in checks if check.state != "ok")
+    if platform.machine() != "aarch64":
+        assert "smoke evidence" in said
+
+
+def test_doctor_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["bench", "doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "fail  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
+    assert "warn  no ssh: no --target ssh:HOST\n" in said
+
+
+def test_doctor_of_a_vmlinux(tmp_path: Path) -> None:
+    needs_mini_kernel_tools()
+    (good,) = check_vmlinux(build(Spec(), tmp_path))
+    assert (good.state, good.fix) == ("ok", "")
+    (bad,) = check_vmlinux(Path("/bin/sh"))
+    assert bad.state == "fail"
+
+
+def ask(tree: Path, task: Task, tmp: Path) -> Recorded:
+    return read_recorded(run_script("dash", script(task), tree, tmp / "programs").stdout.splitlines(), task)
+
+
+def test_doctor_of_no_machine(capsys: Said) -> None:
+    assert main(["bench", "doctor", "--target", "qemu"]) == 2
+    assert "--target qemu: expected ssh:HOST" in capsys.readouterr().err
+
+
+def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = make_tree(tmp_path / "m", kernel_files({16: MOV}))
+    policy(tree, 2, "performance")
+    seen = ask(tree, Task((), 0, (16,)), tmp_path)
+    states = {check.what: check.state for check in check_machine(seen)}
+    assert states["read back: 1 MOV, 0 NOP in 1 sites"] == "ok"
+    assert states["governor schedutil: clocks follow the load"] == "warn"
+    mixed = Recorded(seen.machine, Readback(BUILD_ID, 3, 1, 1), seen.gate_before, seen.gate_after, {})
+    assert "fail" in {check.state for check in check_machine(mixed)}
+    monkeypatch.setattr(doctor, "check_host", list)
+    monkeypatch.setattr(doctor, "_machine", lambda _: partial(ask, tree, tmp=tmp_path))
+    assert doctor.run(Namespace(vmlinux=None)) == 0
+    assert "->" in capsys.readouterr().out

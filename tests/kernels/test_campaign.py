@@ -1,0 +1,140 @@
+"""Campaigns on a real Debian kernel in QEMU, as a user runs them: recorded, stopped, killed, gone on with, reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.sites.kernel import Kernel
+from prologue_bench.results import RESULTS, read_results
+from tests.needs import needs_kernel, needs_modules, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
+
+SUITE = "bookworm"
+PROLOGUE = (sys.executable, "-m", "prologue.cli.main", "bench", "run")
+
+
+def command(directory: Path, *more: object) -> list[str]:
+    """The arguments of a small campaign."""
+    kernel = needs_kernel(SUITE)
+    modules = needs_modules(SUITE, kernel.release)
+    arguments: list[object] = ["--vmlinux", kernel.vmlinux, "--modules", modules, "--timeout", 120, "-o", directory]
+    return [str(argument) for argument in (*arguments, *more)]
+
+
+def test_recorded_killed_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("qemu-system-aarch64")
+    directory = tmp_path / "campaign"
+    plan = ("--boots", 1, "--runs", 2, "--seed", 7, "--workload", "hackbench:process,sockets,g=1,l=20",
+            "--workload", "hackbench:thread,pipes,g=1,l=20")  # fmt: skip
+    arguments = command(directory, *plan)
+    # Killed while the second machine runs: with it, and nothing that was recorded is lost.
+    first = start(arguments, directory / "logs" / "boot-0002.log", signal.SIGKILL)
+    assert first.returncode == -signal.SIGKILL
+    before = (directory / RESULTS).read_bytes()
+    assert before.count(b"\n") == 1
+    assert not machines(directory)
+    # Ctrl-C: says how it stands and how to go on.
+    second = start(arguments, directory / "logs" / "boot-0002.log", signal.SIGINT)
+    assert second.returncode == 130
+    assert "the same command goes on" in second.stderr
+    assert not machines(directory)
+    assert (directory / RESULTS).read_bytes() == before
+    # The rest.
+    assert main(["bench", "run", *arguments]) == 0
+    said = capsys.readouterr()
+    assert (directory / RESULTS).read_bytes().startswith(before)
+    assert "same link: 0 of " in said.out
+    assert "smoke" in said.out
+    assert "%" not in said.out.replace("%)", "")  # no percentage of TCG's times
+    results = read_results(directory)
+    assert sorted(boot.variant for boot in results.boots) == ["boot", "build", "nop-nop", "nop-nop (A/A)"]
+    assert results.campaign.evidence == "smoke"
+    for boot in results.boots:
+        assert boot.void is None
+        assert [len(values) for values in boot.values.values()] == [2, 2]
+        assert all(value > 0 for values in boot.values.values() for value in values)
+        # the treatment, as the running machine showed it
+        assert boot.readback is not None
+        assert boot.readback.build_id == Kernel(needs_kernel(SUITE).vmlinux).build_id
+        assert boot.readback.sites >= 128
+        seen = boot.readback.nop if boot.variant.startswith("nop-nop") else boot.readback.mov
+        assert seen == boot.readback.sites
+        assert (directory / "logs" / f"boot-{boot.number:04d}.log").stat().st_size
+    # Reports of what was recorded.
+    for report in (["compare"], ["table"], ["compare", "--format", "json"], ["table", "--format", "csv"]):
+        assert main(["bench", report[0], str(directory), *report[1:]]) == 0
+    assert main(["bench", "plot", str(directory), "-o", str(tmp_path / "plot.png")]) == 0
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """Run a campaign until that boot's console says something, then send the signal."""
+    log.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        [*PROLOGUE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one call
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 300
+        while not (log.exists() and log.stat().st_size):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, "", said)
+
+
+def machines(directory: Path) -> list[str]:
+    """QEMU processes that use this directory, some seconds on."""
+    time.sleep(1)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(directory) in words and b"qemu" in words:
+                found.append(words.decode(errors="replace"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("workload", "timeout", "said"),
+    [
+        ("time:echo c >/proc/sysrq-trigger", 120, ("ended without a clean power-off", "write_sysrq_trigger")),
+        ("time:echo hangs >/dev/console; sleep 600", 25, ("no power-off within 25 s", "hangs")),
+    ],
+    ids=["panic", "hang"],
+)
+def test_a_lost_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workload: str, timeout: int, said: tuple[str, ...]
+) -> None:
+    """Exit 4 with the console's last words, within the bound, and what was recorded stays."""
+    needs_tools("qemu-system-aarch64")
+    directory = tmp_path / "campaign"
+    plan = ("--boots", 1, "--runs", 1, "--variants", "boot", "--no-control", "--retries", 1)
+    arguments = command(directory, *plan, "--workload", workload, "--timeout", timeout)
+    assert main(["bench", "run", *arguments]) == 4
+    error = capsys.readouterr().err
+    assert "lost 2 times in a row: given up" in error
+    assert str(directory / "logs" / "boot-0002.log") in error
+    assert "qemu-system-aarch64 -M virt" in error
+    assert all(words in error for words in said)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in (directory / RESULTS).read_text().splitlines()]
+    assert [line["void"] for line in lines] == [f"lost: {said[0]}"] * 2
+    assert not machines(directory)
