@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -10,10 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from prologue_bench.child import end_with_parent
 from prologue_bench.recorder import Recorded, Task, read_recorded, script
 
-_PR_SET_PDEATHSIG: Final = 1
-_LIBC: Final = ctypes.CDLL(None)
 _PATIENCE: Final = 10  # seconds for the script to put the governor back
 
 
@@ -31,7 +29,7 @@ def record_here(task: Task, watch: Callable[[str], None] = lambda line: None) ->
     lines: list[str] = []
     process = subprocess.Popen(
         ["sh", "-c", script(task)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace",
-        start_new_session=True, preexec_fn=_end_with_parent,  # noqa: PLW1509 - one prctl
+        start_new_session=True, preexec_fn=end_with_parent,  # noqa: PLW1509 - one prctl
     )  # fmt: skip
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     try:
@@ -54,7 +52,3 @@ def _stop(process: subprocess.Popen[str]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _end_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import secrets
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import IO, Final
 
 from prologue_bench import tools
+from prologue_bench.child import die_with_parent
 from prologue_bench.console import Event, parse
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 
 QEMU: Final = "qemu-system-aarch64"
 _LAST_LINES: Final = 15  # of the console, shown when a guest is lost
-_PR_SET_PDEATHSIG: Final = 1
-_LIBC: Final = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str
     with log.open("w", encoding="utf-8") as copy:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", start_new_session=True, preexec_fn=_die_with_parent,  # noqa: PLW1509 - one prctl
+            text=True, errors="replace", start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl
         )  # fmt: skip
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         reader = threading.Thread(target=_collect, args=(process.stdout, copy, lines), daemon=True)
@@ -178,8 +176,3 @@ def _collect(stream: IO[str], copy: IO[str], lines: list[str]) -> None:
         lines.append(line)
         copy.write(line + "\n")
         copy.flush()
-
-
-def _die_with_parent() -> None:
-    """Whatever kills us, even SIGKILL, takes the guest along."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

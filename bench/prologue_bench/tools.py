@@ -18,6 +18,7 @@ _PACKAGES = {
     "llvm-objcopy": "llvm",
     "pahole": "dwarves",
     "qemu-system-aarch64": "qemu-system-arm",
+    "ssh": "openssh-client",
     "setpriv": "util-linux",
     "xz": "xz-utils",
 }

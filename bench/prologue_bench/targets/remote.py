@@ -1,0 +1,170 @@
+"""A shell on another machine, by the system's own ssh: all that a user's ssh configuration knows works."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from prologue_bench.child import die_with_parent
+from prologue_bench.errors import BenchError, MissingToolError
+
+_LAST_LINES: Final = 15  # of a log, shown when a machine is lost
+_DRAIN: Final = 5  # seconds for what is left in a pipe; a hook's own background process may hold it open for ever
+_CONNECTION_BROKE: Final = 255  # ssh's own exit status
+# The user's options stand before these, and ssh takes the first it sees. No shared connections: one that survives the
+# reboot of its machine only hangs.
+_OPTIONS: Final = (
+    "BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15", "ServerAliveCountMax=4", "ControlMaster=no",
+    "ControlPath=none",
+)  # fmt: skip
+# The script arrives whole before it starts, and none of its commands can eat the rest of it.
+_FROM_STDIN: Final = 'script=$(cat); eval "$script"'
+
+
+class Transcript:
+    """A log of everything that was done and said, each line behind the seconds since the beginning."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin = time.monotonic()
+        self._stream = path.open("w", encoding="utf-8")
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._lock = threading.Lock()  # both pipes of a command are read at once
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._begin
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines."""
+        return tuple(self._last)
+
+    def write(self, line: str) -> None:
+        """Add one line."""
+        with self._lock:
+            text = f"[{self.seconds:7.1f}] {line}"
+            self._last.append(text)
+            self._stream.write(text + "\n")
+            self._stream.flush()
+
+    def __enter__(self) -> Transcript:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._stream.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of a command; ``status`` is None if it was stopped because its time was over."""
+
+    status: int | None
+    lines: tuple[str, ...]
+    errors: tuple[str, ...]
+
+    @property
+    def lost(self) -> bool:
+        """Whether the machine, not the command, failed to answer."""
+        return self.status is None or self.status < 0 or self.status == _CONNECTION_BROKE
+
+    @property
+    def reason(self) -> str:
+        """Why it failed: the last thing it said."""
+        if self.status is None:
+            return "no answer in time"
+        said = [line for line in (*self.lines, *self.errors) if line.strip()]
+        return said[-1].strip() if said else f"status {self.status}"
+
+
+class Remote:
+    """A host that ssh can log in to without a password.
+
+    Raises:
+        BenchError: the host's name cannot be one.
+        MissingToolError: no ssh.
+
+    """
+
+    def __init__(self, host: str, options: Sequence[str] = ()) -> None:
+        if not host or host.startswith("-"):
+            raise BenchError(f"{host!r} is no host: give what ssh would take, as in ssh:root@board")
+        if shutil.which("ssh") is None:
+            raise MissingToolError("ssh is not installed (Debian package openssh-client)")
+        self.host = host
+        settings = (word for option in _OPTIONS for word in ("-o", option))
+        self.command = ("ssh", "-T", *options, *settings, "--", host)
+
+    def run(self, script: str, timeout: float, log: Transcript | None = None) -> Said:
+        """Run a POSIX shell script there; its standard input is empty. ``timeout`` in seconds."""
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(script.encode())
+            stdin.seek(0)
+            return execute([*self.command, _shell(_FROM_STDIN)], timeout, log, stdin=stdin)
+
+    def send(self, path: Path, script: str, timeout: float, log: Transcript | None = None) -> Said:
+        """Run a POSIX shell script there whose standard input is a file of ours."""
+        with path.open("rb") as stdin:
+            return execute([*self.command, _shell(script)], timeout, log, stdin=stdin)
+
+
+def _shell(script: str) -> str:
+    """A command for whatever shell the user has there."""
+    return f"sh -c {shlex.quote(script)}"
+
+
+def execute(
+    command: Sequence[str],
+    timeout: float,
+    log: Transcript | None = None,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> Said:
+    """Run a command, stop it after ``timeout`` seconds, copy what it says to the log line by line."""
+    process = subprocess.Popen(
+        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+        env=None if environment is None else {**os.environ, **environment},
+        start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl
+    )  # fmt: skip
+    said: tuple[list[str], list[str]] = ([], [])
+    readers = [
+        threading.Thread(target=_collect, args=(stream, lines, log), daemon=True)
+        for stream, lines in zip((process.stdout, process.stderr), said, strict=True)
+    ]
+    for reader in readers:
+        reader.start()
+    status: int | None = None
+    try:
+        status = process.wait(max(timeout, 0))
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for reader in readers:
+            reader.join(_DRAIN)
+    if log is not None and status != 0:
+        log.write(f"stopped after {timeout:.0f} s" if status is None else f"status {status}")
+    return Said(status, tuple(said[0]), tuple(said[1]))
+
+
+def _collect(stream: IO[str], lines: list[str], log: Transcript | None) -> None:
+    with stream:
+        for raw in stream:
+            lines.append(raw.rstrip("\r\n"))
+            if log is not None:
+                log.write(lines[-1])

@@ -1,0 +1,1 @@
+"""A QEMU guest that plays the board: Debian's kernel, an ssh server, kexec."""
