@@ -8,13 +8,14 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast bench docs clean
+.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench docs clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
 	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
 	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
 	@echo 'make bench   a small campaign in QEMU, its tables and pictures in bench-out'
+	@echo 'make plugins build the QEMU plugins that count instructions'
 	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
@@ -50,7 +51,11 @@ test-all: setup-test
 test-fast: setup-test
 	$(python) -m pytest -m 'not kernel'
 
-bench: setup-bench
+# Whoever needs one builds it; this shows that they can be built here.
+plugins: setup-bench
+	$(python) -m prologue_bench.exact_build
+
+bench: plugins
 	$(python) bench/small_campaign.py
 
 docs: setup-test

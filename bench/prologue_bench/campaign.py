@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.gate import void_reason
-from prologue_bench.recorder import Task
+from prologue_bench.recorder import Recorded, Task
 from prologue_bench.results import Boot, Campaign, contradiction
 from prologue_bench.schedule import Place, make_schedule
 from prologue_bench.targets.base import Attempt
@@ -124,7 +124,17 @@ class Execution:
         boot = replace(
             blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before, gate_after=seen.gate_after
         )
-        return _judged(boot, self.campaign), None
+        return _judged(boot, self.campaign, self._wrong_stub(place, seen)), None
+
+    def _wrong_stub(self, place: Place, seen: Recorded) -> str | None:
+        """Why this is not the variant, where sites alone do not tell: ``boot`` and ``build`` have the same."""
+        if not seen.stub:
+            return None
+        (kind,) = (variant.kind for variant in self.campaign.variants if variant.label == place.variant)
+        processed = seen.stub == tuple(self.link.stub.values())
+        if processed == (kind == "build"):
+            return None
+        return f"read-back: this kernel {'leaves prologues to the build' if processed else 'writes prologues itself'}"
 
     def _image(self, place: Place) -> Path:
         """The Image at a place; the control's is the base's."""
@@ -137,10 +147,10 @@ def _first_words(error: GuestLostError) -> str:
     return re.sub(r"^\w+ lost: ", "", error.message.splitlines()[0].partition("; console in ")[0])
 
 
-def _judged(boot: Boot, campaign: Campaign) -> Boot:
+def _judged(boot: Boot, campaign: Campaign, wrong: str | None) -> Boot:
     """The boot, void if the machine was not what it had to be."""
     absent = [workload.name for workload in campaign.workloads if workload.name not in boot.values]
     if absent:
         raise BenchError(f"boot {boot.number}: nothing was recorded of {', '.join(absent)}")
-    reason = contradiction(boot, campaign) or void_reason(boot.gate_before, boot.gate_after)
+    reason = contradiction(boot, campaign) or wrong or void_reason(boot.gate_before, boot.gate_after)
     return boot if reason is None else replace(boot, void=reason)

@@ -60,3 +60,8 @@ def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[s
             raise BenchError(f"{compiler} cannot build {name}: {done.stderr.decode(errors='replace').strip()}")
 
     return cache.produce(f"exact/{key}-{name}", make)
+
+
+if __name__ == "__main__":
+    for plugin in ("count", "workload"):
+        print(build_plugin(plugin))

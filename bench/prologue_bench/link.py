@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,11 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One vmlinux as linked, its variants, and the lines that prove that they are one link."""
+    """One vmlinux as linked, its variants, and the lines that prove that they are one link.
+
+    ``stub`` are the words by which a running ``build`` of the stock contract differs from ``boot``, whose sites are the
+    same: by bytes from ``_stext``. Empty for the native contract, which leaves no such words.
+    """
 
     vmlinux: Path
     release: str
@@ -50,6 +54,7 @@ class Link:
     layout: str
     images: tuple[Image, ...]
     proof: tuple[str, ...]
+    stub: Mapping[int, int]
 
 
 def make_link(vmlinux: Path, kinds: Sequence[VariantKind], directory: Path) -> Link:
@@ -78,7 +83,24 @@ def make_link(vmlinux: Path, kinds: Sequence[VariantKind], directory: Path) -> L
         raise BenchError(str(error)) from error
     sections, symbols = len(kernel.image.sections), len(kernel.symbols.values)
     head = f"same link: 0 of {symbols:,} symbols and 0 of {sections} sections moved"
-    return Link(vmlinux, kernel.release, kernel.build_id, kernel.layout, tuple(images), (head, *counts))
+    stub = _stub(kernel, plans["build"]) if "build" in plans else {}
+    return Link(vmlinux, kernel.release, kernel.build_id, kernel.layout, tuple(images), (head, *counts), stub)
+
+
+def _stub(kernel: Kernel, plan: PatchPlan) -> dict[int, int]:
+    """Words of the kernel's own prologue writing that the plan changes, where they stay in memory."""
+    symbols = [kernel.symbols.find(name) for name in ("_stext", "__init_begin", "__init_end")]
+    places = [symbol.vaddr for symbol in symbols if symbol is not None]
+    if len(places) < len(symbols):
+        return {}
+    start, freed, kept = places
+    return {
+        vaddr - start: word
+        for stage in plan.stages
+        if stage.kind == "init"
+        for vaddr, word in zip(stage.vaddrs.tolist(), stage.new.tolist(), strict=True)
+        if not freed <= vaddr < kept
+    }
 
 
 def _write(kernel: Kernel, plan: PatchPlan, words: _Words, path: Path) -> str:

@@ -39,25 +39,30 @@ class Measured:
 class Task:
     """All that one boot is to do: every workload ``runs`` times, in turn.
 
-    ``sites`` are bytes from ``_stext`` to the first slots that are to be read back, ascending; ``governor`` is set for
-    the time of the task if given.
+    ``sites`` are bytes from ``_stext`` to the first slots that are to be read back, ascending; ``stub`` those to other
+    words. ``governor`` is set for the time of the task if given.
     """
 
     workloads: tuple[Measured, ...]
     runs: int
     sites: tuple[int, ...] = ()
     governor: str | None = None
+    stub: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the machine said: facts of its own (release, boot_id, cpu ...), gates, samples by workload name."""
+    """What the machine said: facts of its own (release, boot_id, cpu ...), gates, samples by workload name.
+
+    ``stub`` are the words that the task's ``stub`` asked for; empty if they were not read.
+    """
 
     machine: Mapping[str, str]
     readback: Readback | None
     gate_before: Mapping[str, Any]
     gate_after: Mapping[str, Any]
     values: Mapping[str, tuple[float, ...]]
+    stub: tuple[int, ...] = ()
 
 
 def script(task: Task, label: str = "") -> str:
@@ -75,6 +80,7 @@ def script(task: Task, label: str = "") -> str:
         "runs": str(task.runs),
         "workloads": str(len(task.workloads)),
         "sites": " ".join(str(site) for site in task.sites),
+        "stub": " ".join(str(offset) for offset in task.stub),
         "governor": task.governor or "",
     }
     for k, measured in enumerate(task.workloads):
@@ -159,6 +165,7 @@ def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
         MappingProxyType(gates["before"]),
         MappingProxyType(gates["after"]),
         MappingProxyType(values),
+        tuple(int(word, 16) for word in _text(named["readback"].get("stub", "")).split()),
     )
 
 

@@ -34,7 +34,7 @@ LINK = Link(
     Path("vmlinux"), "6.1", "5eed", "2",
     (Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
      Image(Variant("build", "build", "b" * 64, 9), Path("Image.build"))),
-    ("same link: 0 symbols moved",),
+    ("same link: 0 symbols moved",), {64: 0x52800000, 68: 0xD65F03C0},
 )  # fmt: skip
 
 
@@ -64,7 +64,8 @@ class Machine:
             raise KeyboardInterrupt
         mov = 64 if (attempt.label == "build") != (what == "wrong kernel") else 0
         values = tuple(float(k + 1) for k in range(task.runs))
-        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), {}, {}, {"work": values})
+        stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}
+        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), {}, {}, {"work": values}, tuple(stub.values()))
 
     def __enter__(self) -> Machine:
         return self
@@ -141,6 +142,13 @@ def test_another_kernel_than_was_asked_for_is_void_and_not_forever(tmp_path: Pat
     assert steps[-1].done == 0
     record(tmp_path, Machine())
     assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
+
+
+def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
+    """The sites of both are the same; the kernel's own prologue writing tells them apart."""
+    steps = record(tmp_path, Machine(lambda n: "not processed" if n == 1 else None))
+    assert "read-back: this kernel " in str(steps[0].boot.void)
+    assert [step.boot.void for step in steps[1:]] == [None] * 9
 
 
 @pytest.mark.parametrize("tail", [b'{"schema": "prologue.bench-bo', b"\xff\xfe"])

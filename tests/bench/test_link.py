@@ -33,6 +33,7 @@ def test_images_and_proof(mini: Mini, tmp_path: Path) -> None:
         "build: 32 words differ: 15 first slots, 15 records, 2 of the marker",
     )
     assert [image.variant.words for image in made.images] == [0, 1, 33]
+    assert made.stub == {}  # the native contract
     assert made.build_id == Kernel(vmlinux).build_id
     for image in made.images:
         by_hand = tmp_path / "by-hand"
@@ -41,6 +42,19 @@ def test_images_and_proof(mini: Mini, tmp_path: Path) -> None:
         assert image.path.read_bytes() == (tmp_path / "Image").read_bytes()
         assert image.variant.image_sha256 == hashlib.sha256(image.path.read_bytes()).hexdigest()
     assert sorted(path.name for path in tmp_path.glob("*variant*")) == []
+
+
+def test_what_tells_a_running_build_from_a_boot(mini: Mini, tmp_path: Path) -> None:
+    """Words of ``ftrace_init_nop``, at their distance from ``_stext``."""
+    vmlinux = mini(replace(SPEC, contract="stock"))
+    kernel = Kernel(vmlinux)
+    start = kernel.symbols.find("_stext")
+    assert start is not None
+    made = make_link(vmlinux, KINDS, tmp_path)
+    assert len(made.stub) == len(kernel.init_stub.edits) > 0
+    for offset, word in made.stub.items():
+        assert int.from_bytes(kernel.image.read_at(start.vaddr + offset, 4) or b"", "little") != word
+    assert make_link(vmlinux, ("nop-nop", "boot"), tmp_path).stub == {}
 
 
 def test_the_base_is_the_first(mini: Mini, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_command_cannot_eat_the_script_or_its_settings(shell: str, tmp_path: P
 
 def test_words_are_read_back(shell: str, tmp_path: Path) -> None:
     words = {0x10: MOV, 0x14: NOP, 0x1000: MOV, 0xFFC: NOP, 0x12344: 0xD65F03C0}
-    task = Task((), 0, tuple(sorted(words)))
+    task = Task((), 0, tuple(sorted(words)), stub=(0x12344, 0x14))
     done = run_script(shell, script(task), make_tree(tmp_path / "m", kernel_files(words)), tmp_path / "programs")
     seen = read_recorded(done.stdout.splitlines(), task)
     assert seen.readback is not None
@@ -153,6 +153,7 @@ def test_words_are_read_back(shell: str, tmp_path: Path) -> None:
     assert (seen.readback.mov, seen.readback.nop) == (2, 2)
     (event,) = [event for event in events(done.stdout) if event["event"] == "readback"]
     assert event["other"] == [f"{0x12344}: d65f03c0"]
+    assert seen.stub == (0xD65F03C0, NOP)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
     link = make_link(args.vmlinux, kinds, args.output / "images")
     for line in link.proof:
         print(line, flush=True)
-    task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor)
+    task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor, tuple(link.stub))
     plan = Plan(task, args.boots, args.seed, not args.no_control, args.retries, args.timeout, _command(args))
     with target:
         campaign = plan_campaign(plan, link, target)

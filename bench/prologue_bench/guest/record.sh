@@ -3,7 +3,7 @@
 # Does one task on the machine it runs on and prints what it saw: lines of "@prologue " and one JSON object. Needs a
 # POSIX shell, sed, grep, head, tail, tr, cut, od, dd, date, uname, sleep and wc; dmesg if there is one. Writes no file.
 #
-# Before this come assignments: plan (the task as JSON), label, runs, workloads, sites, governor, and command_N and
+# Before this come assignments: plan (the task as JSON), label, runs, workloads, sites, stub, governor, and command_N and
 # extract_N (a sed script, empty for wall time) for each workload.
 
 LC_ALL=C
@@ -194,10 +194,16 @@ read_sites() {
 			unread='no segment of /proc/kcore holds _stext'
 			return
 		fi
-		words=$(for site in $sites; do
-			dd if="$proc/kcore" bs=4 skip=$(((start + site) / 4)) count=1 2>/dev/null
-		done | od -A n -v -t x4)
+		words=$(words_at $sites)
+		stub_words=$(words_at $stub | tr -s ' \n' ' ')
 	fi
+}
+
+# words_at OFFSET...: the words there, counted from _stext
+words_at() {
+	for offset; do
+		dd if="$proc/kcore" bs=4 skip=$(((start + offset) / 4)) count=1 2>/dev/null
+	done | od -A n -v -t x4
 }
 
 readback() {
@@ -222,7 +228,7 @@ readback() {
 		unread="/proc/kcore gave $((asked - $#)) of $asked words"
 	fi
 	emit readback "\"build_id\": \"$id\", \"unread\": $(quote_or_null "$unread"), \"sites\": $asked, \
-\"mov\": $mov, \"nop\": $nop, \"other\": $(printf %s "$other" | head -n 8 | strings)"
+\"mov\": $mov, \"nop\": $nop, \"other\": $(printf %s "$other" | head -n 8 | strings), \"stub\": $(quote "$stub_words")"
 }
 
 # ---- the gate ----
