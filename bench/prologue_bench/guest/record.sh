@@ -370,11 +370,13 @@ measure() {
 	fi
 }
 
+# A signal is seen once the command that is running has ended. Each restores by itself: bash 5.2 may leave out the trap
+# on EXIT when a signal ends a command substitution.
 trap restore_governor EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 141' PIPE
-trap 'exit 143' TERM # all of them once the command that is running has ended
+trap 'restore_governor; exit 129' HUP
+trap 'restore_governor; exit 130' INT
+trap 'restore_governor; exit 141' PIPE
+trap 'restore_governor; exit 143' TERM
 
 find_clock
 emit begin "$(describe)"
