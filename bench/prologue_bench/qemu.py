@@ -23,6 +23,7 @@ from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 
 QEMU: Final = "qemu-system-aarch64"
 _LAST_LINES: Final = 15  # of the console, shown when a guest is lost
+_PANIC: Final = "Kernel panic - "
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,8 @@ def qemu_version() -> tuple[int, int]:
 
 
 def _lost(what: str, result: Boot) -> GuestLostError:
+    # A panic's own line stands above a trace that is longer than what is shown.
+    what += next((f" ({_PANIC}{line.partition(_PANIC)[2]})" for line in result.lines if _PANIC in line), "")
     tail = "\n  ".join(deque((text for text in result.lines if text.strip()), _LAST_LINES))
     return GuestLostError(f"guest lost: {what}; console in {result.log}, its end:\n  {tail}\ncommand: {result.command}")
 
