@@ -58,10 +58,11 @@ def test_recorded_killed_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest
     assert "smoke" in said.out
     assert "%" not in said.out.replace("%)", "")  # no percentage of TCG's times
     results = read_results(directory)
-    assert sorted(boot.variant for boot in results.boots) == ["boot", "build", "nop-nop", "nop-nop (A/A)"]
+    # a busy host may make a boot void, which is then repeated
+    valid = [boot for boot in results.boots if boot.void is None]
+    assert sorted(boot.variant for boot in valid) == ["boot", "build", "nop-nop", "nop-nop (A/A)"]
     assert results.campaign.evidence == "smoke"
-    for boot in results.boots:
-        assert boot.void is None
+    for boot in valid:
         assert [len(values) for values in boot.values.values()] == [2, 2]
         assert all(value > 0 for values in boot.values.values() for value in values)
         # the treatment, as the running machine showed it
