@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from prologue_bench.append_only import append, cut_torn_tail, lock
 from prologue_bench.errors import BenchError
 from prologue_bench.fields import parse
 from prologue_bench.merge import differences
@@ -43,9 +42,7 @@ class Journal:
 
         """
         try:
-            self._stream.write(encode_boot(boot).encode())
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
+            append(self._stream, encode_boot(boot))
         except OSError as error:
             raise BenchError(f"{self.directory / RESULTS}: {error.strerror}: make room, then run it again") from error
         self.boots.append(boot)
@@ -72,13 +69,8 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
 
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / _LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:
-                raise
-            raise BenchError(f"{directory}: another process records a campaign there") from error
+    with (directory / _LOCK).open("a") as guard:
+        lock(guard, directory)
         path = directory / CAMPAIGN
         if path.exists():
             _require_same_plan(path, campaign)
@@ -87,7 +79,7 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
         else:
             _write_whole(path, encode_campaign(campaign))
         with (directory / RESULTS).open("ab+") as stream:
-            _cut_torn_tail(stream)
+            cut_torn_tail(stream)
             yield Journal(directory, stream, read_results(directory).boots)
 
 
@@ -112,13 +104,3 @@ def _write_whole(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     scratch.replace(path)
-
-
-def _cut_torn_tail(stream: IO[bytes]) -> None:
-    """A line without its end was never whole: its boot is made again."""
-    stream.seek(0)
-    content = stream.read()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        stream.truncate(whole)
-    stream.seek(0, os.SEEK_END)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.fields import Fields
 from prologue_bench.gate import void_reason
 from prologue_bench.recorder import Measured, Recorded, Task, decode_workloads, encode_workloads
-from prologue_bench.results import NOTHING, Readback
+from prologue_bench.results import NOTHING, Readback, decode_readback, encode_readback, read_time
 
 SCHEMA: Final = "prologue.bench-record/1"
 _OF_THE_BOOT: Final = ("label", "release", "boot_id", "build_id", "started", "clock")  # facts, but not of the machine
@@ -81,7 +80,6 @@ def _mixture(seen: Readback | None) -> str | None:
 
 def encode_record(record: Record) -> str:
     """One line of a record file, with its end."""
-    seen = record.readback
     data = {
         "schema": SCHEMA,
         "label": record.label,
@@ -91,9 +89,7 @@ def encode_record(record: Record) -> str:
         "workloads": encode_workloads(record.workloads),
         "runs": record.runs,
         "started": record.started,
-        "readback": None
-        if seen is None
-        else {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop},
+        "readback": encode_readback(record.readback),
         "gate": {"before": dict(record.gate_before), "after": dict(record.gate_after)},
         "values": {name: list(values) for name, values in record.values.items()},
         "void": record.void,
@@ -113,26 +109,11 @@ def decode_record(fields: Fields) -> Record:
     void = fields.optional_text("void")
     # A void boot may have ended before all workloads were run.
     names = [m.workload.name for m in workloads if void is None or m.workload.name in values.data]
-    _require_time(fields)
     return Record(
         fields.text("label"), fields.text("boot_id"), fields.table("machine"), fields.table("kernel"), workloads,
-        fields.integer("runs"), fields.text("started"),
-        _decode_readback(fields),
+        fields.integer("runs"), read_time(fields),
+        decode_readback(fields),
         gate.below("before").data, gate.below("after").data,
         MappingProxyType({name: values.numbers(name) for name in names}),
         void, fields.where,
     )  # fmt: skip
-
-
-def _decode_readback(fields: Fields) -> Readback | None:
-    if fields.data.get("readback") is None:
-        return None
-    row = fields.below("readback")
-    return Readback(row.text("build_id"), row.integer("sites"), row.integer("mov"), row.integer("nop"))
-
-
-def _require_time(fields: Fields) -> None:
-    try:
-        datetime.fromisoformat(fields.text("started"))
-    except ValueError as error:
-        raise fields.wrong("started", "an ISO 8601 time") from error

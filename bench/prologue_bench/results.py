@@ -241,14 +241,15 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
     gate = fields.below("gate")
     boot = Boot(
         fields.optional_integer("block"), fields.integer("position"), variant, fields.integer("boot"),
-        _read_time(fields), MappingProxyType({name: values.numbers(name) for name in names}), _read_back(fields),
+        read_time(fields), MappingProxyType({name: values.numbers(name) for name in names}), decode_readback(fields),
         gate.below("before").data, gate.below("after").data, void,
     )  # fmt: skip
     reason = None if void is not None else contradiction(boot, campaign)
     return boot if reason is None else replace(boot, void=reason)
 
 
-def _read_time(fields: Fields) -> str:
+def read_time(fields: Fields) -> str:
+    """When a boot started, as it was written."""
     text = fields.text("started")
     try:
         datetime.fromisoformat(text)
@@ -257,7 +258,8 @@ def _read_time(fields: Fields) -> str:
     return text
 
 
-def _read_back(fields: Fields) -> Readback | None:
+def decode_readback(fields: Fields) -> Readback | None:
+    """What the running machine showed; None if nothing was read."""
     if fields.data.get("readback") is None:
         return None
     row = fields.below("readback")
@@ -306,7 +308,6 @@ def encode_campaign(campaign: Campaign) -> str:
 
 def encode_boot(boot: Boot) -> str:
     """One line of ``results.jsonl``, with its end."""
-    seen = boot.readback
     data = {
         "schema": BOOT_SCHEMA,
         "block": boot.block,
@@ -315,10 +316,15 @@ def encode_boot(boot: Boot) -> str:
         "boot": boot.number,
         "started": boot.started,
         "values": {name: list(values) for name, values in boot.values.items()},
-        "readback": None
-        if seen is None
-        else {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop},
+        "readback": encode_readback(boot.readback),
         "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
         "void": boot.void,
     }
     return json.dumps(data) + "\n"
+
+
+def encode_readback(seen: Readback | None) -> dict[str, Any] | None:
+    """The field of that name."""
+    if seen is None:
+        return None
+    return {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop}
