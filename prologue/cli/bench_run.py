@@ -9,7 +9,7 @@ from typing import Final
 
 # What is not said in a campaign's own command because it goes without saying.
 DEFAULTS: Final = MappingProxyType({
-    "accel": "tcg", "cpu": "cortex-a57", "smp": 2, "memory": 1024, "modules": None, "install": "kexec",
+    "accel": "tcg", "cpu": None, "smp": 2, "memory": 1024, "modules": None, "install": "kexec",
     "reboot": "reboot", "ssh_options": "", "governor": None, "no_control": False, "retries": 2, "timeout": 600,
 })  # fmt: skip
 
@@ -57,7 +57,7 @@ def add_target_options(added: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     target.add_argument("--accel", choices=("tcg", "tcg-single", "kvm"), default=DEFAULTS["accel"],
                         help="of qemu (default: %(default)s)")  # fmt: skip
-    target.add_argument("--cpu", default=DEFAULTS["cpu"], help="of qemu and icount (default: %(default)s)")
+    target.add_argument("--cpu", help="of qemu and icount (default: host with kvm, else cortex-a57)")
     target.add_argument("--smp", type=_count, default=DEFAULTS["smp"], metavar="N",
                         help="CPUs of qemu (default: %(default)s)")  # fmt: skip
     target.add_argument("--memory", type=_count, default=DEFAULTS["memory"], metavar="MIB",

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.cli.parser import build_parser
 from prologue_bench.errors import BenchError
 from prologue_bench.qemu import Machine
 from prologue_bench.targets import qemu
+from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.qemu import QemuTarget
 
 Said = pytest.CaptureFixture[str]
@@ -85,3 +87,19 @@ def test_tcg_is_smoke_and_says_where_it_ran() -> None:
     assert facts["cpus"] == "1"
     assert facts["qemu"].endswith(", tcg,thread=single")
     assert platform.node() in facts["host"]
+
+
+@pytest.mark.parametrize(
+    ("options", "cpu"),
+    [
+        ((), "cortex-a57"),
+        (("--accel", "kvm"), "host"),
+        (("--accel", "kvm", "--cpu", "cortex-a53"), "cortex-a53"),
+        (("--cpu", "max,pauth-impdef=on"), "max,pauth-impdef=on"),
+    ],
+)
+def test_the_cpu_of_a_guest(options: tuple[str, ...], cpu: str) -> None:
+    words = ["bench", "run", "--vmlinux", "vmlinux", "--workload", "time:true", "-o", "out", *options]
+    target = choose_target(build_parser().parse_args(words))
+    assert isinstance(target, QemuTarget)
+    assert target.machine.cpu == cpu

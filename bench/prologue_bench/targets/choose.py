@@ -23,7 +23,9 @@ def choose_target(args: Namespace) -> Target:
 
     """
     kind, _, rest = str(args.target).partition(":")
-    machine = Machine(cpu=args.cpu, cpus=args.smp, memory=args.memory)
+    # Under KVM a guest has the host's own CPU or none.
+    cpu = args.cpu or ("host" if args.accel == "kvm" else Machine().cpu)
+    machine = Machine(cpu=cpu, cpus=args.smp, memory=args.memory)
     if kind == "qemu" and not rest:
         from prologue_bench.targets.qemu import QemuTarget
 
