@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from elftools.elf.elffile import ELFFile
 
+from prologue.elf.compressed import decompress
 from prologue_bench import cache, deb, debian, tools
 from prologue_bench.errors import BenchError
 
@@ -27,7 +28,7 @@ _PACKAGES: Final = ("busybox-static", "rt-tests", "libc6", "libnuma1")
 def build_initramfs(modules: Sequence[Path] = ()) -> Path:
     """Path of a newc cpio archive, made once for each version of its parts.
 
-    ``modules`` are uncompressed ``.ko`` files; the guest's job ``modules`` loads them in this order.
+    ``modules`` are ``.ko`` files, compressed or not; the guest gets them plain, and its jobs load them in this order.
 
     Raises:
         BenchError: the packages can neither be fetched nor found in the cache.
@@ -35,7 +36,9 @@ def build_initramfs(modules: Sequence[Path] = ()) -> Path:
     """
     packages = debian.download(_SUITE, _PACKAGES)
     init = files("prologue_bench").joinpath("guest", "init").read_bytes()
-    loaded = {f"modules/{k:02d}-{module.name}": module.read_bytes() for k, module in enumerate(modules)}
+    loaded = {
+        f"modules/{k:02d}-{module.name.partition('.ko')[0]}.ko": _plain(module) for k, module in enumerate(modules)
+    }
     hashed = hashlib.sha256(Path(__file__).read_bytes() + init + "".join(p.name for p in packages).encode())
     for name, data in loaded.items():
         hashed.update(name.encode() + data)
@@ -64,6 +67,11 @@ def _programs(packages: tuple[Path, ...]) -> dict[str, bytes]:
                 content[f"lib/{name}"] = _find(parts, name)
                 todo.append(content[f"lib/{name}"])
     return content
+
+
+def _plain(module: Path) -> bytes:
+    data = module.read_bytes()
+    return data if module.suffix == ".ko" else decompress(data, module)
 
 
 def _make(path: Path, init: bytes, packages: tuple[Path, ...], modules: dict[str, bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,14 @@ from tests.needs import missing, needs_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def test_modules_are_unpacked(tmp_path: Path) -> None:
+    """busybox's insmod takes them as they are."""
+    plain, packed = tmp_path / "a.ko", tmp_path / "b.ko.xz"
+    plain.write_bytes(b"a module")
+    packed.write_bytes(lzma.compress(b"another", check=lzma.CHECK_CRC32))
+    assert [initramfs._plain(path) for path in (plain, packed)] == [b"a module", b"another"]
 
 
 @pytest.mark.kernel  # downloads packages (3 MB and the package lists)

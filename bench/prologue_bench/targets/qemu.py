@@ -71,7 +71,7 @@ class QemuTarget:
             seen = boot(attempt.image, initramfs, attempt.log, Job(("record",), timeout=attempt.timeout), machine)
             for event in seen.all("error"):
                 raise BenchError(
-                    f"{attempt.log}: {event.data['what']}: name its modules with --modules, or build it in"
+                    f"{attempt.log}: {event.data['what']}; name its modules with --modules, or build it in"
                 )
             return read_recorded(results.read_text(encoding="utf-8", errors="replace").splitlines(), task)
         except GuestLostError as error:
@@ -116,7 +116,7 @@ def port_modules(directory: Path) -> Sequence[Path]:
     """The modules that the results' port needs, in the order in which they load; empty if they are built in.
 
     Raises:
-        BenchError: a module is compressed, or cannot be read.
+        BenchError: what one of them needs is not there.
 
     """
     from prologue_bench.modules import load_order
