@@ -58,29 +58,44 @@ class Journal:
 
 
 @contextmanager
+def hold(directory: Path) -> Iterator[None]:
+    """Make a directory if need be, and keep every other recorder out of it.
+
+    Raises:
+        BenchError: one is at work there, or it cannot be made.
+
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        guard = (directory / _LOCK).open("a")
+    except OSError as error:
+        raise BenchError(f"{error.filename or directory}: {error.strerror}") from error
+    with guard:
+        lock(guard, directory)
+        yield
+
+
+@contextmanager
 def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
-    """Begin a result set, or go on with one that was begun with the same plan.
+    """Begin a result set in a directory that is held, or go on with one that was begun with the same plan.
 
     A last line that a killed writer left torn is cut off first.
 
     Raises:
-        BenchError: another process records there; or the directory holds a campaign of another plan, with everything
-            that differs; or it holds results without a campaign.
+        BenchError: the directory holds a campaign of another plan, with everything that differs; or results without a
+            campaign.
 
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / _LOCK).open("a") as guard:
-        lock(guard, directory)
-        path = directory / CAMPAIGN
-        if path.exists():
-            _require_same_plan(path, campaign)
-        elif (directory / RESULTS).exists():
-            raise BenchError(f"{directory}: has {RESULTS} but no {CAMPAIGN}: name another directory")
-        else:
-            _write_whole(path, encode_campaign(campaign))
-        with (directory / RESULTS).open("ab+") as stream:
-            cut_torn_tail(stream)
-            yield Journal(directory, stream, read_results(directory).boots)
+    path = directory / CAMPAIGN
+    if path.exists():
+        _require_same_plan(path, campaign)
+    elif (directory / RESULTS).exists():
+        raise BenchError(f"{directory}: has {RESULTS} but no {CAMPAIGN}: name another directory")
+    else:
+        _write_whole(path, encode_campaign(campaign))
+    with (directory / RESULTS).open("ab+") as stream:
+        cut_torn_tail(stream)
+        yield Journal(directory, stream, read_results(directory).boots)
 
 
 def _require_same_plan(path: Path, campaign: Campaign) -> None:

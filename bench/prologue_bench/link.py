@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +27,19 @@ from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.results import Variant
 
+_SCRATCH: Final = "variant-"
 KINDS: Final[tuple[VariantKind, ...]] = ("nop-nop", "boot", "build")
 _WHAT: Final = {"site": "first slots", "record": "records", "init": "in a named stub", "marker": "of the marker"}
 # Words at file offsets, as (offset, value): what a plan leaves behind where it changes something.
 _Words = dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """A vmlinux as linked, and what would make each variant of it."""
+
+    kernel: Kernel
+    plans: Mapping[VariantKind, PatchPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,6 @@ class Link:
     same: by bytes from ``_stext``. Empty for the native contract, which leaves no such words.
     """
 
-    vmlinux: Path
     release: str
     build_id: str
     layout: str
@@ -57,34 +66,48 @@ class Link:
     stub: Mapping[int, int]
 
 
-def make_link(vmlinux: Path, kinds: Sequence[VariantKind], directory: Path) -> Link:
-    """Write ``Image.KIND`` for each kind into a directory; the first kind is the base.
-
-    The variants' own vmlinux files exist only while they are compared, in the same directory: an Image that is made
-    again is the same, bit for bit.
+def plan_variants(vmlinux: Path, kinds: Sequence[VariantKind]) -> Variants:
+    """Look at a vmlinux; nothing is written.
 
     Raises:
-        BenchError: no vmlinux that variants can be made of, or (never, we hope) variants that are not of one link.
+        BenchError: no variants can be made of it.
 
     """
     try:
         kernel = Kernel(vmlinux)
-        plans = {kind: variant_plan(kernel, kind) for kind in kinds}
-        words = {kind: _changed_words(plan) for kind, plan in plans.items()}
-        directory.mkdir(parents=True, exist_ok=True)
-        images, counts = [], []
-        for kind in kinds:
+        return Variants(kernel, {kind: variant_plan(kernel, kind) for kind in kinds})
+    except PrologueError as error:
+        raise BenchError(str(error)) from error
+
+
+def make_link(variants: Variants, directory: Path) -> Link:
+    """Write ``Image.KIND`` for each variant into a directory that nobody else writes to; the first kind is the base.
+
+    The variants' own vmlinux files exist only while they are compared, in the same directory: an Image that is made
+    again is the same, bit for bit. What a killed run left there is removed.
+
+    Raises:
+        BenchError: a file cannot be written, or (never, we hope) variants are not of one link.
+
+    """
+    kernel, plans = variants.kernel, variants.plans
+    words = {kind: _changed_words(plan) for kind, plan in plans.items()}
+    base = next(iter(words.values()))
+    directory.mkdir(parents=True, exist_ok=True)
+    for stale in (*directory.glob(f"{_SCRATCH}*"), *directory.glob(".Image.*")):
+        shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+    images, counts = [], []
+    try:
+        for kind, plan in plans.items():
             path = directory / f"Image.{kind}"
-            count = _write(kernel, plans[kind], words[kind], path)
-            differing = len(_differing(words[kinds[0]], words[kind]))
-            images.append(Image(Variant(kind, kind, _sha256(path), differing), path))
-            counts.append(f"{kind}: {count}")
+            counts.append(f"{kind}: {_write(kernel, plan, words[kind], path)}")
+            images.append(Image(Variant(kind, kind, _sha256(path), len(_differing(base, words[kind]))), path))
     except PrologueError as error:
         raise BenchError(str(error)) from error
     sections, symbols = len(kernel.image.sections), len(kernel.symbols.values)
     head = f"same link: 0 of {symbols:,} symbols and 0 of {sections} sections moved"
     stub = _stub(kernel, plans["build"]) if "build" in plans else {}
-    return Link(vmlinux, kernel.release, kernel.build_id, kernel.layout, tuple(images), (head, *counts), stub)
+    return Link(kernel.release, kernel.build_id, kernel.layout, tuple(images), (head, *counts), stub)
 
 
 def _stub(kernel: Kernel, plan: PatchPlan) -> dict[int, int]:
@@ -108,7 +131,7 @@ def _write(kernel: Kernel, plan: PatchPlan, words: _Words, path: Path) -> str:
     if not plan.stages:
         _write_flat(kernel.image, path)
         return "as linked"
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix="variant-") as name:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=_SCRATCH) as name:
         copy = Path(name) / "vmlinux"
         approved = approve(kernel, plan)
         apply_to(approved, copy, partial(read_back, approved, independent=True))

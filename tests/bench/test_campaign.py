@@ -20,7 +20,7 @@ import pytest
 
 from prologue_bench.campaign import Execution, Plan, Step, plan_campaign
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.journal import Journal, open_journal
+from prologue_bench.journal import Journal, hold, open_journal
 from prologue_bench.link import Image, Link
 from prologue_bench.recorder import Measured, Recorded, Task
 from prologue_bench.results import CAMPAIGN, RESULTS, Evidence, Readback, Variant, Workload, read_results
@@ -31,7 +31,7 @@ from prologue_bench.watch import watching
 MEASURED = Measured(Workload("work", "work", "seconds", "lower"), None)
 PLAN = Plan(Task((MEASURED,), 2), blocks=3, seed=7, control=True, retries=1, timeout=10, command="prologue bench run")
 LINK = Link(
-    Path("vmlinux"), "6.1", "5eed", "2",
+    "6.1", "5eed", "2",
     (Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
      Image(Variant("build", "build", "b" * 64, 9), Path("Image.build"))),
     ("same link: 0 symbols moved",), {64: 0x52800000, 68: 0xD65F03C0},
@@ -77,7 +77,7 @@ class Machine:
 def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[Step]:
     steps: list[Step] = []
     campaign = plan_campaign(plan, LINK, machine)
-    with open_journal(directory, campaign) as journal:
+    with hold(directory), open_journal(directory, campaign) as journal:
         Execution(plan, campaign, LINK, machine, journal).run(steps.append)
     return steps
 
@@ -210,13 +210,9 @@ def test_another_plan_is_refused(tmp_path: Path, change: dict[str, object], said
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
-    campaign = plan_campaign(PLAN, LINK, Machine())
-    with (
-        open_journal(tmp_path, campaign),
-        pytest.raises(BenchError, match="another process records"),
-        open_journal(tmp_path, campaign),
-    ):
-        pass
+    with hold(tmp_path), pytest.raises(BenchError, match="another process records there"):
+        record(tmp_path, Machine())
+    assert list(tmp_path.iterdir()) == [tmp_path / "lock"]
 
 
 def test_results_without_a_plan_are_left_alone(tmp_path: Path) -> None:

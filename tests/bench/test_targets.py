@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from prologue_bench.qemu import Machine
 from prologue_bench.targets import qemu
 from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.qemu import QemuTarget
+from tests.mini_kernel.build import Spec
 
 Said = pytest.CaptureFixture[str]
 
@@ -46,6 +48,13 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Path]) -> None:
+    vmlinux = str(mini(Spec()))
+    for place in ("/dev/null/x", "/proc/x"):
+        assert main(["bench", "run", "--vmlinux", vmlinux, "-o", place, "--workload", "time:true"]) == 2
+        assert capsys.readouterr().err.startswith(f"prologue: {place}: ")
 
 
 @pytest.mark.parametrize("option", [("--boots", "0"), ("--runs", "x"), ("--timeout", "-1"), ("--smp", "")])

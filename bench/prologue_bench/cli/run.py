@@ -12,8 +12,8 @@ from prologue_bench.campaign import Execution, Plan, plan_campaign
 from prologue_bench.cli.common import put
 from prologue_bench.compare import compare
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.journal import open_journal
-from prologue_bench.link import KINDS, make_link
+from prologue_bench.journal import hold, open_journal
+from prologue_bench.link import KINDS, make_link, plan_variants
 from prologue_bench.recorder import Task
 from prologue_bench.report.text import to_text
 from prologue_bench.results import RESULTS, read_results
@@ -32,16 +32,18 @@ def run(args: Namespace) -> int:
     kinds = _kinds(args.variants)
     workloads = parse_workloads(args.workload)
     target = choose_target(args)
-    link = make_link(args.vmlinux, kinds, args.output / "images")
-    for line in link.proof:
-        print(line, flush=True)
-    task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor, tuple(link.stub))
-    plan = Plan(task, args.boots, args.seed, not args.no_control, args.retries, args.timeout, _command(args))
-    with target:
-        campaign = plan_campaign(plan, link, target)
-        _warn_few(args.boots, campaign.evidence)
-        with open_journal(args.output, campaign) as journal:
-            _record(Execution(plan, campaign, link, target, journal))
+    variants = plan_variants(args.vmlinux, kinds)
+    with hold(args.output):
+        link = make_link(variants, args.output / "images")
+        for line in link.proof:
+            print(line, flush=True)
+        task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor, tuple(link.stub))
+        plan = Plan(task, args.boots, args.seed, not args.no_control, args.retries, args.timeout, _command(args))
+        with target:
+            campaign = plan_campaign(plan, link, target)
+            _warn_few(args.boots, campaign.evidence)
+            with open_journal(args.output, campaign) as journal:
+                _record(Execution(plan, campaign, link, target, journal))
     return put(to_text(compare(read_results(args.output)), ["prologue", "bench", "compare", str(args.output)]))
 
 
