@@ -110,7 +110,8 @@ class Execution:
                 if boot.void is None:
                     break
                 if lost is not None and not tries_left:
-                    raise GuestLostError(f"{lost.message}\nlost {self.plan.retries + 1} times in a row: given up")
+                    tries = self.plan.retries + 1
+                    raise GuestLostError(f"{lost.message}\ngiven up after {tries} {'tries' if tries > 1 else 'try'}")
 
     def _boot(self, place: Place) -> tuple[Boot, GuestLostError | None]:
         """One boot, and the error if the machine was lost."""
