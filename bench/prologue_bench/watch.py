@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from prologue_bench.campaign import Step
 
-_SHOWN = 4  # samples of a boot in its line
+_SHOWN = 4  # samples of a workload in a boot's line
+_WORKLOADS = 2
 
 
 @contextmanager
@@ -52,10 +53,16 @@ def _line(step: Step) -> str:
     if boot.void is not None:
         return f"{boot.variant}: void: {boot.void}"
     parts = []
-    for name, values in boot.values.items():
+    for name, values in list(boot.values.items())[:_WORKLOADS]:
         more = " ..." if len(values) > _SHOWN else ""
-        parts.append(f"{name}: {' '.join(f'{value:.6g}' for value in values[:_SHOWN])}{more}")
+        parts.append(f"{name}: {' '.join(map(_number, values[:_SHOWN]))}{more}")
+    if len(boot.values) > _WORKLOADS:
+        parts.append("...")
     return f"{boot.variant}: {'; '.join(parts)} ({step.seconds:.0f} s)"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
 
 
 def _left(step: Step, seconds: list[float]) -> str:
