@@ -11,8 +11,24 @@
  */
 #include <stddef.h>
 #include <stdint.h>
-#include <linux/reboot.h>
-#include <asm/unistd.h>
+
+/* include/uapi/asm-generic/unistd.h; no header of the kernel's is needed */
+#define __NR_mount 40
+#define __NR_openat 56
+#define __NR_close 57
+#define __NR_read 63
+#define __NR_write 64
+#define __NR_clock_gettime 113
+#define __NR_clock_nanosleep 115
+#define __NR_reboot 142
+#define __NR_clone 220
+#define __NR_execve 221
+#define __NR_wait4 260
+
+/* include/uapi/linux/reboot.h */
+#define LINUX_REBOOT_MAGIC1 0xfee1dead
+#define LINUX_REBOOT_MAGIC2 672274793
+#define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedc
 
 #define SIGCHLD 17
 #define CLOCK_MONOTONIC 1
