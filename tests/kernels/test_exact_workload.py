@@ -36,8 +36,7 @@ def entries(counts: WorkloadCounts) -> dict[str, int]:
     return dict(reversed(counts.entered))  # of functions with one name, the one entered most
 
 
-@pytest.mark.parametrize("tasks", ["-P", "-T"])
-@pytest.mark.parametrize("channel", ["sockets", "pipes"])
+@pytest.mark.parametrize(("channel", "tasks"), [("sockets", "-P"), ("pipes", "-T")])
 def test_entries_are_as_many_as_messages(vmlinux: Path, tmp_path: Path, tasks: str, channel: str) -> None:
     argv = (*HACKBENCH, tasks, *(["-p"] if channel == "pipes" else []))
     counts = count_workload(vmlinux, tmp_path, argv)  # twice, and equal to the last instruction
