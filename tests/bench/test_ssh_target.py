@@ -158,6 +158,22 @@ def test_the_same_boot(bin_path: Path, attempt: Attempt) -> None:
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
 
 
+def test_a_question_cut_short_by_the_deadline_says_nothing(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    """A board under load needs some seconds to answer, and the last of its answers comes when the time is over."""
+    begun = tmp_path / "begun"
+    place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {begun} ] && sleep 3\n:>{begun}\nexec sh"))
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=6, label="base")
+    message = lost(SshTarget("board", "true", "none"), quick)
+    assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
+
+
+def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> None:
+    place(bin_path, "ssh", SSH.replace("exec sh", "sleep 2\nexec sh"))
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=1, label="base")
+    message = lost(SshTarget("board", "true", "none"), quick)
+    assert f"it answered only after its time was over: boot {BOOT_ID.read_text().strip()}" in message
+
+
 def test_it_comes_back_as_the_same_boot(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && rm {away} && exit 255\nexec sh"))

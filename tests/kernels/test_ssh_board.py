@@ -174,7 +174,7 @@ def test_another_kernel_comes_back(lab: Lab) -> None:
 def test_a_board_that_is_not_rebooted(lab: Lab) -> None:
     before = answer(lab)
     with lab.target("true", "none") as target:
-        message = lost(lambda: target.boot(lab.attempt(timeout=12), lab.task))
+        message = lost(lambda: target.boot(lab.attempt(timeout=20), lab.task))
     assert f"never went down, it is the same boot {before}" in message
 
 
@@ -203,7 +203,7 @@ def test_the_connection_breaks_in_the_script(lab: Lab) -> None:
 
 def test_a_script_that_never_ends(lab: Lab) -> None:
     with Transcript(lab.directory / "log") as log, lab.target() as target:
-        message = lost(lambda: target.run("echo begun; sleep 1000", log, deadline(12)))
+        message = lost(lambda: target.run("echo begun; sleep 1000", log, deadline(20)))
     assert "the script did not end within " in message
     assert "the board is alive, still boot" in message
 

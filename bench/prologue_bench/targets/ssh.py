@@ -275,6 +275,8 @@ class SshTarget:
         seen, gone = "not asked", False
         while (left := deadline - time.monotonic()) > 0:
             said = self._remote.run(question, min(left, _PROBE))
+            if said.status is None and left < _PROBE:
+                break  # the deadline cut it short, which says nothing of the board
             boot_id = _boot_id(said)
             last, seen = seen, boot_id or said.reason
             if seen != last:
@@ -287,10 +289,14 @@ class SshTarget:
                 complaints = said.lines[said.lines.index(boot_id) + 1 :]
                 raise self._lost(f"the reboot failed: {'; '.join(complaints)}", log)
             time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
-        if old is None:
-            raise self._lost(f"it does not answer: {seen}", log)
-        if seen != old:
-            raise self._lost(f"it never came back: {seen}; its last boot_id was {old}", log)
+        said = self._remote.run(_BOOT_ID, _PROBE)  # the one that counts, with its whole time
+        now = _boot_id(said)
+        if now is None and old is None:
+            raise self._lost(f"it does not answer: {said.reason}", log)
+        if now is None:
+            raise self._lost(f"it never came back: {said.reason}; its last boot_id was {old}", log)
+        if now != old:
+            raise self._lost(f"it answered only after its time was over: boot {now}", log)
         raise self._lost(f"it {'came back as' if gone else 'never went down, it is'} the same boot {old}", log)
 
     def _require_kernel(self, image: Path, log: Transcript) -> None:
