@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prologue.cli.arguments import number_from
+
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
     Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
@@ -30,7 +32,9 @@ def add_record(actions: Commands, command: Command) -> None:
     added.add_argument(
         "--vmlinux", type=Path, help="of this kernel: sampled sites are read back, which proves the variant"
     )
-    added.add_argument("--runs", type=_count, default=3, metavar="N", help="of each workload (default: %(default)s)")
+    added.add_argument(
+        "--runs", type=number_from(1), default=3, metavar="N", help="of each workload (default: %(default)s)"
+    )
     added.add_argument("--governor", metavar="NAME", help="cpufreq governor for the time of the runs; put back after")
     added.add_argument("--workload", action="append", default=[], metavar="SPEC",
                        help="as in bench run; may be repeated")  # fmt: skip
@@ -61,12 +65,6 @@ def add_doctor(actions: Commands, command: Command) -> None:
     )
     added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
     added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh: --ssh-options='-p 2222'")
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"not a number from 1 on: {text!r}")
-    return int(text)
 
 
 def _label(text: str) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from prologue.cli.arguments import number_from
+
 # What is not said in a campaign's own command because it goes without saying.
 DEFAULTS: Final = MappingProxyType({
     "accel": "tcg", "cpu": None, "smp": 2, "memory": 1024, "modules": None, "install": "kexec",
@@ -36,13 +38,15 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help="what to run, may be repeated: hackbench:process,sockets,g=10,l=1000; perf-messaging:thread,pipes; "
         "kernel-build:TREE,j=8; time:COMMAND; or FILE.toml with name, command, unit, direction, pattern",
     )  # fmt: skip
-    added.add_argument("--boots", type=_count, metavar="N", help="of each variant, fixed beforehand (default: 10)")
-    added.add_argument("--runs", type=_count, metavar="N", help="of each workload in a boot (default: 3)")
+    added.add_argument(
+        "--boots", type=number_from(1), metavar="N", help="of each variant, fixed beforehand (default: 10)"
+    )
+    added.add_argument("--runs", type=number_from(1), metavar="N", help="of each workload in a boot (default: 3)")
     added.add_argument("--seed", type=int, default=1, metavar="N", help="of the order of boots (default: 1)")
     added.add_argument("--no-control", action="store_true", help="no A/A control: then differences have no floor")
-    added.add_argument("--retries", type=int, default=DEFAULTS["retries"], metavar="N",
+    added.add_argument("--retries", type=number_from(0), default=DEFAULTS["retries"], metavar="N",
                        help="of a boot that was lost or void (default: %(default)s)")  # fmt: skip
-    added.add_argument("--timeout", type=_count, default=DEFAULTS["timeout"], metavar="SECONDS",
+    added.add_argument("--timeout", type=number_from(1), default=DEFAULTS["timeout"], metavar="SECONDS",
                        help="for one boot with all its runs (default: %(default)s)")  # fmt: skip
     added.add_argument("--governor", metavar="NAME", help="cpufreq governor for the time of the runs; put back after")
     add_target_options(added)
@@ -58,9 +62,9 @@ def add_target_options(added: argparse.ArgumentParser) -> None:
     target.add_argument("--accel", choices=("tcg", "tcg-single", "kvm"), default=DEFAULTS["accel"],
                         help="of qemu (default: %(default)s)")  # fmt: skip
     target.add_argument("--cpu", help="of qemu and icount (default: host with kvm, else cortex-a57)")
-    target.add_argument("--smp", type=_count, default=DEFAULTS["smp"], metavar="N",
+    target.add_argument("--smp", type=number_from(1), default=DEFAULTS["smp"], metavar="N",
                         help="CPUs of qemu (default: %(default)s)")  # fmt: skip
-    target.add_argument("--memory", type=_count, default=DEFAULTS["memory"], metavar="MIB",
+    target.add_argument("--memory", type=number_from(1), default=DEFAULTS["memory"], metavar="MIB",
                         help="of qemu and icount (default: %(default)s)")  # fmt: skip
     target.add_argument("--modules", type=Path, metavar="DIR",
                         help="modules of that kernel, for qemu, if virtio is not built in")  # fmt: skip
@@ -71,9 +75,3 @@ def add_target_options(added: argparse.ArgumentParser) -> None:
     target.add_argument("--reboot", default=DEFAULTS["reboot"], metavar="COMMAND",
                         help="run on ssh:HOST behind that command; none if it reboots by itself")  # fmt: skip
     target.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh: --ssh-options='-p 2222'")
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"not a number from 1 on: {text!r}")
-    return int(text)

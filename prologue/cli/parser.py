@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prologue import __version__
+from prologue.cli.arguments import number_from
 from prologue.cli.bench import add_bench
 
 _RAW = argparse.RawDescriptionHelpFormatter
@@ -56,12 +57,6 @@ def _command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     return command
 
 
-def _jobs(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"not a number of processes: {text!r}")
-    return int(text)
-
-
 def _scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = _command(
         commands, "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
@@ -93,7 +88,9 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )  # fmt: skip
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel that will load these modules")
     command.add_argument("--strip-signature", action="store_true", help="take the signature off signed modules")
-    command.add_argument("--jobs", type=_jobs, default=0, metavar="N", help="processes (default: one for each CPU)")
+    command.add_argument(
+        "--jobs", type=number_from(0), default=0, metavar="N", help="processes (default: one for each CPU)"
+    )
     command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
     command.add_argument(
         "--reverse", nargs="?", const="", metavar="PLAN",
@@ -138,7 +135,9 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command.add_argument("--baseline", type=Path, metavar="FILE", help="known findings, each with reason and owner")
     command.add_argument("--write-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
-    command.add_argument("--jobs", type=_jobs, default=0, metavar="N", help="processes (default: one for each CPU)")
+    command.add_argument(
+        "--jobs", type=number_from(0), default=0, metavar="N", help="processes (default: one for each CPU)"
+    )
     command.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                          help="of the report (json: schema prologue.verify/1)")  # fmt: skip
     command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")

@@ -57,12 +57,15 @@ def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Pat
         assert capsys.readouterr().err.startswith(f"prologue: {place}: ")
 
 
-@pytest.mark.parametrize("option", [("--boots", "0"), ("--runs", "x"), ("--timeout", "-1"), ("--smp", "")])
-def test_numbers_from_one_on(capsys: Said, tmp_path: Path, option: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "lowest"),
+    [("--boots", "0", 1), ("--runs", "x", 1), ("--timeout", "-1", 1), ("--smp", "", 1), ("--retries", "-1", 0)],
+)
+def test_numbers_that_cannot_be(capsys: Said, tmp_path: Path, option: str, value: str, lowest: int) -> None:
     with pytest.raises(SystemExit) as done:
-        run(capsys, tmp_path, *option)
+        run(capsys, tmp_path, option, value)
     assert done.value.code == 2
-    assert "not a number from 1 on" in capsys.readouterr().err
+    assert f"{option}: not a number from {lowest} on: {value!r}" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="this host can have KVM for arm64")

@@ -1,0 +1,20 @@
+"""What the arguments of more than one subcommand have in common."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def number_from(lowest: int) -> Callable[[str], int]:
+    """Make an argument type: a whole decimal number that is ``lowest``, which is not negative, or more."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < lowest:
+            raise argparse.ArgumentTypeError(f"not a number from {lowest} on: {text!r}")
+        return int(text)
+
+    return parse
