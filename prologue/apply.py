@@ -68,7 +68,7 @@ def apply_to(approved: ApprovedPlan, out: Path, check: Callable[[Path], object])
 
     """
     source = approved.binary.path
-    if out.exists() and source.exists() and out.samefile(source):
+    if _same(out, source):
         raise OutputError("is the input: use --in-place to write into it", path=out)
     with _locked_for_reading(source), new_file(out, like=source) as temporary:
         _copy(source, temporary)
@@ -135,6 +135,24 @@ def require_plain_target(path: Path) -> None:
         raise OutputError(f"has {status.st_nlink} hard links: writing would change the others too", path=path)
     if not status.st_mode & 0o222:
         raise OutputError(f"is read-only (mode {stat.S_IMODE(status.st_mode):04o})", path=path)
+
+
+def require_other(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse an output that is one of the files that are read.
+
+    Raises:
+        OutputError: it is.
+
+    """
+    if out and any(path and _same(out, path) for path in inputs):
+        raise OutputError("is read by the same command: name another file", path=out)
+
+
+def _same(out: Path, source: Path) -> bool:
+    try:
+        return out.samefile(source)
+    except OSError:  # one of them is not there, or cannot be reached
+        return False
 
 
 @contextmanager

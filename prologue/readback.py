@@ -32,10 +32,22 @@ def read_back(approved: ApprovedPlan, path: Path, *, independent: bool) -> str:
     return after.state
 
 
+def _load_lief() -> None:
+    """Import LIEF with signals held back: its bindings abort the process if a handler raises while they load."""
+    import signal
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        import lief  # noqa: F401
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _compare(after: Binary, *, processed: bool) -> None:
     sites, records = after.sites, after.records
     if sites is None or records is None:
         raise InternalError("the result has no records", path=after.path)
+    _load_lief()
     if isinstance(after, Kernel):
         from prologue.reread import reread
 

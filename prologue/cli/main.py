@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -20,27 +21,58 @@ def main(argv: list[str] | None = None) -> int:
     """
     # One word per site is no work for a thread pool, and starting one costs more than the whole patch.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that temporary files go away
+    _interrupt_on_signals()
+    _print_every_name()
     args = build_parser().parse_args(argv)
     try:
         module, _, function = str(args.handler).partition(":")
-        return int(getattr(import_module(module), function)(args))
-    except PrologueError as error:
-        if args.debug:
-            raise
-        print(f"prologue: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:  # `prologue scan ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        code = int(getattr(import_module(module), function)(args))
+        sys.stdout.flush()  # what cannot be written is an error of this run, too
+        return code
     except KeyboardInterrupt:
         print("prologue: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `prologue scan ... | head`
+        _drop_output()
+        return 128 + signal.SIGPIPE  # as of every tool: whoever is at the other end did not read the findings
     except Exception as error:
         if args.debug:
             raise
-        print(f"prologue: our own failure: {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
-        return 3
+        return _report(error)
+
+
+def _interrupt_on_signals() -> None:
+    """So that temporary files go away; a hang-up that somebody chose to ignore (nohup) stays ignored."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _print_every_name() -> None:
+    """File names need not be text; one that cannot be printed must not end a run half-way."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _report(error: Exception) -> int:
+    """Say in one line what went wrong; returns the exit code."""
+    if isinstance(error, PrologueError):
+        said, code = str(error), error.exit_code
+    elif isinstance(error, OSError):  # a disk, a permission, a limit of this machine; printing has no file name
+        said, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
+    else:
+        said, code = f"our own failure: {type(error).__name__}: {error} (--debug shows where)", 3
+    print(f"prologue: {said}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    return code
+
+
+def _drop_output() -> None:
+    """Let what is still in the buffer go nowhere, or the interpreter complains once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

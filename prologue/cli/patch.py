@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from prologue.apply import apply_in_place, apply_to, new_file, rewrite
+from prologue.apply import apply_in_place, apply_to, new_file, require_other, rewrite
 from prologue.errors import InputError, PrologueError, RefusedError, UsageError
 from prologue.plan.build import build_plan, choose_contract, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
@@ -15,7 +15,7 @@ from prologue.readback import read_back
 from prologue.rules.engine import approve
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.load import find_modules, open_binary
+from prologue.sites.load import named_files, open_binary
 from prologue.sites.module import Module
 
 SCHEMA: Final = "prologue.patch/1"
@@ -25,9 +25,12 @@ def run(args: Namespace) -> int:
     """Patch one file, or many and sum up."""
     if not (args.output or args.in_place or args.dry_run):
         raise UsageError("say where to write: -o OUT, --in-place, or --dry-run to write nothing")
-    paths = [found for path in args.files for found in (find_modules(path) if path.is_dir() else [path])]
+    paths = named_files(args.files)
     if len(paths) > 1 and (args.output or args.save_plan or args.reverse):
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
+    require_other(args.save_plan, *paths, args.vmlinux)
+    if args.save_plan and args.output and args.save_plan.resolve() == args.output.resolve():
+        raise UsageError("-o and --save-plan name one file")
     if len(paths) == 1:
         result = _patch(paths[0], args)
         if not args.quiet:
@@ -85,14 +88,14 @@ def _patch(path: Path, args: Namespace) -> dict[str, Any]:
     result |= {"contract": plan.contract, "sites": plan.count("site"), "records": plan.count("record")}
     if args.dry_run:
         return result | {"state": f"{binary.state}, dry run", "words_written": 0}
+    independent = bool(args.output) if args.reread is None else args.reread
     if isinstance(binary, Module) and (binary.compression or binary.stripped):
-        check = partial(read_back, approved, independent=args.reread is not False and bool(args.output))
-        written = rewrite(approved, args.output or path, check)
+        written = rewrite(approved, args.output or path, partial(read_back, approved, independent=independent))
     elif args.output:
-        written = apply_to(approved, args.output, partial(read_back, approved, independent=args.reread is not False))
+        written = apply_to(approved, args.output, partial(read_back, approved, independent=independent))
     else:
         written = apply_in_place(approved)
-        read_back(approved, path, independent=bool(args.reread))
+        read_back(approved, path, independent=independent)
     return result | {"state": plan.goal, "words_written": written}
 
 
@@ -185,7 +188,7 @@ def _reverse_plan(binary: Binary, args: Namespace) -> PatchPlan:
         path = Path(args.reverse)
         try:
             plan = from_json(json.loads(path.read_text(encoding="utf-8")), path)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"cannot be read as a plan: {error}", path=path) from error
         require_own_plan(binary, plan)
         return plan.inverse()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
 
+from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
-from prologue.errors import InputError
 from prologue.report.scan import SCHEMA, scan_data, scan_text
 from prologue.sites.load import open_binary
 
@@ -16,12 +17,8 @@ _NAMED = frozenset({"image", "zboot", "pe"})
 
 def run(args: Namespace) -> int:
     """Print what the file is."""
-    try:
-        with args.file.open("rb") as stream:
-            head = stream.read(4096) if args.file.is_file() else b""
-            kind = identify(head, args.file.stat().st_size)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=args.file) from error
+    with open_regular(args.file) as (fd, size):
+        kind = identify(os.pread(fd, 4096, 0), size)
     if kind.kind in _NAMED:
         data = {"schema": SCHEMA, "file": str(args.file), "kind": kind.kind, "description": kind.description}
         print(json.dumps(data, indent=2) if args.json else f"{args.file}: {kind.description}{kind.advice}")

@@ -9,15 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prologue.apply import new_file
+from prologue.apply import new_file, require_other
 from prologue.baseline import Split, baseline_notes, baseline_text, in_scope, load_baseline, split
 from prologue.config import Config, load_config, load_config_file
-from prologue.errors import UsageError
+from prologue.errors import OutputError, UsageError
 from prologue.parallel import print_errors, run_many
+from prologue.report.gate import stock_finding
 from prologue.report.verdict import Verdict, render
 from prologue.rules.base import INPUTS, Input, Rule, Severity
 from prologue.rules.registry import select_rules
-from prologue.sites.load import find_modules
+from prologue.sites.load import named_files
 from prologue.verify import Request, Verified, verify_file
 
 _ANYTHING: Final[frozenset[Input]] = frozenset(INPUTS)  # what a file that could not be read may have been
@@ -28,15 +29,17 @@ def run(args: Namespace) -> int:
     config = _config(args)
     release = args.release or config.release
     rules = select_rules(_split(args.select) or config.select, (*_split(args.ignore), *config.ignore))
-    paths = [found for path in args.files for found in (find_modules(path) if path.is_dir() else [path])]
+    paths = named_files(args.files)
+    for out in (args.output, args.write_baseline):
+        require_other(out, *paths, args.against, args.image, args.vmlinux)
+    if args.write_baseline and args.write_baseline.exists():
+        raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
     if len(paths) > 1 and (args.against or args.image):
         raise UsageError("--against and --image take one FILE")
     request = Request(tuple(rule.code for rule in rules), args.against, args.image, args.vmlinux)
     results = list(run_many(partial(verify_file, request), paths, "verify", args.jobs))
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
-    if worst and len(paths) == 1:
-        return worst
     verdict = _judge(results, rules, release, args.baseline or config.baseline)
     if args.write_baseline:
         _write(args.write_baseline, baseline_text(verdict.findings))
@@ -48,7 +51,7 @@ def run(args: Namespace) -> int:
     if args.output:
         _write(args.output, report + "\n")
         if failed or not args.quiet:
-            print(f"{args.output}: {len(verdict.findings)} findings", file=sys.stderr)
+            print(f"{args.output}: {len(verdict.findings) + len(verdict.refused)} findings", file=sys.stderr)
     else:
         print(report)
     return worst or int(verdict.failed)
@@ -77,7 +80,7 @@ def _judge(results: list[Verified], rules: tuple[Rule, ...], release: bool, base
         failing=failing,
         rules=rules,
         inputs={str(result.path): result.inputs or _ANYTHING for result in results},
-        unreleasable=[str(result.path) for result in verified if release and result.stock],
+        refused=[stock_finding(str(result.path)) for result in verified if release and result.stock],
         unreadable={str(result.path): result.error for result in results if result.error},
     )
 

@@ -186,6 +186,9 @@ class ElfImage:
             _require_room(self, f"section {section.name}", section.offset, section.size)
             if not self.relocatable and section.is_text and (section.offset | section.addr) % 4:
                 raise InputError(f"section {section.name} is not aligned to instructions", path=self.path)
+        for section in self.sections:
+            if section.allocated and section.addr + section.size >= 1 << 64:
+                raise InputError(f"section {section.name} ends behind the last address: damaged", path=self.path)
         for segment in self.segments:
             _require_room(self, f"segment at {segment.vaddr:#x}", segment.offset, segment.filesz)
         self._check_overlap(backed, "bytes of the file", lambda section: section.offset)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from prologue.baseline import Known
+from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding
 
 SCHEMA: Final = "prologue.verify/1"
@@ -55,7 +56,9 @@ def _counts(findings: list[Finding]) -> dict[str, int]:
     return {severity: counted[severity] for severity in SEVERITIES}
 
 
-def findings_text(files: list[str], findings: list[Finding], notes: list[str], *, show_all: bool) -> str:
+def findings_text(
+    files: list[str], findings: list[Finding], notes: list[str], *, show_all: bool, unreadable: int = 0
+) -> str:
     """Findings grouped by file and rule, the first few of each, then one summary line."""
     lines: list[str] = []
     groups: dict[tuple[str, str], list[Finding]] = {}
@@ -63,15 +66,17 @@ def findings_text(files: list[str], findings: list[Finding], notes: list[str], *
         groups.setdefault((finding.path, finding.code), []).append(finding)
     for (path, code), group in groups.items():
         first = group[0]
-        lines.append(f"{path}: {code} {first.slug} ({first.severity}): {len(group):,}")
+        lines.append(f"{printable(path)}: {code} {first.slug} ({first.severity}): {len(group):,}")
         shown = group if show_all else group[:_SHOWN]
-        lines += [f"  {finding.where}: {finding.message}{_disassembled(finding)}" for finding in shown]
+        lines += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
             lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
         lines.append(f"  to do: {first.fix}")
-    lines += [f"note: {note}" for note in notes]
-    counts = ", ".join(f"{count} {severity}" for severity, count in _counts(findings).items() if count)
-    lines.append(f"{len(files)} file{'s' if len(files) != 1 else ''}: {counts or 'clean'}")
+    lines += [f"note: {printable(note)}" for note in notes]
+    counts = [f"{count} {severity}" for severity, count in _counts(findings).items() if count]
+    if unreadable:
+        counts.append(f"{unreadable} could not be verified")
+    lines.append(f"{len(files)} file{'s' if len(files) != 1 else ''}: {', '.join(counts) or 'clean'}")
     return "\n".join(lines)
 
 

@@ -11,13 +11,15 @@ from urllib.parse import quote_from_bytes
 
 import prologue
 from prologue.baseline import Known
+from prologue.report.gate import GATE
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
 from prologue.rules.registry import RULES
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final[dict[Severity, str]] = {"fatal": "error", "error": "error", "warn": "warning", "info": "note"}
-_RULE_INDEX: Final = {rule.code: index for index, rule in enumerate(RULES)}
+_RULES: Final = (*RULES, GATE)
+_RULE_INDEX: Final = {rule.code: index for index, rule in enumerate(_RULES)}
 
 # Keys of run.addresses, by file and name of section: the parents that section offsets refer to.
 _Sections = dict[tuple[str, str], int]
@@ -71,7 +73,7 @@ def findings_sarif(
 
 
 def _driver() -> dict[str, Any]:
-    return {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule) for rule in RULES]}
+    return {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule) for rule in _RULES]}
 
 
 def _descriptor(rule: Rule) -> dict[str, Any]:

@@ -94,18 +94,21 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
     """Rules to run: those selected (all by default) less those ignored; a prefix such as PL1 names a group.
 
     Raises:
-        UsageError: a name that matches no rule.
+        UsageError: a name that matches no rule, or no rule is left to run.
 
     """
     for name in (*select, *ignore):
         if not any(_matches(rule, name) for rule in RULES):
             raise UsageError(f"no rule {name!r}: `prologue rules` lists them")
-    return tuple(
+    rules = tuple(
         rule
         for rule in RULES
         if (not select or any(_matches(rule, name) for name in select))
         and not any(_matches(rule, name) for name in ignore)
     )
+    if not rules:
+        raise UsageError("every rule that is selected is ignored, too: nothing would be checked")
+    return rules
 
 
 def _matches(rule: Rule, name: str) -> bool:

@@ -48,6 +48,18 @@ def _without_signature(module: Module) -> Module:
     return Module(ElfImage(module.path, proper), module.compression, stripped=True)
 
 
+def named_files(paths: list[Path]) -> list[Path]:
+    """The files that were named, and all modules below the directories that were; errors as ``find_modules``."""
+    found: list[Path] = []
+    for path in paths:
+        try:
+            is_directory = path.is_dir()
+        except OSError:  # opening it will say what is wrong
+            is_directory = False
+        found += find_modules(path) if is_directory else [path]
+    return found
+
+
 def find_modules(directory: Path) -> list[Path]:
     """All modules below a directory, sorted by path; symbolic links are not followed.
 
@@ -55,7 +67,13 @@ def find_modules(directory: Path) -> list[Path]:
         InputError: there is none.
 
     """
-    found = sorted(p for p in directory.rglob("*") if p.name.endswith(MODULE_SUFFIXES) and not p.is_symlink())
+
+    def unreadable(error: OSError) -> None:
+        raise InputError(f"cannot be read: {error.strerror}", path=error.filename)
+
+    # Not rglob: it passes over what may not be read.
+    files = (Path(top, name) for top, _, names in os.walk(directory, onerror=unreadable) for name in names)
+    found = sorted(p for p in files if p.name.endswith(MODULE_SUFFIXES) and not p.is_symlink())
     if not found:
         raise InputError("no modules (*.ko, *.ko.gz, *.ko.xz, *.ko.zst) in this directory", path=directory)
     return found

@@ -135,6 +135,8 @@ class Module(Binary):
 
 
 def _read_records(module: Module, sections: list[Section]) -> Records:
+    if any(s.size % 8 for s in sections):
+        raise InputError(f"{RECORDS} is not a table of 8-byte records", path=module.path)
     vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])
     slots = np.concatenate([module.image.view(s, "<u8") for s in sections])
     relocations = module.relocations

@@ -1,0 +1,45 @@
+"""What the gate refuses whatever the rules say: a row of a report, but no rule of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.errors import Location
+from prologue.rules.base import Finding, Hit, Rule, Subject
+
+
+def _nothing(_subject: Subject) -> Iterator[Hit]:
+    """There is nothing to look at: the refusal is known already."""
+    return iter(())
+
+
+GATE = Rule(
+    code="GATE",
+    slug="release-gate",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="A file that the gate refuses whatever the rules say.",
+    why="It could not be read, or it was processed for bench and lab use only.",
+    example="",
+    fix="see the message",
+    citation="",
+    check=_nothing,
+)
+
+
+def stock_finding(path: str) -> Finding:
+    """A kernel that no release may have."""
+    return _finding(
+        path,
+        "processed for the stock contract: for bench and lab use, not for release",
+        "release the native contract: see docs/kernel-integration.md",
+    )
+
+
+def unreadable_finding(path: str, error: str) -> Finding:
+    """A file of which nothing is known."""
+    return _finding(path, f"could not be verified: {error}", GATE.fix)
+
+
+def _finding(path: str, message: str, fix: str) -> Finding:
+    return Finding(GATE.code, GATE.slug, GATE.severity, path, Location(None), message, (), (), fix)

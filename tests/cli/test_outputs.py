@@ -1,0 +1,219 @@
+"""What the tool writes: never over what it reads, and never half in silence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.elf.compressed import compress
+from tests.elf_edit import ElfEdit
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.rules.fixtures import pl201, pl304
+
+Mini = Callable[[Spec | ModuleSpec], Path]
+Said = pytest.CaptureFixture[str]
+PROGRAM = (sys.executable, "-m", "prologue")
+
+
+def run(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]:
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **settings})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("image", "{}", "-o", "{}"),
+        ("patch", "{}", "--dry-run", "--save-plan", "{}"),
+        ("patch", "{}", "--in-place", "--save-plan", "{}"),
+        ("patch", "{}", "-o", "{}.out", "--save-plan", "{}.out"),
+        ("verify", "{}", "-o", "{}"),
+        ("verify", "{0}", "--against", "{0}.before", "-o", "{0}.before"),
+        ("verify", "{}", "--write-baseline", "{}"),
+    ],
+)
+def test_what_is_read_is_never_written_over(mini: Mini, arguments: tuple[str, ...], capsys: Said) -> None:
+    vmlinux = mini(Spec())
+    shutil.copy(vmlinux, f"{vmlinux}.before")
+    content = vmlinux.read_bytes()
+    assert main([argument.replace("{}", "{0}").format(vmlinux) for argument in arguments]) == 2
+    assert re.search("read by the same command|name one file", capsys.readouterr().err)
+    assert vmlinux.read_bytes() == content == Path(f"{vmlinux}.before").read_bytes()
+    assert not Path(f"{vmlinux}.out").exists()
+
+
+def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    vmlinux, baseline = mini(Spec()), tmp_path / "known.toml"
+    elf = ElfEdit(vmlinux)
+    pl304(elf)
+    elf.save(vmlinux)
+    baseline.write_text('[[known]]\nrule = "PL304"\nreason = "hand-written"\nowner = "a maintainer"\n')
+    arguments = ["verify", str(vmlinux), "--baseline", str(baseline)]
+    assert main([*arguments, "--write-baseline", str(baseline)]) == 2
+    assert "its reasons and owners would be lost" in capsys.readouterr().err
+    assert main(arguments) == 0
+
+
+def test_a_reader_that_goes_away_does_not_make_it_clean(mini: Mini) -> None:
+    vmlinux = mini(Spec())
+    for unbuffered in ("", "1"):
+        process = subprocess.Popen(
+            [*PROGRAM, "verify", str(vmlinux)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 128 + signal.SIGPIPE
+        process.stderr.close()
+
+
+def test_a_report_that_cannot_be_printed_is_an_error(mini: Mini) -> None:
+    vmlinux = mini(Spec())
+    for arguments in (["scan", str(vmlinux)], ["rules", "--json"]):  # one fits into the buffer, the other does not
+        for unbuffered in ("", "1"):
+            with Path("/dev/full").open("w") as full:
+                done = subprocess.run(
+                    [*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                    env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                )  # fmt: skip
+            assert done.returncode == 2
+            assert done.stderr == "prologue: input or output: No space left on device\n"
+
+
+def test_names_that_are_no_text(mini: Mini, tmp_path: Path) -> None:
+    vmlinux = Path(os.fsdecode(os.fsencode(tmp_path) + b"/na\xffme"))
+    shutil.copy(mini(Spec()), vmlinux)
+    for arguments in (["scan"], ["patch", "--in-place"], ["verify"]):
+        done = run(arguments[0], vmlinux, *arguments[1:], PYTHONIOENCODING="utf-8:strict")
+        assert (done.returncode, done.stderr) == (0, "")
+    done = run("verify", vmlinux, "--format", "junit", PYTHONIOENCODING="utf-8:strict")
+    assert ET.fromstring(done.stdout).get("failures") == "0"  # noqa: S314 - ours
+
+
+def test_names_that_cannot_be(mini: Mini, capsys: Said) -> None:
+    vmlinux = mini(Spec())
+    name = vmlinux.with_name("x" * 300)
+    for arguments in (["verify", name], ["patch", name, "--in-place"], ["patch", vmlinux, "-o", name], ["scan", name]):
+        assert main([str(argument) for argument in arguments]) == 2
+        assert capsys.readouterr().err.endswith(": File name too long\n")
+
+
+def as_others(closed: Path) -> list[str]:
+    """Close a directory; returns what goes before a command that shall meet it closed."""
+    if os.geteuid():
+        closed.chmod(0)
+        return []
+    os.chown(closed, 65534, 65534)
+    closed.chmod(0o700)
+    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]  # or root may read everything
+    if subprocess.run([*without, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this root may not give capabilities up")
+    return without
+
+
+def test_what_may_not_be_read_is_not_passed_over(mini: Mini, tmp_path: Path) -> None:
+    """A directory of modules of which one part is closed is not clean, and nor is a closed vmlinux our failure."""
+    modules, closed = tmp_path / "modules", tmp_path / "modules" / "closed"
+    closed.mkdir(parents=True)
+    ko = mini(ModuleSpec())
+    shutil.copy(ko, modules / "open.ko")
+    shutil.copy(ko, closed / "closed.ko")
+    before = as_others(closed)
+    try:
+        for arguments in (["verify"], ["patch", "--in-place", "--contract", "stock"]):
+            for path in (modules, closed / "closed.ko"):
+                command = [*before, *PROGRAM, arguments[0], str(path), *arguments[1:]]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                assert done.returncode == 2
+                assert "Permission denied" in done.stderr
+                assert str(closed) in done.stderr
+    finally:
+        closed.chmod(0o700)
+
+
+def test_a_summary_is_not_clean_where_nothing_was_verified(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    assert main(["verify", str(tmp_path / "a.ko"), str(tmp_path / "b.ko")]) == 2
+    assert capsys.readouterr().out == "2 files: 2 could not be verified\n"
+    stock = mini(Spec(contract="stock"))
+    assert main(["patch", str(stock), "--in-place", "--contract", "stock"]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(stock), "--release"]) == 1
+    assert capsys.readouterr().out.endswith("1 file: 1 fatal\n")
+    assert main(["verify", str(stock), "--release", "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["severity"]) == ("GATE", "fatal")
+    assert main(["verify", str(stock), "--select", "PL201", "--ignore", "PL2"]) == 2
+    assert "nothing would be checked" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["json", "sarif", "junit", "ktap"])
+def test_a_single_file_that_cannot_be_read_has_a_report(tmp_path: Path, kind: str) -> None:
+    report = tmp_path / "report"
+    report.write_text("stale")
+    assert main(["verify", str(tmp_path / "absent"), "--format", kind, "-o", str(report)]) == 2
+    assert "No such file" in report.read_text()
+
+
+def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, capsys: Said) -> None:
+    vmlinux = mini(Spec())
+    elf = ElfEdit(vmlinux)
+    pl201(elf)
+    elf.save(vmlinux)
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    (symbol, *_) = {finding["symbol"] for finding in json.loads(capsys.readouterr().out)["findings"]}
+    evil = b"\x1b[2J" + symbol.encode()[4:]
+    vmlinux.write_bytes(vmlinux.read_bytes().replace(b"\0" + symbol.encode() + b"\0", b"\0" + evil + b"\0"))
+    assert main(["verify", str(vmlinux)]) == 1
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert r"\x1b[2J" in said
+
+
+def test_a_compressed_result_is_reread_when_it_is_asked_for(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    ko = mini(ModuleSpec())
+    stored = ko.with_name("mini.ko.xz")
+    stored.write_bytes(compress(ko.read_bytes(), "xz"))
+    asked = []
+    monkeypatch.setattr("prologue.readback._compare", lambda *_, **__: asked.append(1))
+    patch = ["patch", str(stored), "--in-place", "--contract", "stock"]
+    assert main(patch) == 0
+    assert asked == []
+    assert main([*patch, "--reverse", "--reread"]) == 0
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_while_the_second_reader_loads_leaves_nothing(mini: Mini, number: signal.Signals) -> None:
+    vmlinux = mini(Spec())
+    directory = vmlinux.parent / "out"
+    directory.mkdir()
+    for delay in (0.02, 0.1, 0.25):
+        process = subprocess.Popen(
+            [*PROGRAM, "patch", str(vmlinux), "-o", str(directory / "vmlinux")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        while not any(directory.iterdir()) and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(delay)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode in (0, 130)
+        assert errors in ("", "prologue: interrupted\n")
+        assert {path.name for path in directory.iterdir()} <= {"vmlinux"}
+        for path in directory.iterdir():
+            path.unlink()
