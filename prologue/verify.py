@@ -58,11 +58,9 @@ def _verify(request: Request, path: Path) -> Verified:
     if request.image is not None and not isinstance(binary, Kernel):
         raise InputError("--image needs the vmlinux that the image was made from", path=path)
     vmlinux = load_vmlinux(request.vmlinux) if request.vmlinux and isinstance(binary, Module) else None
+    if vmlinux is not None and (reason := mismatch(binary, vmlinux)):
+        raise InputError(f"{reason}: it cannot be verified with that kernel", path=path)
     notes = []
-    reason = mismatch(binary, vmlinux) if vmlinux is not None else ""
-    if reason:
-        notes.append(f"{path}: {reason}: not checked with it")
-        vmlinux = None
     subject = Subject(binary, before, request.image, vmlinux)
     findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
     stock = isinstance(binary, Kernel) and binary.marker is None and binary.state in ("processed", "unfinished")

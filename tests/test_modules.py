@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,10 @@ def test_the_kernel_says_what_its_modules_need(
     if contract == "stock":
         assert patch(ko, "--in-place", "--vmlinux", vmlinux) == 2
         assert "is not processed" in capsys.readouterr().err
+        early = ko.with_name("early.ko")
+        assert patch(ko, "-o", early, "--contract", "stock") == 0
+        assert main(["verify", str(early), "--vmlinux", str(vmlinux)]) == 1
+        assert "demands NOPs, but all 6 sites hold the MOV" in capsys.readouterr().out
         assert patch(vmlinux, "--in-place", "--contract", "stock") == 0
         assert main(["verify", str(ko), "--vmlinux", str(vmlinux)]) == 1
         assert "LR would be lost" in capsys.readouterr().out
@@ -186,8 +191,28 @@ def test_the_kernel_says_what_its_modules_need(
     assert patch(ko, "--in-place", "--vmlinux", vmlinux) == 0
     assert main(["verify", str(ko), "--vmlinux", str(vmlinux)]) == 0
     other = mini(ModuleSpec(layout="4,2"))
-    assert patch(other, "--in-place", "--vmlinux", vmlinux) == 2
-    assert "layout 4,2" in capsys.readouterr().err
+    for command in (["patch", "--in-place"], ["verify", "--release"]):  # the wrong kernel can prove nothing
+        assert main([command[0], str(other), *command[1:], "--vmlinux", str(vmlinux)]) == 2
+        assert "layout 4,2" in capsys.readouterr().err
+
+
+def test_a_module_has_no_flat_image(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["image", str(mini(ModuleSpec())), "-o", str(tmp_path / "Image")]) == 2
+    assert "module" in capsys.readouterr().err
+    assert not (tmp_path / "Image").exists()
+
+
+def test_a_torn_record_is_an_error(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table that ends within a record, with a relocation there."""
+    ko = mini(ModuleSpec())
+    elf = ElfEdit(ko)
+    index, table = next(
+        (k, s) for k, s in enumerate(elf.elf.iter_sections()) if s.name == "__patchable_function_entries"
+    )
+    struct.pack_into("<Q", elf.data, elf.elf.header["e_shoff"] + 64 * index + 32, table["sh_size"] - 4)
+    elf.save(ko)
+    assert main(["verify", str(ko)]) == 2
+    assert "not a table of 8-byte records" in capsys.readouterr().err
 
 
 def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError
 
-# OBJCOPYFLAGS_Image removes these (arch/arm64/boot/Makefile, 5.5-7.2).
-_REMOVED = frozenset({".note", ".note.gnu.build-id", ".comment"})
+# OBJCOPYFLAGS_Image removes the first three (arch/arm64/boot/Makefile, 5.5-7.2); the last one is in vmlinux.unstripped
+# and not in the vmlinux that the Image is made of (scripts/Makefile.vmlinux, "remove-section-y", 7.2).
+_REMOVED = frozenset({".note", ".note.gnu.build-id", ".comment", ".modinfo"})
 
 
 def _load_address(image: ElfImage, section: Section) -> int:

@@ -40,8 +40,8 @@ def account(before: Binary, after: Binary) -> Account:
     words: dict[Kind, int] = {}
     explained = [np.zeros(0, np.int64)]
     for stage in _stages(before):
-        new = stage.offsets[after.image.words_at(stage.offsets, stage.width) == stage.new]
-        changed = new[before.image.words_at(new, stage.width) != after.image.words_at(new, stage.width)]
+        was, now = (binary.image.words_at(stage.offsets, stage.width) for binary in (before, after))
+        changed = stage.offsets[(was == stage.old) & (now == stage.new) & (was != now)]
         if len(changed):
             words[stage.kind] = words.get(stage.kind, 0) + len(changed)
             explained.append((changed[:, None] + np.arange(stage.width)).ravel())

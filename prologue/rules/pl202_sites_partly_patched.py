@@ -34,6 +34,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         where = kernel.init_stub.edits[0].vaddr if kernel is binary else int(sites.first[0])
         name = "ftrace_init_nop" if kernel is binary else f"ftrace_init_nop of {kernel.path}"
         yield Hit(where, f"{name} writes no prologues, but none of {nop} sites holds the MOV: LR would be lost")
+    elif mov and kernel is not None and kernel is not binary and not kernel.marker and kernel.init_stub.state == "live":
+        name = f"ftrace_init_nop of {kernel.path}"
+        yield Hit(int(sites.first[0]), f"{name} demands NOPs, but all {mov} sites hold the MOV: ftrace would be dead")
 
 
 RULE = Rule(
@@ -42,7 +45,7 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     what="Some sites hold the MOV and some do not; or all do, but records, marker or init were not brought along; or "
-    "none do, but the kernel's own prologue writing is neutralised.",
+    "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them.",
     why="Processing was interrupted, or a foreign tool wrote here. The kernel's boot-time patching demands a NOP "
     "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace dies at boot.",
     example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",

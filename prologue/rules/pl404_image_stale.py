@@ -13,13 +13,19 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every byte of the flat Image, but those that signing it changes: sites one by one, the rest by section."""
+    """Every byte of the flat Image, but those that signing it changes: sites one by one, the rest by section.
+
+    What lies between the sections or behind them is zeros (objcopy fills gaps so, and zboot pads the end).
+    """
     kernel = subject.kernel
     if subject.image is None:
         return
     flat = flat_image(subject.image)
     extent, mutable = unsigned_extent(flat, subject.image), header_mutable_ranges(flat, subject.image)
+    end, last = 0, 0
     for offset, section in flat_sections(kernel.image):
+        yield from _stray(subject, section.addr, flat[end:offset], end)
+        end, last = offset + section.size, section.addr
         if offset + section.size > extent:
             yield Hit(section.addr, f"{subject.image} ends at {extent:#x}, before the end of {section.name}")
             continue
@@ -28,6 +34,15 @@ def check(subject: Subject) -> Iterator[Hit]:
             differing = differing[(differing + offset < start) | (differing + offset >= stop)]
         if len(differing):
             yield from _hits(subject, section, differing, flat[offset : offset + section.size])
+    yield from _stray(subject, last, flat[end:extent], end)
+
+
+def _stray(subject: Subject, vaddr: int, flat: bytes, offset: int) -> Iterator[Hit]:
+    """Bytes of the Image that no section of the vmlinux has."""
+    stray = np.flatnonzero(np.frombuffer(flat, np.uint8))
+    if len(stray):
+        where = offset + int(stray[0])
+        yield Hit(vaddr, f"{subject.image} has {len(stray)} bytes from {where:#x} on where vmlinux has none")
 
 
 def _differing(image: ElfImage, section: Section, flat: bytes) -> I64:

@@ -104,6 +104,7 @@ HEADERS: list[tuple[str, Change, str]] = [
     ("huge offset and size", section_field(".text", 24, "<Q", (1 << 64) - 8), "section .text"),
     ("overlap in the file", section_field(".rodata", 24, "<Q", 0x1000), "share"),
     ("overlap in memory", section_field(".rodata", 16, "<Q", 0xFFFF800008001000), "share"),
+    ("address space", section_field(".rodata", 16, "<Q", (1 << 64) - 8), "ends behind the last address"),
     ("unaligned text", section_field(".text", 16, "<Q", 0xFFFF800008001002), "aligned"),
     ("symbol offset", section_field(".symtab", 24, "<Q", 1 << 50), "section .symtab"),
     ("symbol size", section_field(".symtab", 56, "<Q", 16), "symbol table entries of 16 bytes"),
@@ -227,6 +228,8 @@ def test_special_files(tmp_path: Path, kind: str, message: str, capsys: pytest.C
     elif kind == "fifo":
         os.mkfifo(path)
     expect_error(path, message, capsys, "patch", "verify", "image")
+    if kind != "directory":
+        expect_error(path, message, capsys, "scan")
 
 
 def test_image_is_named(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,3 +312,10 @@ def test_an_edited_plan_is_refused(
     assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
     assert "edited since" in capsys.readouterr().err
     assert vmlinux.read_bytes() == before
+
+
+def test_a_plan_that_is_nested_without_end(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text("[" * 100_000)
+    assert main(["patch", str(mini(Spec())), "--in-place", "--reverse", str(plan)]) == 2
+    assert "cannot be read as a plan" in capsys.readouterr().err

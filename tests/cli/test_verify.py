@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.flat import flat_sections
+from prologue.elf.image import ElfImage
+from tests.elf.tiny import tiny_elf
 from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.rules.fixtures import pl109, pl201, pl304
@@ -148,3 +152,31 @@ def test_the_image_of_this_vmlinux(mini: Mini, tmp_path: Path, packed: str, caps
     assert verify(vmlinux, "--image", image) == 1
     assert "PL404" in capsys.readouterr().out
     assert verify(vmlinux, "--image", tmp_path / "absent") == 2
+
+
+@pytest.mark.parametrize("where", ["gap", "tail"])
+def test_an_image_holds_nothing_that_its_vmlinux_has_not(
+    mini: Mini, tmp_path: Path, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, image = mini(Spec()), tmp_path / "Image"
+    assert main(["image", str(vmlinux), "-o", str(image)]) == 0
+    flat = bytearray(image.read_bytes())
+    sections = [(at, at + section.size) for at, section in flat_sections(ElfImage(vmlinux))]
+    gap = next(end for (_, end), (start, _) in pairwise(sections) if start - end >= 4)
+    if where == "tail":
+        image.write_bytes(flat + bytes(4096))
+        assert verify(vmlinux, "--image", image) == 0  # zboot files are padded
+        flat += bytes(4096)
+        gap = len(flat) - 4
+    flat[gap : gap + 4] = b"EVIL"
+    image.write_bytes(flat)
+    capsys.readouterr()
+    assert verify(vmlinux, "--image", image) == 1
+    assert f"has 4 bytes from {gap:#x} on where vmlinux has none" in capsys.readouterr().out
+
+
+def test_what_kbuild_takes_out_of_vmlinux_unstripped_is_in_no_image(tmp_path: Path) -> None:
+    sections = {".head.text": (0x10000, b"\x1f\x20\x03\xd5" * 4), ".modinfo": (0x11000, b"name=value\0")}
+    path = tmp_path / "vmlinux.unstripped"
+    path.write_bytes(tiny_elf(sections))
+    assert [(at, section.name) for at, section in flat_sections(ElfImage(path))] == [(0, ".head.text")]

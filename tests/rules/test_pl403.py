@@ -1,4 +1,4 @@
-"""PL403 leaves a live word to the rules for live words only if they tell of it."""
+"""PL403: what processing writes is explained only where it may write it; live words have rules of their own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from prologue.cli.main import main
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
@@ -15,6 +16,7 @@ from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 
 B_COND, UNALLOCATED = 0x54000040, 0x5503201F
+STP = 0xA9BF7BFD  # stp x29, x30, [sp, #-16]!
 
 
 @pytest.mark.parametrize(("word", "expected"), [(B_COND, {"PL310"}), (UNALLOCATED, {"PL403"})], ids=["B.cond", "none"])
@@ -31,3 +33,14 @@ def test_a_changed_second_slot_is_told_of_once(
     found = run_rules(Subject(Kernel(vmlinux), Kernel(before)), rules)
     assert {finding.code for finding in found} == expected
     assert {finding.where.symbol for finding in found if finding.where} == {"work_leaf"}
+
+
+def test_the_mov_is_no_excuse_for_what_was_there_before(mini: Callable[[Spec], Path], tmp_path: Path) -> None:
+    """A first slot that held no NOP: processing would have refused, so it cannot have written this MOV."""
+    vmlinux, before = mini(Spec()), tmp_path / "before"
+    elf = ElfEdit(vmlinux)
+    elf.set_word(elf.value("work_leaf"), STP)
+    elf.save(before)
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    found = run_rules(Subject(Kernel(vmlinux), Kernel(before)), (find_rule("PL403"),))
+    assert [(finding.where.symbol, finding.severity) for finding in found] == [("work_leaf", "fatal")]
