@@ -13,6 +13,7 @@ import pytest
 
 from prologue_bench import qemu
 from prologue_bench.errors import MissingToolError
+from tests.processes import gone, until_gone
 
 _HOLD = """
 import sys
@@ -20,22 +21,6 @@ from pathlib import Path
 from prologue_bench.qemu import run_console
 run_console(["sh", "-c", "echo $$; exec sleep 300"], Path(sys.argv[1]), 300)
 """
-
-
-def _gone(pid: int) -> bool:
-    """Whether the process ended; a zombie that nobody waits for has ended too."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return True
-    return state == "Z"
-
-
-def _until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while not _gone(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return _gone(pid)
 
 
 def test_console_is_kept_and_returned(tmp_path: Path) -> None:
@@ -50,10 +35,10 @@ def test_console_is_kept_and_returned(tmp_path: Path) -> None:
 def test_a_hang_is_stopped_with_all_its_children(tmp_path: Path) -> None:
     lines, _, ended = qemu.run_console(["sh", "-c", "sleep 300 & echo $!; wait"], tmp_path / "log", 1)
     assert not ended
-    assert _until_gone(int(lines[0]))
+    assert until_gone(int(lines[0]))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_machine_does_not_outlive_us(tmp_path: Path, how: signal.Signals) -> None:
     log = tmp_path / "log"
     # A shell that starts us in the background has us ignore SIGINT, and children inherit that.
@@ -63,10 +48,10 @@ def test_the_machine_does_not_outlive_us(tmp_path: Path, how: signal.Signals) ->
     while (not log.exists() or not log.read_text().endswith("\n")) and time.monotonic() < deadline:
         time.sleep(0.02)
     machine = int(log.read_text())
-    assert not _gone(machine)
+    assert not gone(machine)
     os.kill(ours.pid, how)
     ours.wait(10)
-    assert _until_gone(machine)
+    assert until_gone(machine)
 
 
 def test_no_qemu(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from prologue_bench.recorder import Task
 from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.remote import Remote, Transcript, execute
 from prologue_bench.targets.ssh import Hook, Kexec, SshTarget, evidence, parse_install, read_facts
+from tests.processes import until_gone
 
 SAID = ("arch aarch64", "model Some board", "online 0-5", "memory 3914212", "midr 0x00000000410fd034")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -208,5 +209,4 @@ def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     said = execute(["sh", "-c", f"sleep 1000 & echo $! >{path}; echo begun; wait"], 1)
     assert said.status is None
     assert said.lines == ("begun",)
-    stat = Path(f"/proc/{path.read_text().strip()}/stat")
-    assert not stat.exists() or ") Z " in stat.read_text()  # its new parent may not have looked at it yet
+    assert until_gone(int(path.read_text()))

@@ -23,6 +23,7 @@ from prologue_bench.results import Readback
 from tests.bench.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
 from tests.mini_kernel.build import Spec, build
 from tests.needs import needs_mini_kernel_tools
+from tests.processes import until_gone
 
 Said = pytest.CaptureFixture[str]
 
@@ -150,7 +151,7 @@ def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Pat
     assert process.returncode == 130
     assert said.endswith("prologue: interrupted\n")
     assert governor.read_text() == "schedutil\n"
-    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert until_gone(int(pid.read_text()))
     assert not path.exists()
 
 

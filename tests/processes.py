@@ -1,0 +1,22 @@
+"""Processes that a test started through others, and that must be gone."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+
+def until_gone(pid: int) -> bool:
+    """Whether it has ended. Being killed takes a moment, and for a zombie nobody may have waited yet."""
+    deadline = time.monotonic() + 10
+    while not gone(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return gone(pid)
+
+
+def gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z"
