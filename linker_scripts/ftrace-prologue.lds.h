@@ -6,7 +6,7 @@
  * build step that follows the link sets the marker when prologues and records
  * are in place; as linked, it says that they are not.
  *
- * struct ftrace_prologue_marker in arch/arm64/kernel/ftrace.c is its layout.
+ * struct ftrace_prologue_marker in arch/arm64/include/asm/ftrace.h is its layout.
  *
  * Within an output section, GNU ld takes symbols as offsets into it: an address
  * needs ABSOLUTE(). It also wants a semicolon behind each ASSERT().

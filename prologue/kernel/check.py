@@ -121,10 +121,11 @@ def _kernels(out: Path) -> Iterator[Check]:
     if not found:
         yield Check("vmlinux", "-", "not built yet")
     for path in found:
-        yield _kernel(path)
+        yield _kernel(path, found[0])
 
 
-def _kernel(path: Path) -> Check:
+def _kernel(path: Path, linked: Path) -> Check:
+    """Look at a kernel; ``linked`` is what make has to miss before it links, and runs the step, again."""
     from prologue.sites.kernel import Kernel  # numpy: only where there is something to read
 
     try:
@@ -137,7 +138,7 @@ def _kernel(path: Path) -> Check:
         }
     except PrologueError as error:
         return Check(path.name, "no", str(error), "build again", {"file": str(path)})
-    quoted = shlex.quote(str(path))
+    quoted, again = shlex.quote(str(path)), f"remove {shlex.quote(str(linked))} and build again"
     if marker is None:
         return Check(path.name, "no", "has no marker", f"select CONFIG_{OPTION} and build again", facts)
     if state == "processed":
@@ -145,5 +146,5 @@ def _kernel(path: Path) -> Check:
     if state == "mixed":
         return Check(path.name, "no", "damaged: no run of ours leaves this", f"prologue verify {quoted}", facts)
     what = {"untouched": "not processed: the tool was not there when it was built", "unfinished": "not finished"}
-    to_do = f"build again, or prologue patch {quoted} --in-place and make Image"
+    to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
     return Check(path.name, "no", what.get(state, "has no sites to process"), to_do, facts)

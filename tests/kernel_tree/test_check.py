@@ -175,6 +175,7 @@ def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
     row = check(capsys, ready)[name]
     assert (row["status"], row["state"]) == ("no", "untouched")
     assert "not processed" in row["message"]
+    assert row["to_do"].startswith(f"remove {vmlinux} and build again, or ")  # make links nothing that is there
     assert main(["patch", "--in-place", str(vmlinux)]) == 0
     row = check(capsys, ready)[name]
     assert (row["status"], row["marker"]) == ("ok", {"flags": 1, "sites": 15})
@@ -198,6 +199,7 @@ def test_both_kernels_are_looked_at(ready: Path, mini: Mini, capsys: Said) -> No
     checks = check(capsys, ready)
     assert checks["vmlinux.unstripped"]["status"] == "ok"
     assert checks["vmlinux"]["status"] == "no"
+    assert checks["vmlinux"]["to_do"].startswith(f"remove {ready / 'vmlinux.unstripped'} and build again, or ")
 
 
 def test_a_kernel_that_a_kill_left_unfinished(ready: Path, mini: Mini, capsys: Said) -> None:

@@ -72,7 +72,7 @@ def test_what_is_included_comes_first_and_goes_last(tree: Path) -> None:
 
 
 def test_modes_stay(tree: Path) -> None:
-    for name, mode in zip(paths(tree), (0o600, 0, 0o755, 0, 0o444, 0o664), strict=True):
+    for name, mode in zip(paths(tree), (0o600, 0, 0o755, 0o640, 0, 0o444, 0o664), strict=True):
         if mode:
             (tree / name).chmod(mode)
     before = fingerprint(tree)
@@ -155,7 +155,7 @@ def test_hard_links_are_cut(tree: Path, tmp_path: Path) -> None:
     assert fingerprint(third) == before
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(7))
 def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> None:
     """As after a kill, or ``git checkout`` of one file, or ``git clean``."""
     original = made_tree(KernelTree(tree).series, tmp_path / "original")
@@ -172,10 +172,10 @@ def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> N
     put_back()
     outcome = install(tree)
     assert [step.path for step in outcome.steps] == [name]
-    assert len(outcome.as_wanted) == 5
+    assert len(outcome.as_wanted) == 6
     assert fingerprint(tree) == whole
     put_back()
-    assert len(uninstall(tree).steps) == 5
+    assert len(uninstall(tree).steps) == 6
     assert fingerprint(tree) == fingerprint(original)
 
 
@@ -245,7 +245,7 @@ def test_other_changes_stay(every_tree: Path) -> None:
     assert fingerprint(every_tree) == taken_out
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(7))
 def test_edits_of_what_was_put_in_are_not_lost(tree: Path, number: int) -> None:
     """The same goes for what another version of this tool has put in."""
     install(tree)

@@ -17,11 +17,15 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
+from prologue.kernel.source import OPTION
+from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
 from prologue.sites.module import Module
 from prologue_bench import cache
+from prologue_bench.initramfs import build_initramfs
 from prologue_bench.kernel_build import Recipe, make
-from tests.kernels.native import RECIPES
+from prologue_bench.qemu import Job, boot
+from tests.kernels.native import MACHINES, RECIPES
 from tests.mini_kernel.build import Spec
 from tests.needs import needs_built_kernel
 
@@ -35,6 +39,10 @@ asm(".text\n.balign 8\n.globl prologue_broken\n.type prologue_broken, %function\
     "prologue_broken:\tret\n\tret\n\tret\n\tret\n.size prologue_broken, . - prologue_broken\n"
     ".pushsection __patchable_function_entries, \"awo\", %progbits, .text\n"
     ".balign 8\n.quad prologue_broken\n.popsection\n");
+"""
+IN_EXIT: Final = r"""
+void prologue_in_exit(void);
+__attribute__((section(".exit.text"), used)) void prologue_in_exit(void) { barrier(); }
 """
 BRANCH: Final = r"""
 asm(".text\n.globl prologue_broken\n.type prologue_broken, %function\n"
@@ -139,21 +147,47 @@ def test_a_fatal_finding_fails_the_build(tree: Tree, text: str, rule: str, capsy
 
 
 @pytest.mark.parametrize("tree", ["6.1"], indirect=True)
-def test_without_the_tool_the_kernel_is_as_always(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_tool_the_kernel_is_as_always(
+    tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "prologue").exists())
     status, output = tree.relink("vmlinux", tool=None, PATH=path)
     assert status == 0, output
     assert "no 'prologue' in PATH: the kernel writes its prologues at boot" in output
     assert state(tree.vmlinux, capsys) == "untouched"
-    # The default is whatever is in PATH.
-    status, output = tree.relink("vmlinux", tool=None, PATH=f"{TOOL.parent}{os.pathsep}{path}")
-    assert (status, steps(output)) == (0, ["  PROLOGUE vmlinux"]), output
-    assert state(tree.vmlinux, capsys) == "processed"
+    # The default is whatever is in PATH, and so is the tool of no name.
+    tools = tmp_path / "my tools"
+    tools.mkdir()
+    (tools / "prologue").symlink_to(TOOL)
+    for tool in (None, ""):
+        status, output = tree.relink("vmlinux", tool=tool, PATH=f"{tools}{os.pathsep}{path}")
+        assert (status, steps(output)) == (0, ["  PROLOGUE vmlinux"]), output
+        assert state(tree.vmlinux, capsys) == "processed"
     # A tool that was asked for has to be there.
     status, output = tree.relink("vmlinux", tool="/nowhere/prologue")
     assert status != 0
     assert "/nowhere/prologue" in output
     assert not tree.vmlinux.exists()
+    assert tree.make("vmlinux")[0] == 0
+
+
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)  # later kernels leave such records out
+def test_what_only_an_exit_would_run_can_be_traced(tree: Tree, tmp_path: Path) -> None:
+    """Compilers put destructors there (KASAN, GCOV), the kernel keeps them, and 6.1 keeps their records."""
+    kept = (tree.path / SOURCE).read_text()
+    tree.append(IN_EXIT)
+    assert tree.make("vmlinux", "Image")[0] == 0
+    (tree.path / SOURCE).write_text(kept)
+    sites = Kernel(tree.vmlinux).sites
+    symbol = Kernel(tree.vmlinux).symbols.find("prologue_in_exit")
+    assert sites is not None
+    assert symbol is not None
+    assert symbol.vaddr in sites.first
+    job = Job(append="ftrace=function ftrace_filter=prologue_in_exit")
+    image = tree.path / "out/arch/arm64/boot/Image"
+    seen = boot(image, build_initramfs(), tmp_path / "log", job, MACHINES["6.1"])
+    assert seen.all("dmesg") == []
+    assert seen.one("end").data["functions"] > 10_000
     assert tree.make("vmlinux")[0] == 0
 
 
@@ -186,3 +220,15 @@ def test_a_kernel_without_the_marker_says_what_to_do(tree: Tree, mini: Callable[
     assert done.returncode != 0
     assert "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE" in done.stderr
     kept.rename(tree.vmlinux)
+
+
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)
+def test_without_the_option_no_module_stays_processed(tree: Tree) -> None:
+    """Its kernel would give up ftrace. The last of this file: it leaves another configuration."""
+    overlay = tree.path / "out/fs/overlayfs/overlay.ko"
+    assert open_binary(overlay).state == "processed"
+    config = tree.path / "out/.config"
+    config.write_text(config.read_text().replace(f"CONFIG_{OPTION}=y", f"# CONFIG_{OPTION} is not set"))
+    status, output = tree.make("fs/overlayfs/overlay.ko")
+    assert (status, steps(output)) == (0, []), output
+    assert open_binary(overlay).state == "untouched"
