@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from prologue.cli.parser import build_parser
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code
     except KeyboardInterrupt:
-        print("prologue: interrupted", file=sys.stderr)
+        _complain("interrupted")
         return 130
     except BrokenPipeError:  # `prologue scan ... | head`
         _drop_output()
@@ -62,12 +63,17 @@ def _report(error: Exception) -> int:
         said, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
     else:
         said, code = f"our own failure: {type(error).__name__}: {error} (--debug shows where)", 3
-    print(f"prologue: {said}", file=sys.stderr)
+    _complain(said)
     try:
         sys.stdout.flush()
     except OSError:
         _drop_output()
     return code
+
+
+def _complain(said: str) -> None:
+    with suppress(OSError):  # a terminal that hung up
+        print(f"prologue: {said}", file=sys.stderr)
 
 
 def _drop_output() -> None:

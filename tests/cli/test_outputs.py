@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +24,7 @@ from prologue.elf.compressed import compress
 from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
+from tests.processes import until_gone
 from tests.rules.fixtures import pl201, pl304
 
 Mini = Callable[[Spec | ModuleSpec], Path]
@@ -217,3 +221,20 @@ def test_a_signal_while_the_second_reader_loads_leaves_nothing(mini: Mini, numbe
         assert {path.name for path in directory.iterdir()} <= {"vmlinux"}
         for path in directory.iterdir():
             path.unlink()
+
+
+def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path) -> None:
+    """The signal comes when nothing can be printed any more."""
+    fifo = tmp_path / "pid"
+    os.mkfifo(fifo)
+    main_end, their_end = pty.openpty()
+    command = [*PROGRAM, "bench", "record", "--label", "x", "-o", str(tmp_path / "a.jsonl"), "--",
+               f"echo $$ >{fifo}; exec sleep 300"]  # fmt: skip
+    process = subprocess.Popen(command, stdin=their_end, stdout=their_end, stderr=their_end, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # noqa: PLW1509 - one call  # fmt: skip
+    os.close(their_end)
+    started = int(fifo.read_text())
+    os.close(main_end)
+    assert process.wait(60) == 130
+    assert until_gone(started)
+    assert not (tmp_path / "a.jsonl").exists()
