@@ -8,6 +8,7 @@ import os
 from typing import IO
 
 from prologue_bench.errors import BenchError
+from prologue_bench.fields import parse
 
 
 def lock(stream: IO[str] | IO[bytes], name: object) -> None:
@@ -26,13 +27,22 @@ def lock(stream: IO[str] | IO[bytes], name: object) -> None:
 
 
 def cut_torn_tail(stream: IO[bytes]) -> None:
-    """Remove a last line without its end: its writer was killed, and what it says was never whole."""
+    """Make the file end with a whole line: remove a last one that its writer was killed in.
+
+    A last line that only lacks its end counts for every reader, and gets its end.
+    """
     stream.seek(0)
     content = stream.read()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        stream.truncate(whole)
-    stream.seek(0, os.SEEK_END)
+    tail = content[content.rfind(b"\n") + 1 :]
+    if not tail:
+        return
+    try:
+        parse(tail, "the last line")
+    except BenchError:
+        stream.truncate(len(content) - len(tail))
+        stream.seek(0, os.SEEK_END)
+    else:
+        append(stream, "\n")
 
 
 def append(stream: IO[bytes], line: str) -> None:

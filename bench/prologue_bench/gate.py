@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from prologue_bench.cpus import count_cpus
 from prologue_bench.results import Evidence
-
-Reading = Mapping[str, Any]
+from prologue_bench.settings import SETTINGS, Reading, shown_setting
 
 _ARM64: Final = ("aarch64", "aarch64_be")
 # What virtual machines call themselves: device tree (QEMU and kvmtool; Xen), then DMI.
@@ -75,20 +74,10 @@ def _reasons(before: Reading, after: Reading) -> Iterator[str]:
     for reading, when in ((before, "before"), (after, "after")):
         if reading.get("cooling"):
             yield f"throttled {when} the runs: CPUs were slowed down to cool them"
-    named = {"taint": "kernel's taint", "online": "online CPUs", "affinity": "affinity", "governors": "governors",
-             "boost": "boost", "limits": "frequency limits"}  # fmt: skip
-    for name, what in named.items():
+    for name, what in {"taint": "kernel's taint", **SETTINGS}.items():
         old, new = before.get(name), after.get(name)
         if old != new:
-            yield f"{what} changed: {_shown(old)} before, {_shown(new)} after"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(_shown(item) for item in value) or "none"
-    if isinstance(value, dict):
-        return f"{value.get('policy')} {value.get('min')}-{value.get('max')} kHz"
-    return str(value)
+            yield f"{what} changed: {shown_setting(old)} before, {shown_setting(new)} after"
 
 
 def busy_bound(reading: Reading) -> int:

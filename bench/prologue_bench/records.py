@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from prologue_bench.console import Event, parse_line
@@ -15,20 +14,23 @@ from prologue_bench.gate import evidence
 from prologue_bench.merge import differences
 from prologue_bench.record import Record, blank_record, decode_record, make_record
 from prologue_bench.recorder import TOKEN, Task, decode_workloads, read_facts, read_recorded
-from prologue_bench.results import Boot, Campaign, ResultSet, Variant
+from prologue_bench.results import Campaign, ResultSet, Variant
+from prologue_bench.settings import setup_differences
+from prologue_bench.tries import join_tries
 
 SUFFIXES: Final = (".jsonl", ".log")
 _SAME_MEMORY: Final = 0.01  # what boots of one machine may differ in: it depends on where KASLR puts things
 
 
 def read_records(paths: Sequence[Path]) -> ResultSet:
-    """Make one result set of all records in these files; the first label is the base.
+    """Make one result set of all records in these files; the first label that has a boot that counts is the base.
 
-    A record is one boot. Records of one boot_id are one boot with more runs.
+    A record is one boot. Records of one boot_id are one boot with more runs; those of them that are void are left out,
+    with a note, if others count.
 
     Raises:
         BenchError: a file cannot be read or is damaged, or the records are not of one setup (everything that differs is
-            named, with both values), or one boot has two labels.
+            named, with both values), or one boot has two labels, or is there twice.
 
     """
     records: list[Record] = []
@@ -42,11 +44,12 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
     counted = [record for record in records if record.void is None] or records[:1]
     for record in counted[1:]:
         _require_one_setup(counted[0], record)
+    _require_same_settings(counted)
     _require_one_treatment(counted)
-    boots = tuple(_boot(k, parts) for k, parts in enumerate(_by_boot(records)))
-    labels = tuple(dict.fromkeys(record.label for record in records))
+    boots, left_out = join_tries(records)
+    labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
     campaign = replace(_setup(counted[0]), variants=tuple(Variant(label) for label in labels), base=labels[0])
-    return ResultSet(campaign, boots, tuple(notes))
+    return ResultSet(campaign, boots, (*notes, *left_out))
 
 
 def _setup(record: Record) -> Campaign:
@@ -66,6 +69,13 @@ def _require_one_setup(first: Record, other: Record) -> None:
         raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(found)}")
 
 
+def _require_same_settings(records: Sequence[Record]) -> None:
+    found = setup_differences((record.where, record.gate_before) for record in records)
+    for record, difference in zip(records, found, strict=True):
+        if difference is not None:
+            raise BenchError(f"{record.where}: was not set up as others were: {difference}")
+
+
 def _kilobytes(record: Record) -> int:
     number = record.machine.get("memory", "").partition(" ")[0]
     return int(number) if number.isdigit() else 0
@@ -81,31 +91,6 @@ def _require_one_treatment(records: Sequence[Record]) -> None:
         first, where = seen.setdefault(record.label, (word, record.where))
         if first != word:
             raise BenchError(f"label {record.label!r}: {where} ran with {first}, {record.where} with {word}")
-
-
-def _by_boot(records: Sequence[Record]) -> list[list[Record]]:
-    boots: dict[str, list[Record]] = {}
-    for record in records:
-        parts = boots.setdefault(record.boot_id, [])
-        parts.append(record)
-        if record.label != parts[0].label:
-            raise BenchError(
-                f"{record.where}: boot {record.boot_id} is {record.label!r} here and {parts[0].label!r} in "
-                f"{parts[0].where}: one boot is of one variant"
-            )
-    return list(boots.values())
-
-
-def _boot(position: int, parts: Sequence[Record]) -> Boot:
-    first, last = parts[0], parts[-1]
-    names = [measured.workload.name for measured in first.workloads]
-    values = {name: tuple(value for part in parts for value in part.values.get(name, ())) for name in names}
-    return Boot(
-        None, position, first.label, position + 1, first.started,
-        MappingProxyType({name: numbers for name, numbers in values.items() if numbers}),
-        first.readback, first.gate_before, last.gate_after,
-        next((part.void for part in parts if part.void is not None), None),
-    )  # fmt: skip
 
 
 def _read(path: Path) -> tuple[list[Record], list[str]]:

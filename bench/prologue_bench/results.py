@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast
 
 from prologue_bench.errors import BenchError
 from prologue_bench.fields import Fields, parse
+from prologue_bench.settings import setup_differences
 
 CAMPAIGN_SCHEMA: Final = "prologue.bench-campaign/1"
 BOOT_SCHEMA: Final = "prologue.bench-boot/1"
@@ -127,7 +128,8 @@ class ResultSet:
 def read_results(directory: Path) -> ResultSet:
     """Read a result set.
 
-    The last line of ``results.jsonl`` may be torn, because its writer was killed: it is left out, with a note.
+    The last line of ``results.jsonl`` may be torn, because its writer was killed: it is left out, with a note. A boot
+    that was set up otherwise than those before it becomes void, whatever its writer thought of it.
 
     Raises:
         BenchError: a file is missing or damaged (with its name and line), or the same boot is in it twice.
@@ -146,6 +148,7 @@ def read_results(directory: Path) -> ResultSet:
             notes = (f"{RESULTS}: the last line is torn (its writer was killed) and was left out",)
         else:  # only the line end is missing
             boots.append(decode_boot(whole, campaign))
+    boots = _set_up_alike(boots)
     _require_distinct(boots, path)
     seeds = () if campaign.seed is None else (campaign.seed,)
     return ResultSet(campaign, tuple(boots), notes, seeds)
@@ -156,6 +159,14 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BenchError(f"{path}: {error.strerror}") from error
+
+
+def _set_up_alike(boots: list[Boot]) -> list[Boot]:
+    """The boots, those void that ran with another governor, other CPUs ... than the ones before them."""
+    counted = [boot for boot in boots if boot.void is None]
+    found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
+    odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
+    return [replace(b, void=f"set up otherwise: {odd[b.number]}") if b.number in odd else b for b in boots]
 
 
 def _require_distinct(boots: list[Boot], path: Path) -> None:

@@ -41,6 +41,11 @@ def one(label: str = "base", boot: int = 0, value: float = 5.0, mov: bool = Fals
     )  # fmt: skip
 
 
+def later(record: Record) -> Record:
+    """More of the same boot."""
+    return replace(record, started=record.started.replace("T10", "T11"))
+
+
 def save(path: Path, *records: Record) -> Path:
     path.write_text("".join(encode_record(record) for record in records))
     return path
@@ -100,23 +105,108 @@ def test_unlike_records_are_refused(change: dict[str, Any], said: str, tmp_path:
     assert said in refused.value.message
 
 
+SET: Final[dict[str, Any]] = {"taint": 0, "governors": ["performance"], "boost": 0, "affinity": "0-3"}
+
+
+def test_boots_that_were_set_up_otherwise_are_refused(tmp_path: Path) -> None:
+    """A governor is worth more than any prologue, and the labels would get the blame."""
+    path = tmp_path / "a.jsonl"
+    slow = {**SET, "governors": ["powersave"]}
+    records = [replace(r, gate_before=slow if r.label == "mov" else SET) for r in ten_of_each()]
+    save(path, *records)
+    with pytest.raises(BenchError) as refused:
+        read_records([path])
+    assert refused.value.message == (
+        f"{path}:2: was not set up as others were: governors: powersave, but performance in {path}:1"
+    )
+    save(path, replace(one(), gate_before=SET), later(replace(one(), gate_before=slow)))
+    with pytest.raises(BenchError, match=r"a.jsonl:2: was not set up as others were: governors"):  # one boot, two parts
+        read_records([path])
+    save(path, replace(one(), gate_before=SET), replace(one("mov", 1), gate_before=slow, void="throttled"))
+    assert len(read_records([path]).boots) == 2
+
+
+def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = [replace(r, gate_before=SET) for r in ten_of_each()]
+    records[3] = replace(records[3], gate_before={**SET, "governors": [], "boost": None})
+    assert main(["bench", "compare", str(save(tmp_path / "a.jsonl", *records))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "mov: different" in said
+    assert (
+        "not known of every boot, and perhaps not alike: governors (1 does not tell), boost (1 does not tell)" in said
+    )
+
+
 def test_memory_may_differ_a_little(tmp_path: Path) -> None:
     other = replace(one("mov", 1), machine={**MACHINE, "memory": "4005100 kB"})
     assert len(read_records([save(tmp_path / "a.jsonl", one(), other)]).boots) == 2
 
 
 def test_one_boot_has_one_label(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.jsonl", one(), one("mov"))
+    path = save(tmp_path / "a.jsonl", one(), later(one("mov")))
     with pytest.raises(BenchError, match=r"a.jsonl:2: boot boot-0 is 'mov' here and 'base' in .*a.jsonl:1: one boot"):
         read_records([path])
 
 
 def test_one_boot_may_be_recorded_twice(tmp_path: Path) -> None:
-    void = replace(one("mov", 1), void="throttled")
-    path = save(tmp_path / "a.jsonl", one(), one("mov", 1), one(value=7.0), void)
+    path = save(tmp_path / "a.jsonl", one(), one("mov", 1), later(one(value=7.0)))
     first, second = read_records([path]).boots
     assert first.values["hackbench"] == (5.0, 5.01, 7.0, 7.01)
-    assert second.void == "throttled"
+    assert second.values["hackbench"] == (5.0, 5.01)
+
+
+@pytest.mark.parametrize("void_first", [True, False])
+def test_a_try_that_is_void_leaves_the_others_of_its_boot_alone(void_first: bool, tmp_path: Path) -> None:
+    """It is left out for what the gate saw, whatever its numbers were, and named."""
+    void = replace(one("mov", 1, 9.0), void="other work used 2.0 CPUs before the first run")
+    good = one("mov", 1)
+    tries = [void, later(good)] if void_first else [good, later(void)]
+    path = save(tmp_path / "a.jsonl", one(), *tries)
+    results = read_records([path])
+    assert [(boot.void, boot.values["hackbench"]) for boot in results.boots] == [(None, (5.0, 5.01))] * 2
+    assert results.notes == (
+        f"{path}:{2 if void_first else 3}: a try that is void (other work used 2.0 CPUs before the first run) was left "
+        "out; its boot counts",
+    )
+
+
+def test_a_boot_whose_tries_are_all_void_is_void(tmp_path: Path) -> None:
+    void = replace(one("mov", 1), void="throttled")
+    results = read_records([save(tmp_path / "a.jsonl", one(), void, replace(later(void), void="busy"))])
+    assert [boot.void for boot in results.boots] == [None, "throttled"]
+    assert results.notes == ()
+
+
+def test_a_kernel_that_was_tainted_in_one_try_is_void_in_all(tmp_path: Path) -> None:
+    """What runs behind an Oops runs on a damaged kernel, though the gate sees the same before and after."""
+    oops = replace(one("mov", 1), gate_after={"taint": 128}, void="kernel's taint changed: 0 before, 128 after")
+    again = replace(later(one("mov", 1)), gate_before={"taint": 128}, gate_after={"taint": 128})
+    results = read_records([save(tmp_path / "a.jsonl", one(), oops, again)])
+    assert [boot.void for boot in results.boots] == [None, oops.void]
+
+
+def test_the_same_record_twice_is_refused(tmp_path: Path) -> None:
+    """It would count as more runs."""
+    path = save(tmp_path / "a.jsonl", one(), one("mov", 1))
+    copy = save(tmp_path / "b.jsonl", one("mov", 1))
+    with pytest.raises(BenchError) as refused:
+        read_records([path, copy])
+    assert refused.value.message == (
+        f"{copy}:1: boot boot-1, started 2026-11-21T10:00:01Z, is in {path}:2 already"
+    )  # fmt: skip
+
+
+def test_the_base_is_the_first_label_that_counts(tmp_path: Path) -> None:
+    broken = replace(one("bsae"), values={}, void="hackbench: run 1: exit status 127")
+    path = save(tmp_path / "a.jsonl", broken, one("base", 1), one("mov", 2, mov=True))
+    assert [variant.label for variant in read_records([path]).campaign.variants] == ["base", "mov", "bsae"]
+    save(path, broken, later(one("base")), one("mov", 2, mov=True))
+    results = read_records([path])
+    assert ([variant.label for variant in results.campaign.variants], results.campaign.base) == (
+        ["base", "mov"],
+        "base",
+    )
+    assert not results.voids
 
 
 def test_a_label_given_to_the_wrong_boot(tmp_path: Path) -> None:
@@ -154,6 +244,15 @@ def test_appending_cuts_a_torn_tail(tmp_path: Path) -> None:
     with appending(path) as append:
         append(one("mov", 2))
     assert path.read_text() == encode_record(one()) + encode_record(one("mov", 2))
+
+
+def test_appending_keeps_a_whole_line_without_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text((encode_record(one()) + encode_record(one("mov", 1))).rstrip("\n"))
+    assert len(read_records([path]).boots) == 2
+    with appending(path) as append:
+        append(one("mov", 2))
+    assert path.read_text() == encode_record(one()) + encode_record(one("mov", 1)) + encode_record(one("mov", 2))
 
 
 def test_only_one_records_at_a_time(tmp_path: Path) -> None:

@@ -145,6 +145,31 @@ def test_a_boot_of_another_kernel_is_void_whatever_its_writer_thought(
     assert len(results.valid("nop;nop")) == 1
 
 
+def test_a_boot_that_was_set_up_otherwise_is_void(tmp_path: Path) -> None:
+    """Whatever its writer thought of it; then it can be repeated at its place."""
+    made = Made(pairs=2)
+    fast, slow = ({"governors": [name], "boost": None} for name in ("performance", "powersave"))
+    recorded = [replace(boot, gate_before=fast) for boot in boots(made)]
+    odd = replace(recorded[3], gate_before=slow)
+    again = replace(recorded[3], number=99)
+    results = read_results(write(tmp_path, campaign(made), [*recorded[:3], odd, *recorded[4:], again]))
+    assert [(boot.number, boot.void) for boot in results.voids] == [
+        (odd.number, "set up otherwise: governors: powersave, but performance in boot 1"),
+    ]  # fmt: skip
+    assert len(results.valid(odd.variant)) == 2
+
+
+def test_merge_refuses_sets_that_were_set_up_otherwise(tmp_path: Path) -> None:
+    for name, started, governor in (("a", 0, "performance"), ("b", 1, "powersave")):
+        made = Made(pairs=2, started=started)
+        recorded = [replace(boot, gate_before={"governors": [governor]}) for boot in boots(made)]
+        write(tmp_path / name, campaign(made), recorded)
+    with pytest.raises(
+        BenchError, match=r"/b: was not set up as others were: governors: powersave, but perf.* in .*/a"
+    ):
+        open_results([str(tmp_path / "a"), str(tmp_path / "b")])
+
+
 def test_a_void_boot_is_repeated_at_its_place(tmp_path: Path) -> None:
     made = Made(pairs=2)
     recorded = boots(made)

@@ -1,0 +1,57 @@
+"""What a machine was set to while it was measured, and whether boots agree in it: else they cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+Reading = Mapping[str, Any]
+
+SETTINGS: Final = {
+    "online": "online CPUs", "affinity": "affinity", "governors": "governors", "boost": "boost",
+    "limits": "frequency limits",
+}  # fmt: skip
+
+
+def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str | None]:
+    """For each reading, given with its name: where it differs from the ones before that were alike; None if nowhere.
+
+    What a reading does not tell differs from nothing.
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for where, reading in readings:
+        values = {name: shown_setting(reading[name]) for name in SETTINGS if _tells(reading.get(name))}
+        found = [
+            f"{SETTINGS[name]}: {value}, but {known[name][0]} in {known[name][1]}"
+            for name, value in values.items()
+            if name in known and known[name][0] != value
+        ]
+        if not found:
+            known = {name: (value, where) for name, value in values.items()} | known
+        yield "; ".join(found) or None
+
+
+def unknown_settings(readings: Iterable[Reading]) -> Iterator[tuple[str, int]]:
+    """The settings that some readings tell and others do not, each with the number of those."""
+    everything = list(readings)
+    for name, what in SETTINGS.items():
+        silent = sum(not _tells(reading.get(name)) for reading in everything)
+        if 0 < silent < len(everything):
+            yield what, silent
+
+
+def _tells(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(map(_tells, value))
+    if isinstance(value, dict):
+        return None not in (value.get("min"), value.get("max"))
+    return value not in (None, "")
+
+
+def shown_setting(value: object) -> str:
+    """A setting as sentences show it."""
+    if isinstance(value, list):
+        return " ".join(shown_setting(item) for item in value) or "none"
+    if isinstance(value, dict):
+        return f"{value.get('policy')} {value.get('min')}-{value.get('max')} kHz"
+    return str(value)
