@@ -25,7 +25,8 @@ Test = Literal["sign flips", "Mann-Whitney"]
 class Effect:
     """A difference from the base as a ratio, with the interval's ends.
 
-    ``detectable`` is relative (0.01 is 1%); None if there are too few boots to detect anything, however large.
+    ``detectable`` is relative (0.01 is 1%); None if there are too few boots to detect anything, however large, or if
+    samples do not vary: then the interval has no width, and means nothing.
     """
 
     ratio: float
@@ -40,6 +41,11 @@ class Effect:
     def change(self) -> float:
         """Relative difference: -0.01 is 1% less."""
         return self.ratio - 1
+
+    @property
+    def varies(self) -> bool:
+        """Whether the interval has a width."""
+        return self.high > self.low
 
     @property
     def error(self) -> float:
@@ -164,6 +170,8 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
     reason = None
     if units < LEAST:
         verdict, reason = "too few boots", _too_few(units, base, in_blocks)
+    elif not effect.varies:
+        reason = "samples do not vary: the clock or the number is too coarse"
     elif effect.different:
         verdict = "different"
     elif inside:
@@ -173,6 +181,8 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
 
 def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
     ratio, low, high = (float(np.exp(value)) for value in (estimate.centre, estimate.low, estimate.high))
+    if not estimate.varies:
+        return Effect(ratio, ratio, ratio, float(estimate.p), None, test, different=False)
     detectable = float(np.expm1(estimate.detectable)) if units >= LEAST else None
     return Effect(ratio, low, high, float(estimate.p), detectable, test, bool(estimate.different))
 
@@ -184,12 +194,14 @@ def _too_few(units: int, base: Series, in_blocks: bool) -> str:
 
 def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:
     """The comparison with what the A/A control leaves of its verdict."""
-    if comparison.verdict == "too few boots":
+    if comparison.verdict == "too few boots" or (comparison.effect and not comparison.effect.varies):
         return comparison
     if control is None or control.effect is None or control.verdict == "too few boots":
         return replace(comparison, verdict="none", reason="the A/A control has too few boots")
     if control.verdict == "different":
         return replace(comparison, verdict="none", reason="the A/A control came out different")
+    if not control.effect.varies:
+        return replace(comparison, verdict="none", reason="samples of the A/A control do not vary")
     effect = comparison.effect
     if comparison.verdict == "different" and effect and abs(effect.change) <= abs(control.effect.change):
         reason = "no larger than the difference of the A/A control"

@@ -132,7 +132,7 @@ def _legend(report: Report) -> list[Artist]:
         marks.append(_dot("change, 95% interval", "D", 6, 1.0))
         beyond = any(_reach(row, report.margin) < report.margin for row in report.workloads)
         wider = " (wider than shown)" if beyond else ""
-        marks.append(Patch(color=_BAND, label=f"margin +-{words.per_cent(report.margin)}{wider}"))
+        marks.append(Patch(color=_BAND, label=f"margin +-{words.margin_of(report.margin)}{wider}"))
     if any(row.floor is not None for row in report.workloads):
         marks.append(Line2D([], [], color="#333333", linestyle=":", label="A/A floor"))
     return marks
@@ -230,7 +230,7 @@ def _draw_differences(axes: Axes, row: WorkloadReport, report: Report) -> None:
 def _reach(row: WorkloadReport, margin: float) -> float:
     """How far the axis of differences goes to either side: to the margin, unless all the rest would become a dot."""
     bounds = [abs(end - 1) for c in row.comparisons if c.effect is not None for end in (c.effect.low, c.effect.high)]
-    most = max(bounds, default=margin)
+    most = max(bounds, default=margin) or margin
     return 1.3 * max(most, margin) if margin <= 3 * most else 1.5 * most
 
 

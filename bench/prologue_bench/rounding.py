@@ -10,6 +10,7 @@ from typing import Final
 
 _DIGITS: Final = 2  # of the error
 _MOST: Final = 9  # decimals, whatever the error
+_UNKNOWN: Final = 6  # digits of a number without an error
 
 
 def decimals(error: float, digits: int = _DIGITS) -> int:
@@ -27,7 +28,7 @@ def decimals(error: float, digits: int = _DIGITS) -> int:
 
 
 def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = False) -> str:
-    """The value as text, with no more digits than its error allows; without an error, as it is.
+    """The value as text, with no more digits than its error allows; without an error six, or all of its whole part.
 
     Args:
         value: the number, in any unit.
@@ -38,7 +39,8 @@ def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = F
     """
     plus = "+" if sign else ""
     if not (error > 0 and math.isfinite(error)):
-        return f"{value:{plus}.12g}"
+        places = max(_UNKNOWN - 1 - math.floor(math.log10(abs(value))), 0) if value else 0
+        return f"{round(value, places):{plus}.15g}" if value else "0"
     places = decimals(error, digits)
     text = f"{round(value, places):{plus}.{max(places, 0)}f}"
     # -0.00 and +0.00 claim a direction that the digits do not show.

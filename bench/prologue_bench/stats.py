@@ -24,6 +24,7 @@ FLIPS: Final = 9999  # random ones, where there are too many to try all
 _ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
 _CHUNK: Final = 1 << 20  # signs made at a time
 _SLACK: Final = 1e-9  # sums of the same numbers in another order are equal
+_NO_WIDTH: Final = 1e-12  # of an interval: what rounding leaves of equal logarithms
 # Standard deviations of a difference that so many pairs see with 80% power. With few pairs the sign flips have coarse
 # steps, and the t distribution promises too much; these were found by simulation (test_calibration repeats it).
 FEW: Final = {6: 1.80, 7: 1.36, 8: 1.20, 9: 1.10}
@@ -46,13 +47,18 @@ class Estimate:
     detectable: Floats
 
     @property
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Whether the data have any spread: without it nothing is known of the error, and nothing follows."""
+        return np.asarray(self.high - self.low > _NO_WIDTH)
+
+    @property
     def different(self) -> npt.NDArray[np.bool_]:
         """Whether the test rejects equality *and* the interval leaves it out."""
-        return np.asarray((self.p <= ALPHA) & ((self.low > 0) | (self.high < 0)))
+        return np.asarray(self.varies & (self.p <= ALPHA) & ((self.low > 0) | (self.high < 0)))
 
     def inside(self, margin: float) -> npt.NDArray[np.bool_]:
         """Whether the whole interval lies within that relative difference (0.01 is 1%) of the base."""
-        return np.asarray((self.low > np.log1p(-margin)) & (self.high < np.log1p(margin)))
+        return np.asarray(self.varies & (self.low > np.log1p(-margin)) & (self.high < np.log1p(margin)))
 
 
 def paired(differences: Floats) -> Estimate:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prologue_bench.compare import compare
+from prologue_bench.results import Boot, ResultSet
 from prologue_bench.stats import ALPHA, FEW, POWER, Floats, paired, unpaired
+from tests.bench.sets import BASE, BUILD, CONTROL, HACKBENCH, Made, campaign
 
 CAMPAIGNS, RUNS = 4000, 10
 BOOT, RUN = 0.005, 0.01  # relative noise of boots and of runs
@@ -33,8 +36,8 @@ def made_boots(rng: np.random.Generator, noise: str, boots: int, campaigns: int 
     return np.asarray(0.02 * (rng.random(outer) < 0.3) + BOOT * rng.standard_normal(inner))
 
 
-def log_medians(rng: np.random.Generator, noise: str, boots: int) -> Floats:
-    return np.asarray(np.median(made_boots(rng, noise, boots), axis=-1))
+def log_medians(rng: np.random.Generator, noise: str, boots: int, campaigns: int = CAMPAIGNS) -> Floats:
+    return np.asarray(np.median(made_boots(rng, noise, boots, campaigns), axis=-1))
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -59,6 +62,29 @@ def test_pairs(pairs: int, noise: str) -> None:
     assert power >= POWER - 0.1  # a claim may be modest, not bold
     if noise == "normal":
         assert abs(power - POWER) <= 0.05
+
+
+def test_the_control_takes_a_little_power() -> None:
+    """Whole campaigns through ``compare``: one whose A/A control comes out different by chance has no verdict."""
+    rng, pairs, campaigns = np.random.default_rng(10), 10, 500
+    drift = 0.02 * rng.standard_normal((campaigns, pairs))
+    values = {label: log_medians(rng, "normal", pairs, campaigns) + drift for label in (BASE, CONTROL, BUILD)}
+    claimed = float(np.median(paired(values[BUILD] - values[BASE]).detectable))
+    values[BUILD] += claimed
+    plan, verdicts = campaign(Made(pairs=pairs, runs=1)), []
+    for k in range(campaigns):
+        boots = [
+            Boot(block, position, label, 3 * block + position, "", {HACKBENCH.name: (float(np.exp(found[k, block])),)})
+            for position, (label, found) in enumerate(values.items())
+            for block in range(pairs)
+        ]
+        (report,) = compare(ResultSet(plan, tuple(boots))).workloads
+        verdicts += [comparison.verdict for comparison in report.comparisons if comparison.variant == BUILD]
+    seen, none = (verdicts.count(verdict) / campaigns for verdict in ("different", "none"))
+    print(f"\n{pairs} pairs with a control: sees the claimed {claimed:.2%} in {seen:.1%}, no verdict in {none:.1%}")
+    assert len(verdicts) == campaigns
+    assert seen >= 0.75 - three_sigma(0.75, campaigns)
+    assert none <= ALPHA + three_sigma(ALPHA, campaigns)
 
 
 @pytest.mark.parametrize("noise", ["normal", "skewed"])

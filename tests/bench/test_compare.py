@@ -62,11 +62,49 @@ def test_intervals_are_those_of_scipy() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 0.01])
 def test_no_spread_at_all(value: float) -> None:
-    same = paired(np.full(8, value))
-    assert float(same.low) == float(same.high) == pytest.approx(value)
-    assert bool(same.different) == (value > 0)
-    flat = unpaired(np.zeros(8), np.full(8, value))
-    assert bool(flat.different) == (value > 0)
+    for same in (paired(np.full(8, value)), unpaired(np.zeros(8), np.full(8, value))):
+        assert float(same.low) == pytest.approx(float(same.high))
+        assert (bool(same.varies), bool(same.different), bool(same.inside(0.5))) == (False, False, False)
+
+
+COARSE = "samples do not vary: the clock or the number is too coarse"
+
+
+def constant(values: dict[str, float], made: Made = Made(), *, in_blocks: bool = True) -> ResultSet:  # noqa: B008 - frozen
+    """A campaign whose samples are all equal within each variant that is named."""
+    recorded = tuple(
+        replace(
+            boot, block=boot.block if in_blocks else None,
+            values={HACKBENCH.name: (values[boot.variant],) * 3} if boot.variant in values else boot.values,
+        )
+        for boot in boots(made)
+    )  # fmt: skip
+    return ResultSet(campaign(made), recorded)
+
+
+@pytest.mark.parametrize("in_blocks", [True, False])
+@pytest.mark.parametrize("value", [4.99, 5.0, 5.01])
+def test_without_spread_there_is_no_verdict(value: float, in_blocks: bool) -> None:
+    """An interval without width claims to know everything; it is the clock that knows nothing."""
+    report = compare(constant({BASE: 4.99, BUILD: value}, Made(control=False), in_blocks=in_blocks))
+    comparison = of(report)
+    effect = comparison.effect
+    assert effect is not None
+    assert (comparison.verdict, comparison.reason, comparison.within_margin) == ("inconclusive", COARSE, False)
+    assert (effect.detectable, effect.different, effect.low, effect.high) == (None, False, effect.ratio, effect.ratio)
+    assert effect.ratio == pytest.approx(value / 4.99)
+
+
+def test_too_few_boots_without_spread_are_too_few() -> None:
+    assert of(compare(constant({BASE: 5.0, BUILD: 5.01}, Made(pairs=4, control=False)))).verdict == "too few boots"
+
+
+def test_a_control_without_spread_is_none() -> None:
+    report = compare(constant({BASE: 5.0, CONTROL: 5.01}, Made(effects={BUILD: 0.03})))
+    assert (of(report, CONTROL).verdict, of(report, CONTROL).reason) == ("inconclusive", COARSE)
+    assert (of(report).verdict, of(report).reason) == ("none", "samples of the A/A control do not vary")
+    all_alike = compare(constant({BASE: 5.0, CONTROL: 5.0, BUILD: 5.01}))
+    assert (of(all_alike).verdict, of(all_alike).reason) == ("inconclusive", COARSE)
 
 
 @pytest.mark.parametrize(

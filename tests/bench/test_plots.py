@@ -51,11 +51,25 @@ def test_exact(tmp_path: Path) -> None:
     assert main(["bench", "plot", str(tmp_path / "set"), "-o", str(tmp_path / "a.svg")]) == 0
 
 
+def test_the_margin_of_the_legend_is_exact() -> None:
+    made = Made()
+    figure = draw(compare(ResultSet(campaign(made), tuple(boots(made))), 0.0125))
+    labels = [text.get_text() for part in figure.subfigs for legend in part.legends for text in legend.get_texts()]
+    assert "margin +-1.25% (wider than shown)" in labels
+
+
 def test_every_sample_is_a_point() -> None:
     made = Made(pairs=7, runs=9)
     left = draw(compare(ResultSet(campaign(made), tuple(boots(made))))).axes[0]
     points = [line for line in left.lines if line.get_marker() == "o" and line.get_markeredgewidth() == 0]
     assert [np.size(line.get_xdata()) for line in points] == [63] * 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_spread(tmp_path: Path) -> None:
+    table = {"label": "w", "unit": "s", "direction": "lower", "samples": {"a": [5, 5], "b": [5, 5], "c": [5, 5]}}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    assert main(["bench", "plot", str(tmp_path / "t.json"), "-o", str(tmp_path / "a.png")]) == 0
 
 
 def test_labels_are_no_formulas(tmp_path: Path) -> None:

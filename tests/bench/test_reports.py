@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -57,6 +58,16 @@ MADE = {
 }
 
 
+def coarse(directory: Path) -> None:
+    """A campaign timed with a clock of 10 ms, which saw nothing but whole steps."""
+    made = Made(pairs=8)
+    seconds = {BASE: 4.99, CONTROL: 4.99, BUILD: 5.01}
+    recorded = [
+        replace(boot, values=MappingProxyType({HACKBENCH.name: (seconds[boot.variant],) * 3})) for boot in boots(made)
+    ]
+    write(directory, campaign(made), recorded)
+
+
 @pytest.fixture
 def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -64,6 +75,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         make(tmp_path / name, made)
     make_exact(tmp_path / "exact", {BASE: 4103322, BUILD: 1204100})
     half_void(tmp_path / "half-void")
+    coarse(tmp_path / "coarse")
     return tmp_path
 
 
@@ -75,9 +87,23 @@ def test_the_tables_of_2019(name: str, capsys: Said) -> None:
     check(f"{name}-table.txt", bench(capsys, "table", f"example:{name}"))
 
 
-@pytest.mark.parametrize("name", [*MADE, "exact", "half-void"])
+@pytest.mark.parametrize("name", [*MADE, "exact", "half-void", "coarse"])
 def test_reports(sets: Path, name: str, capsys: Said) -> None:
     check(f"{name}.txt", bench(capsys, "compare", name))
+
+
+@pytest.mark.parametrize("values", [(5.731234567, 5.731234568), (100 / 3, 200 / 7)])
+def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_path: Path, capsys: Said) -> None:
+    """One boot of one run, timed to the nanosecond."""
+    made = Made(pairs=1, runs=1, control=False)
+    seconds = dict(zip((BASE, BUILD), values, strict=True))
+    recorded = [
+        replace(boot, values=MappingProxyType({HACKBENCH.name: (seconds[boot.variant],)})) for boot in boots(made)
+    ]
+    write(tmp_path, campaign(made), recorded)
+    for command in ("compare", "table"):
+        shown = [line for line in bench(capsys, command, str(tmp_path)).splitlines() if str(tmp_path) not in line]
+        assert max(map(len, shown)) <= WIDTH
 
 
 def test_other_forms(sets: Path, capsys: Said) -> None:
@@ -128,6 +154,19 @@ def test_csv_has_a_row_for_each_variant(capsys: Said) -> None:
     assert [float(row["median"]) for row in table] == [4103322, 1204100]
 
 
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize("margin", ["1.25", "0.375", "12.3456789"])
+def test_a_margin_is_said_as_it_was_given(margin: str, capsys: Said) -> None:
+    text = bench(capsys, "compare", "equivalent", "--margin", margin)
+    assert f"equivalent within +-{margin}% " in text
+    assert f"  within +-{margin}%\n" in text
+    assert text.endswith(f"$ prologue bench compare equivalent --margin {margin}\n")
+    if margin == "12.3456789":
+        assert f", yet within +-{margin}%" in " ".join(
+            bench(capsys, "compare", "different", "--margin", margin).split()
+        )
+
+
 def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
     table = {
         "label": "caf\u00e9 \x1b[31m" + "x" * 90, "unit": "s", "direction": "lower",
@@ -143,6 +182,28 @@ def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
         shown = [line for line in text.splitlines() if str(path) not in line]
         assert max(map(len, shown)) <= WIDTH
         assert "a \\| very long" in bench(capsys, command, str(path), "--format", "markdown")
+
+
+def test_the_command_that_recorded_can_be_pasted(tmp_path: Path, capsys: Said) -> None:
+    words = ["prologue", "bench", "run", "--target", "ssh:root@board", "--workload", "time:sleep 1; echo 'it is done'"]
+    for k in range(5):
+        words += ["--workload", f"hackbench:process,sockets,g={k + 1},l=1000"]
+    for name, command in (("a", shlex.join(words)), ("b", "typed by hand, and it's no command")):
+        write(tmp_path / name, replace(campaign(Made()), command=command), boots(Made()))
+    lines = bench(capsys, "compare", str(tmp_path / "a")).splitlines()
+    begin = lines.index("recorded by:") + 1
+    end = next(k for k, line in enumerate(lines) if line.startswith("$ prologue bench compare"))
+    assert shlex.split("\n".join(lines[begin:end]).replace("\\\n", "")) == ["$", *words]
+    assert max(map(len, lines[begin:end])) <= WIDTH
+    assert "recorded by: typed by hand, and it's no command\n" in bench(capsys, "compare", str(tmp_path / "b"))
+
+
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize("name", ["different", "exact"])
+def test_a_table_ends_with_its_command(name: str, capsys: Said) -> None:
+    assert bench(capsys, "table", name).endswith(f"\n$ prologue bench table {name}\n")
+    made = bench(capsys, "table", name, "--format", "markdown")
+    assert made.endswith(f"\n```\nprologue bench table {name}\n```\n")
 
 
 def test_a_long_command_is_broken_between_words() -> None:

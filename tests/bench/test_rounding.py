@@ -22,6 +22,12 @@ from prologue_bench.rounding import decimals, rounded, rounded_p
         (5.75, 0, "5.75"),
         (5.75, float("nan"), "5.75"),
         (1 / 3, 1e-30, "0.333333333"),
+        (5.731234567, 0, "5.73123"),
+        (-100 / 3, 0, "-33.3333"),
+        (48643112, 0, "48643112"),
+        (48643112.25, 0, "48643112"),
+        (0.000123456789, 0, "0.000123457"),
+        (0, 0, "0"),
     ],
 )
 def test_two_digits_of_the_error(value: float, error: float, text: str) -> None:

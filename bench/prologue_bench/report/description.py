@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from prologue_bench.describe import OUTLIER_RULE, Description, describe
 from prologue_bench.report import words
 from prologue_bench.report.data import setup
-from prologue_bench.report.layout import mail, markdown_table, text_table, wrapped
+from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
 from prologue_bench.report.text import title
 from prologue_bench.results import ResultSet
 from prologue_bench.rounding import rounded
@@ -23,8 +23,8 @@ _NUMBERS: Final = tuple(range(1, len(_HEAD)))
 _SHOWN: Final = 6  # outliers named of one variant
 
 
-def to_text(results: ResultSet) -> str:
-    """Plain text, 75 columns."""
+def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
+    """Plain text, 75 columns; ``more`` stands before ``command``, which makes it again."""
     lines: list[str] = []
     for workload, rows in describe(results):
         lines += [*title(workload), "", *text_table(_HEAD, _cells(rows), _NUMBERS), ""]
@@ -32,18 +32,18 @@ def to_text(results: ResultSet) -> str:
             lines += [*said, ""]
     for sentence in _foot(results):
         lines += wrapped(sentence)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *more.splitlines(), *command_lines(["$", *command])]) + "\n"
 
 
-def to_markdown(results: ResultSet) -> str:
-    """Markdown."""
+def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
+    """Markdown; ``command`` makes it again."""
     lines: list[str] = []
     for workload, rows in describe(results):
         lines += [f"### {' '.join(line.strip() for line in title(workload))}", ""]
         lines += [*markdown_table(_HEAD, _cells(rows), _NUMBERS), ""]
         if said := [f"- {mail(sentence)}" for sentence in _flagged(rows)]:
             lines += [*said, ""]
-    lines += [f"- {mail(sentence)}" for sentence in _foot(results)]
+    lines += [*(f"- {mail(sentence)}" for sentence in _foot(results)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -29,16 +29,17 @@ def wrapped(text: str, first: str = "", then: str = "  ") -> list[str]:
     )  # fmt: skip
 
 
-def command_lines(words: Sequence[str]) -> list[str]:
+def command_lines(words: Sequence[str], indent: str = "") -> list[str]:
     """A command as a shell takes it, broken with backslashes between words."""
+    room = WIDTH - 2 - len(indent)
     lines = [""]
     for word in (word if word == "$" else mail(shlex.quote(word)) for word in words):
         joined = f"{lines[-1]} {word}".strip() if len(lines) == 1 else f"{lines[-1]} {word}"
-        if len(joined) <= WIDTH - 2 or not lines[-1].strip():
+        if len(joined) <= room or not lines[-1].strip():
             lines[-1] = joined
         else:
             lines.append(f"  {word}")
-    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+    return [f"{indent}{line} \\" for line in lines[:-1]] + [indent + lines[-1]]
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from prologue_bench.compare import Comparison, Report, WorkloadReport
@@ -25,7 +26,18 @@ def to_text(report: Report, command: Sequence[str]) -> str:
             lines += [*said, ""]
     for sentence in _foot(report):
         lines += wrapped(sentence)
+    lines += _recorded_by(report.results.campaign.command)
     return "\n".join([*lines, *command_lines(["$", *command])]) + "\n"
+
+
+def _recorded_by(command: str | None) -> list[str]:
+    if command is None:
+        return []
+    try:
+        words = shlex.split(command)
+    except ValueError:  # quotes that do not match: no command of ours
+        return wrapped(f"recorded by: {command}")
+    return ["recorded by:", *command_lines(["$", *words], "  ")]
 
 
 def to_markdown(report: Report, command: Sequence[str]) -> str:
@@ -39,7 +51,10 @@ def to_markdown(report: Report, command: Sequence[str]) -> str:
         head, rows, right = comparison_table(part, report.margin)
         lines += [*markdown_table(head, rows, right), ""]
         lines += [*(f"- {mail(sentence)}" for sentence in _sentences(part, report.margin)), ""]
-    lines += [*(f"- {mail(sentence)}" for sentence in _foot(report)), "", "```", *command_lines(command), "```"]
+    foot = list(_foot(report))
+    if recorded := report.results.campaign.command:
+        foot.append(f"recorded by: {recorded}")
+    lines += [*(f"- {mail(sentence)}" for sentence in foot), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -107,5 +122,3 @@ def _foot(report: Report) -> Iterator[str]:
         if facts:
             yield facts
     yield from results.notes
-    if campaign.command:
-        yield f"recorded by: {campaign.command}"

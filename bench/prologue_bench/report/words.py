@@ -9,6 +9,7 @@ from typing import Final
 from prologue_bench.compare import Comparison, Effect, Report, WorkloadReport, comparisons_with_verdict, faster_or
 from prologue_bench.results import ResultSet, Workload
 from prologue_bench.rounding import decimals, rounded, rounded_p
+from prologue_bench.settings import unknown_settings
 from prologue_bench.stats import ALPHA, FLIPS, SEED, outliers
 
 SMOKE: Final = (
@@ -28,39 +29,48 @@ _HASH: Final = 24  # hexadecimal text from this length on is a hash
 
 
 def per_cent(relative: float) -> str:
-    """A detectable difference or a margin, without sign: two digits at most."""
+    """A detectable difference, without sign: two digits at most."""
     value = 100 * relative
     return f"{round(value, max(decimals(value), 0)):g}%" if value > 0 else "0%"
 
 
+def margin_of(relative: float) -> str:
+    """A margin as it was set: it is a claim, and no measured number."""
+    return f"{100 * relative:.12g}%"
+
+
 def change(effect: Effect) -> str:
-    """``-0.87% [-1.46, -0.28]``."""
-    error = 100 * effect.error
-    middle, low, high = (
-        rounded(100 * (ratio - 1), error, sign=True) for ratio in (effect.ratio, effect.low, effect.high)
-    )
-    return f"{middle}% [{low}, {high}]"
+    """``-0.87% [-1.46, -0.28]``; without the interval if that has no width."""
+    middle, low, high = (_digits(ratio - 1, effect, sign=True) for ratio in (effect.ratio, effect.low, effect.high))
+    return f"{middle}% [{low}, {high}]" if effect.varies else f"{middle}%"
 
 
 def size(effect: Effect, workload: Workload) -> str:
     """``0.9% faster``: one digit of the error, direction in words."""
-    amount = rounded(100 * abs(effect.change), 100 * effect.error, digits=1)
+    amount = _digits(abs(effect.change), effect, digits=1)
     return f"{amount}% {faster_or(workload, effect.change)}"
 
 
 def floor(effect: Effect) -> str:
     """|difference| of the A/A control."""
-    return rounded(100 * abs(effect.change), 100 * effect.error) + "%"
+    return _digits(abs(effect.change), effect) + "%"
+
+
+def _digits(relative: float, effect: Effect, digits: int = 2, *, sign: bool = False) -> str:
+    """A part of an effect in percent, as many digits as its error allows; three if there is none to go by."""
+    value = 100 * relative
+    error, digits = (100 * effect.error, digits) if effect.varies else (abs(value), 3)
+    return rounded(value, error, digits, sign=sign)
 
 
 def short_verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
     """What stands in the table."""
     effect = comparison.effect
-    if comparison is report.control and effect is not None:
+    if comparison is report.control and effect is not None and effect.varies:
         return f"floor {floor(effect)}"
     if comparison.verdict == "different" and effect is not None:
         return size(effect, report.workload)
-    return f"within +-{per_cent(margin)}" if comparison.verdict == "equivalent" else comparison.verdict
+    return f"within +-{margin_of(margin)}" if comparison.verdict == "equivalent" else comparison.verdict
 
 
 def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
@@ -69,15 +79,17 @@ def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> st
     if effect is None or comparison.verdict == "too few boots":
         return f"{name}: too few boots: {comparison.reason}"
     p = f"p {rounded_p(effect.p)}"
+    if not effect.varies:
+        return f"{name}: inconclusive: {comparison.reason}"
     if comparison is report.control:
         if comparison.verdict == "different":
             return f"{name}: the base against itself came out different ({p}): no verdict on anything here"
         return f"{name}: the base against itself ({p}), the floor of every difference"
     if comparison.verdict == "different":
-        within = f", yet within +-{per_cent(margin)}" if comparison.within_margin else ""
+        within = f", yet within +-{margin_of(margin)}" if comparison.within_margin else ""
         return f"{name}: different, {size(effect, report.workload)} ({p}){within}"
     if comparison.verdict == "equivalent":
-        return f"{name}: equivalent within +-{per_cent(margin)} ({p})"
+        return f"{name}: equivalent within +-{margin_of(margin)} ({p})"
     if comparison.verdict == "none":
         return f"{name}: no verdict: {comparison.reason}"
     if comparison.reason is not None:
@@ -100,7 +112,8 @@ def medians_alone(report: WorkloadReport) -> Iterator[str]:
     base = report.series[0]
     for series in report.series[1:]:
         effect = next(c.effect for c in report.comparisons if c.variant == series.label)
-        if effect is None or effect.test != "Mann-Whitney":  # pairs are compared within their blocks, medians not
+        # Pairs are compared within their blocks, medians not.
+        if effect is None or not effect.varies or effect.test != "Mann-Whitney":
             continue
         plain = series.median / base.median - 1
         if abs(plain - effect.change) > effect.error * _APART:
@@ -174,6 +187,9 @@ def caveats(report: Report) -> Iterator[str]:
         yield "boots are not known: the interval leaves out what changes from boot to boot"
     elif bare := sum(boot.readback is None for boots in valid for boot in boots):
         yield f"{bare} boot{'s' if bare > 1 else ''} without read-back: nothing proves which kernel ran there"
+    silent = unknown_settings(boot.gate_before for boots in valid for boot in boots)
+    if named := ", ".join(f"{what} ({count} {'do' if count > 1 else 'does'} not tell)" for what, count in silent):
+        yield f"not known of every boot, and perhaps not alike: {named}"
     if campaign.aa is None:
         yield "no A/A control: what the same kernel shows against itself is not known"
     if (tests := comparisons_with_verdict(report.workloads)) > 1:
