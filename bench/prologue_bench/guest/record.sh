@@ -91,9 +91,10 @@ now() {
 	esac
 }
 
+# Of date that is 18 digits and more: some know only seconds.
 find_clock() {
 	for clock in timer_list date uptime; do
-		case $(now) in '' | *[!0-9]*) ;; ??????????*) return ;; esac
+		case $clock:$(now) in *:*[!0-9]*) ;; timer_list:??????????* | date:??????????????????*) return ;; esac
 	done
 }
 
@@ -234,8 +235,7 @@ readback() {
 # ---- the gate ----
 
 cpufreq=$sys/devices/system/cpu/cpufreq
-saved=
-refused=
+saved='' refused='' last_number=0 last_message=''
 
 set_governor() {
 	[ -n "$governor" ] || return 0
@@ -305,9 +305,10 @@ settle() {
 	printf %s "$used"
 }
 
-# Which lines of the kernel's log are new: those behind the one that was last, all if the log has moved on.
+# Which lines of the kernel's log are new: those behind the one that was last, all if that is gone. The log loses lines
+# only at its head: the same words further down, which without printk's times are no wonder, are another line.
 new_messages() {
-	old=$(dmesg 2>/dev/null | grep -n -x -F -e "$last_message" | tail -n 1 | cut -d : -f 1)
+	old=$(dmesg 2>/dev/null | head -n "$last_number" | grep -n -x -F -e "$last_message" | tail -n 1 | cut -d : -f 1)
 	dmesg 2>/dev/null | tail -n +$((${old:-0} + 1))
 }
 alarming='WARNING|BUG:|Oops|Internal error|Call trace|[Tt]hrottl|rcu.*stall|lockup|blocked for more than|[Uu]nder-?voltage det|Out of memory'
@@ -318,9 +319,10 @@ gate() {
 	case $(first "$sys/devices/system/cpu/intel_pstate/no_turbo") in 0) boost=1 ;; 1) boost=0 ;; esac
 	messages=null warnings='[]'
 	if dmesg >/dev/null 2>&1; then
-		messages=$(($(dmesg | wc -l)))
 		[ "$1" = before ] || warnings=$(new_messages | grep -E "$alarming" | head -n 8 | strings)
-		last_message=$(dmesg | tail -n 1)
+		messages=$(($(dmesg | wc -l)))
+		last_number=$messages
+		last_message=$(dmesg | head -n "$last_number" | tail -n 1)
 	fi
 	used=null
 	[ "$1" = after ] || used=$(settle)
