@@ -15,6 +15,7 @@ from prologue_bench.gate import void_reason
 from prologue_bench.recorder import Recorded, Task
 from prologue_bench.results import Boot, Campaign, contradiction
 from prologue_bench.schedule import Place, make_schedule
+from prologue_bench.settings import setup_differences
 from prologue_bench.targets.base import Attempt
 
 if TYPE_CHECKING:
@@ -44,23 +45,31 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One boot as it ended, for whoever watches: ``done`` of ``planned`` places have one that counts."""
+    """One boot as it ended, for whoever watches.
+
+    ``done`` of ``planned`` places have one that counts; ``left`` are to be booted yet, this one again if it is to be.
+    """
 
     boot: Boot
     done: int
     planned: int
+    left: int
     seconds: float
 
 
 def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
     """All that is fixed before the first boot; the first variant is the base.
 
+    A governor that is set for the runs is a fact of the machine: boots without it are those of another machine.
+
     Raises:
         BenchError: the target cannot be used.
         GuestLostError: it does not answer.
 
     """
-    facts = target.facts()
+    facts = dict(target.facts())
+    if plan.task.governor:
+        facts["governor"] = plan.task.governor
     variants = tuple(image.variant for image in link.images)
     base = variants[0]
     control = replace(base, label=f"{base.label} (A/A)") if plan.control else None
@@ -100,13 +109,15 @@ class Execution:
 
         """
         (self.journal.directory / LOGS).mkdir(exist_ok=True)
-        for place in self.missing():
+        missing = self.missing()
+        for left, place in zip(reversed(range(len(missing))), missing, strict=True):
             for tries_left in range(self.plan.retries, -1, -1):
                 begin = time.monotonic()
                 boot, lost = self._boot(place)
                 self.journal.append(boot)
                 planned = len(self.schedule)
-                watch(Step(boot, planned - len(self.missing()), planned, time.monotonic() - begin))
+                again = boot.void is not None and tries_left > 0
+                watch(Step(boot, planned - len(self.missing()), planned, left + again, time.monotonic() - begin))
                 if boot.void is None:
                     break
                 if lost is not None and not tries_left:
@@ -125,7 +136,7 @@ class Execution:
         boot = replace(
             blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before, gate_after=seen.gate_after
         )
-        return _judged(boot, self.campaign, self._wrong_stub(place, seen)), None
+        return self._set_up_alike(_judged(boot, self.campaign, self._wrong_stub(place, seen))), None
 
     def _wrong_stub(self, place: Place, seen: Recorded) -> str | None:
         """Why this is not the variant, where sites alone do not tell: ``boot`` and ``build`` have the same."""
@@ -136,6 +147,12 @@ class Execution:
         if processed == (kind == "build"):
             return None
         return f"read-back: this kernel {'leaves prologues to the build' if processed else 'writes prologues itself'}"
+
+    def _set_up_alike(self, boot: Boot) -> Boot:
+        """The boot, void if the machine was not set up as for those before: whoever reads it would leave it out."""
+        counted = [before for before in self.journal.boots if before.void is None]
+        *_, found = setup_differences((f"boot {each.number}", each.gate_before) for each in (*counted, boot))
+        return boot if boot.void or found is None else replace(boot, void=f"set up otherwise: {found}")
 
     def _image(self, place: Place) -> Path:
         """The Image at a place; the control's is the base's."""

@@ -274,11 +274,13 @@ def run_plugin(
 
     """
     table, out, log = (stem.with_name(stem.name + suffix) for suffix in (".classes", ".json", ".log"))
-    table.write_bytes(classes.tobytes())
     out.unlink(missing_ok=True)
     option = plugin_option("count", numbers, table, out)
-    lines, seconds, ended = run_console([*command, *_SAME, *option], log, timeout)
-    table.unlink()
+    try:
+        table.write_bytes(classes.tobytes())
+        lines, seconds, ended = run_console([*command, *_SAME, *option], log, timeout)
+    finally:
+        table.unlink(missing_ok=True)
     result: dict[str, Any] | None = json.loads(out.read_text()) if out.exists() else None
     if result is None or result["places"]["stop"] is None:
         tail = "\n  ".join([line for line in lines if line.strip()][-LAST_LINES:])

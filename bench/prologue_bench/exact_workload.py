@@ -129,17 +129,17 @@ class Bench:
         """
         self.require_runnable(workloads)
         table, out, initramfs = (stem.with_name(stem.name + end) for end in (".words", ".spans", ".cpio"))
-        initramfs.write_bytes(self._initramfs(workloads))
         out.unlink(missing_ok=True)
-        table.write_bytes(self.places.classes.tobytes())
         option = plugin_option("workload", self._span_numbers(), table, out)
         command = [*exact.boot_command(image, initramfs, self.machine, self.append), *option]
         numbers = exact.boot_numbers(self.places, image, self.init)
         try:
+            initramfs.write_bytes(self._initramfs(workloads))
+            table.write_bytes(self.places.classes.tobytes())
             seen = exact.run_plugin(command, numbers, self.places.classes, stem, timeout)
         finally:
-            table.unlink()
-            initramfs.unlink()
+            table.unlink(missing_ok=True)
+            initramfs.unlink(missing_ok=True)
         lines = stem.with_name(stem.name + ".log").read_text(encoding="utf-8").splitlines()
         spans = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         _require_all(spans, workloads, lines, stem)

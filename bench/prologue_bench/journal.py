@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
+from prologue.apply import new_file
 from prologue_bench.append_only import append, cut_torn_tail, lock
 from prologue_bench.errors import BenchError
 from prologue_bench.fields import parse
@@ -24,6 +25,7 @@ from prologue_bench.results import (
 )
 
 _LOCK = "lock"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Journal:
@@ -44,7 +46,9 @@ class Journal:
         try:
             append(self._stream, encode_boot(boot))
         except OSError as error:
-            raise BenchError(f"{self.directory / RESULTS}: {error.strerror}: make room, then run it again") from error
+            with suppress(OSError):
+                self._stream.close()  # it holds the rest of the line, and would say the same once more
+            raise _no_room(self.directory / RESULTS, error) from error
         self.boots.append(boot)
 
     @property
@@ -62,7 +66,7 @@ def hold(directory: Path) -> Iterator[None]:
     """Make a directory if need be, and keep every other recorder out of it.
 
     Raises:
-        BenchError: one is at work there, or it cannot be made.
+        BenchError: one is at work there, or it cannot be made; or, while it is held, the disk is full.
 
     """
     try:
@@ -72,7 +76,12 @@ def hold(directory: Path) -> Iterator[None]:
         raise BenchError(f"{error.filename or directory}: {error.strerror}") from error
     with guard:
         lock(guard, directory)
-        yield
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise _no_room(error.filename or directory, error) from error
 
 
 @contextmanager
@@ -84,38 +93,39 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
     Raises:
         BenchError: the directory holds a campaign of another plan, with everything that differs; or results without a
             campaign.
+        OutputError: the plan cannot be written.
 
     """
-    path = directory / CAMPAIGN
+    path, results = directory / CAMPAIGN, directory / RESULTS
     if path.exists():
-        _require_same_plan(path, campaign)
-    elif (directory / RESULTS).exists():
+        changed = _changes(path, campaign)
+    elif results.exists():
         raise BenchError(f"{directory}: has {RESULTS} but no {CAMPAIGN}: name another directory")
     else:
-        _write_whole(path, encode_campaign(campaign))
-    with (directory / RESULTS).open("ab+") as stream:
+        changed = ["nothing was planned yet"]
+    if changed and results.exists() and results.stat().st_size:
+        raise BenchError(
+            f"{path}: was begun with another plan ({'; '.join(changed)}): run its own command again, or name another "
+            "directory (`prologue bench compare` takes several)"
+        )
+    if changed:  # a plan of which nothing was booted, as after a mistyped --cpu, binds nobody
+        with new_file(path) as temporary:
+            temporary.write_text(encode_campaign(campaign), encoding="utf-8")
+    with results.open("ab+") as stream:
         cut_torn_tail(stream)
         yield Journal(directory, stream, read_results(directory).boots)
 
 
-def _require_same_plan(path: Path, campaign: Campaign) -> None:
+def _changes(path: Path, campaign: Campaign) -> list[str]:
+    """How the plan that a directory was begun with differs."""
     begun = decode_campaign(parse(path.read_bytes(), str(path)))
     found = list(differences(begun, campaign))
     for name in ("seed", "boots_planned"):
         one, other = getattr(begun, name), getattr(campaign, name)
         if one != other:
             found.append(f"{name}: {one} and {other}")
-    if found:
-        raise BenchError(
-            f"{path}: was begun with another plan ({'; '.join(found)}): run its own command again, or name another "
-            "directory (`prologue bench compare` takes several)"
-        )
+    return found
 
 
-def _write_whole(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.tmp")
-    with scratch.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    scratch.replace(path)
+def _no_room(place: object, error: OSError) -> BenchError:
+    return BenchError(f"{place}: {error.strerror}: make room, then run it again")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.results import Variant
 
+_ASIDE: Final = "new"
 _SCRATCH: Final = "variant-"
 KINDS: Final[tuple[VariantKind, ...]] = ("nop-nop", "boot", "build")
 _WHAT: Final = {"site": "first slots", "record": "records", "init": "in a named stub", "marker": "of the marker"}
@@ -65,6 +67,11 @@ class Link:
     proof: tuple[str, ...]
     stub: Mapping[int, int]
 
+    def moved(self, directory: Path) -> Link:
+        """The same link; its Images take the place of those in another directory of the same file system."""
+        images = (replace(image, path=image.path.replace(directory / image.path.name)) for image in self.images)
+        return replace(self, images=tuple(images))
+
 
 def plan_variants(vmlinux: Path, kinds: Sequence[VariantKind]) -> Variants:
     """Look at a vmlinux; nothing is written.
@@ -78,6 +85,21 @@ def plan_variants(vmlinux: Path, kinds: Sequence[VariantKind]) -> Variants:
         return Variants(kernel, {kind: variant_plan(kernel, kind) for kind in kinds})
     except PrologueError as error:
         raise BenchError(str(error)) from error
+
+
+@contextmanager
+def link_aside(variants: Variants, directory: Path) -> Iterator[Link]:
+    """Make the link beside the Images that a directory has: they stay until it is moved there, if ever.
+
+    Raises:
+        BenchError: see ``make_link``.
+
+    """
+    aside = directory / _ASIDE
+    try:
+        yield make_link(variants, aside)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def make_link(variants: Variants, directory: Path) -> Link:

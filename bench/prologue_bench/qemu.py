@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -146,6 +147,11 @@ def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str
     Returns:
         Its lines, its wall time in seconds, and whether it ended by itself.
 
+    Raises:
+        MissingToolError: no such command.
+        BenchError: it refused to start: it failed, and all that was said is its own complaint.
+        OSError: the log cannot be written.
+
     """
     if shutil.which(command[0]) is None:
         raise MissingToolError(f"{command[0]} is missing: install the package qemu-system-arm")
@@ -170,6 +176,9 @@ def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str
                 process.wait()
             reader.join(5)
             process.stdout.close()
+    own = f"{Path(command[0]).name}: "
+    if ended and process.returncode > 0 and lines and all(line.startswith(own) for line in lines):
+        raise BenchError("; ".join(lines))
     return lines, time.monotonic() - begin, ended
 
 
@@ -177,5 +186,6 @@ def _collect(stream: IO[str], copy: IO[str], lines: list[str]) -> None:
     for raw in stream:
         line = raw.rstrip("\r\n")
         lines.append(line)
-        copy.write(line + "\n")
-        copy.flush()
+        with suppress(OSError):  # a full disk: closing the log says so again, and until then nobody else reads
+            copy.write(line + "\n")
+            copy.flush()

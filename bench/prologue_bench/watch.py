@@ -67,7 +67,7 @@ def _number(value: float) -> str:
 
 def _left(step: Step, seconds: list[float]) -> str:
     """The time left if boots go on as they did; a machine that hung counts as one that took so long."""
-    left = (step.planned - step.done) * statistics.median(seconds)
+    left = step.left * statistics.median(seconds)
     if not left:
         return ""
     minutes, rest = divmod(round(left), 60)

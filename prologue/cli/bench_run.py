@@ -22,7 +22,8 @@ TEXTS: Final = (
     "      --workload hackbench:process,sockets,g=10,l=1000 --target ssh:root@board -o campaign/\n"
     "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=100 --modules /lib/modules/6.1 -o smoke/\n"
     "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=20 --target icount -o exact/\n"
-    "The same command goes on with a campaign that was stopped, wherever it was.",
+    "The same command goes on with a campaign that was stopped, wherever it was.\n"
+    "Exit codes: 0 every boot of the plan counts; 1 some stayed void; 2 bad input or another plan; 4 machine lost.",
 )
 
 
@@ -42,7 +43,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--boots", type=number_from(1), metavar="N", help="of each variant, fixed beforehand (default: 10)"
     )
     added.add_argument("--runs", type=number_from(1), metavar="N", help="of each workload in a boot (default: 3)")
-    added.add_argument("--seed", type=int, default=1, metavar="N", help="of the order of boots (default: 1)")
+    added.add_argument("--seed", type=number_from(0), default=1, metavar="N", help="of the order of boots (default: 1)")
     added.add_argument("--no-control", action="store_true", help="no A/A control: then differences have no floor")
     added.add_argument("--retries", type=number_from(0), default=DEFAULTS["retries"], metavar="N",
                        help="of a boot that was lost or void (default: %(default)s)")  # fmt: skip

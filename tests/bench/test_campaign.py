@@ -65,7 +65,8 @@ class Machine:
         mov = 64 if (attempt.label == "build") != (what == "wrong kernel") else 0
         values = tuple(float(k + 1) for k in range(task.runs))
         stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}
-        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), {}, {}, {"work": values}, tuple(stub.values()))
+        gate = {"governors": ["powersave" if what == "other governor" else "performance"]}
+        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), gate, gate, {"work": values}, tuple(stub.values()))
 
     def __enter__(self) -> Machine:
         return self
@@ -151,6 +152,15 @@ def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
     assert [step.boot.void for step in steps[1:]] == [None] * 9
 
 
+def test_a_boot_that_is_set_up_otherwise_is_void_at_once(tmp_path: Path) -> None:
+    """Readers would leave it out: it is repeated while somebody is there to do so."""
+    steps = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
+    assert [step.boot.void for step in steps if step.boot.void] == [
+        "set up otherwise: governors: powersave, but performance in boot 1"
+    ]
+    assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
+
+
 @pytest.mark.parametrize("tail", [b'{"schema": "prologue.bench-bo', b"\xff\xfe"])
 def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes) -> None:
     with pytest.raises(KeyboardInterrupt):
@@ -197,6 +207,7 @@ def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
         ({"blocks": 4}, "boots_planned: 3 and 4"),
         ({"control": False}, r"variant nop-nop \(A/A\)"),
         ({"task": replace(PLAN.task, runs=5)}, "runs_per_boot: 2 and 5"),
+        ({"task": replace(PLAN.task, governor="performance")}, r"machine governor: \(nothing\) and performance"),
     ],
 )
 def test_another_plan_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
@@ -207,6 +218,25 @@ def test_another_plan_is_refused(tmp_path: Path, change: dict[str, object], said
         record(tmp_path, machine, replace(PLAN, **change))  # type: ignore[arg-type] # a table of fields
     assert not machine.attempts
     assert ((tmp_path / RESULTS).read_bytes(), (tmp_path / CAMPAIGN).read_bytes()) == before
+
+
+def test_the_governor_is_part_of_the_plan(tmp_path: Path) -> None:
+    plan = replace(PLAN, task=replace(PLAN.task, governor="performance"))
+    record(tmp_path, Machine(), plan)
+    assert read_results(tmp_path).campaign.machine == {"target": "made up", "governor": "performance"}
+    assert record(tmp_path, Machine(), plan) == []
+    with pytest.raises(BenchError, match=r"machine governor: performance and \(nothing\)"):
+        record(tmp_path, Machine())
+
+
+def test_a_plan_of_which_nothing_was_booted_is_replaced(tmp_path: Path) -> None:
+    """A mistyped option must not take the directory away."""
+    with hold(tmp_path), open_journal(tmp_path, plan_campaign(replace(PLAN, seed=99), LINK, Machine())):
+        pass
+    record(tmp_path, Machine())
+    assert read_results(tmp_path).campaign.seed == PLAN.seed
+    with pytest.raises(BenchError, match="begun with another plan"):
+        record(tmp_path, Machine(), replace(PLAN, seed=99))
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
@@ -246,3 +276,24 @@ def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.
     assert "work: 1 2" in lines[0]
     first = json.loads((tmp_path / RESULTS).read_text().splitlines()[0])
     assert lines[0].split(": ")[1] == first["variant"]
+
+
+def test_no_time_is_left_behind_the_last_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Void boots leave their places empty, and nobody goes on there."""
+    machine = Machine(lambda n: "wrong kernel" if n > 2 else None)
+    campaign = plan_campaign(PLAN, LINK, machine)
+    with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
+        Execution(PLAN, campaign, LINK, machine, journal).run(watch)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 16  # two that count, and seven places twice
+    assert lines[-1].startswith("boot 16, 2/9: ")
+    assert all(" s left: " in line for line in lines[:-1])
+
+
+def test_places_that_are_still_to_be_tried(tmp_path: Path) -> None:
+    steps = record(tmp_path, Machine(lambda n: "wrong kernel" if n in (2, 5, 6) else None))
+    # The third place gets a second try, and the fifth boot (of the fourth place) too; the sixth was its last.
+    assert [(step.done, step.left) for step in steps] == [
+        (1, 8), (1, 8), (2, 7), (3, 6), (3, 6), (3, 5), (4, 4), (5, 3), (6, 2), (7, 1), (8, 0),
+    ]  # fmt: skip
+    assert [step.left for step in record(tmp_path, Machine())] == [0]

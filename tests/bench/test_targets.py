@@ -37,6 +37,9 @@ def run(capsys: Said, tmp_path: Path, *more: str) -> tuple[int, str]:
         (("--target", "board"), "--target board: expected qemu, icount, ssh:HOST or labgrid:"),
         (("--target", "qemu:big"), "--target qemu:big: expected qemu"),
         (("--target", "ssh:"), "--target ssh:: expected qemu"),
+        (("--target", "ssh:board", "--ssh-options='x"), """--ssh-options "'x": No closing quotation"""),
+        (("--target", "ssh:board", "--install='x"), """install "'x": No closing quotation"""),
+        (("--target", "icount", "--boots", "1"), "--boots 1: exact counts are taken at least twice"),
         ((), "vmlinux: cannot be opened: No such file or directory"),
     ],
 )
@@ -59,13 +62,25 @@ def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Pat
 
 @pytest.mark.parametrize(
     ("option", "value", "lowest"),
-    [("--boots", "0", 1), ("--runs", "x", 1), ("--timeout", "-1", 1), ("--smp", "", 1), ("--retries", "-1", 0)],
+    [
+        ("--boots", "0", 1),
+        ("--runs", "x", 1),
+        ("--timeout", "-1", 1),
+        ("--smp", "", 1),
+        ("--retries", "-1", 0),
+        ("--seed", "-1", 0),
+    ],
 )
 def test_numbers_that_cannot_be(capsys: Said, tmp_path: Path, option: str, value: str, lowest: int) -> None:
     with pytest.raises(SystemExit) as done:
         run(capsys, tmp_path, option, value)
     assert done.value.code == 2
     assert f"{option}: not a number from {lowest} on: {value!r}" in capsys.readouterr().err
+
+
+def test_an_open_quote_for_the_doctor(capsys: Said) -> None:
+    assert main(["bench", "doctor", "--target", "ssh:board", "--ssh-options='x"]) == 2
+    assert capsys.readouterr().err == """prologue: --ssh-options "'x": No closing quotation\n"""
 
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="this host can have KVM for arm64")

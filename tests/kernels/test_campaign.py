@@ -44,12 +44,14 @@ def test_recorded_killed_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest
     before = (directory / RESULTS).read_bytes()
     assert before.count(b"\n") == 1
     assert not machines(directory)
-    # Ctrl-C: says how it stands and how to go on.
-    second = start(arguments, directory / "logs" / "boot-0002.log", signal.SIGINT)
-    assert second.returncode == 130
-    assert "the same command goes on" in second.stderr
-    assert not machines(directory)
-    assert (directory / RESULTS).read_bytes() == before
+    # Ctrl-C, and a terminal that goes away: says how it stands and how to go on.
+    for how in (signal.SIGINT, signal.SIGHUP):
+        stopped = start(arguments, directory / "logs" / "boot-0002.log", how)
+        assert stopped.returncode == 130
+        assert "the same command goes on" in stopped.stderr
+        assert not machines(directory)
+        assert (directory / RESULTS).read_bytes() == before
+    assert sorted(path.name for path in (directory / "images").iterdir()) == ["Image.build", "Image.nop-nop"]
     # The rest.
     assert main(["bench", "run", *arguments]) == 0
     said = capsys.readouterr()
@@ -84,7 +86,7 @@ def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.Co
     log.unlink(missing_ok=True)
     process = subprocess.Popen(
         [*PROLOGUE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one call
+        preexec_fn=_heed_signals,  # noqa: PLW1509 - two calls
     )  # fmt: skip
     try:
         deadline = time.monotonic() + 300
@@ -97,6 +99,12 @@ def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.Co
     finally:
         process.kill()
     return subprocess.CompletedProcess(arguments, process.returncode, "", said)
+
+
+def _heed_signals() -> None:
+    """Whoever started us may have had us ignore them, and children inherit that."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def machines(directory: Path) -> list[str]:
@@ -139,6 +147,7 @@ def test_a_lost_machine(
     assert f"given up after {retries + 1} tr" in error
     assert str(directory / "logs" / f"boot-{retries + 1:04d}.log") in error
     assert "qemu-system-aarch64 -M virt" in error
+    assert (directory / "logs" / f"boot-{retries + 1:04d}.cpio").stat().st_size  # that command wants it
     assert all(words in error for words in said)
     lines: list[dict[str, Any]] = [json.loads(line) for line in (directory / RESULTS).read_text().splitlines()]
     assert [line["void"] for line in lines] == [f"lost: {said[0]}"] * (retries + 1)

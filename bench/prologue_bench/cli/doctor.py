@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
@@ -37,9 +36,10 @@ def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
     kind, _, host = args.target.partition(":")
     if kind != "ssh" or not host:
         raise BenchError(f"--target {args.target}: expected ssh:HOST")
+    from prologue_bench.targets.remote import split_words
     from prologue_bench.targets.ssh import SshTarget
 
-    return SshTarget(host, ssh_options=shlex.split(args.ssh_options)).ask
+    return SshTarget(host, ssh_options=split_words("--ssh-options", args.ssh_options)).ask
 
 
 def report(checks: Sequence[Check]) -> int:

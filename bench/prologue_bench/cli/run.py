@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 from prologue.cli.bench_run import DEFAULTS
 from prologue.plan.variants import VariantKind
@@ -13,7 +14,7 @@ from prologue_bench.cli.common import put
 from prologue_bench.compare import compare
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.journal import hold, open_journal
-from prologue_bench.link import KINDS, make_link, plan_variants
+from prologue_bench.link import KINDS, link_aside, plan_variants
 from prologue_bench.recorder import Task
 from prologue_bench.report.text import to_text
 from prologue_bench.results import RESULTS, read_results
@@ -25,16 +26,23 @@ from prologue_bench.workloads import parse_workloads
 
 
 def run(args: Namespace) -> int:
-    """Record what is missing, then print the report."""
+    """Record what is missing, then print the report.
+
+    Returns:
+        0; 1 if places of the plan have no boot that counts.
+
+    """
     if args.target == "icount":  # one run is all runs, and two boots show it
+        if args.boots == 1:
+            raise BenchError("--boots 1: exact counts are taken at least twice")
         args.boots, args.runs, args.no_control = args.boots or 2, 1, True
     args.boots, args.runs = args.boots or 10, args.runs or 3
     kinds = _kinds(args.variants)
     workloads = parse_workloads(args.workload)
     target = choose_target(args)
     variants = plan_variants(args.vmlinux, kinds)
-    with hold(args.output):
-        link = make_link(variants, args.output / "images")
+    images = args.output / "images"
+    with hold(args.output), link_aside(variants, images) as link:
         for line in link.proof:
             print(line, flush=True)
         task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor, tuple(link.stub))
@@ -43,12 +51,28 @@ def run(args: Namespace) -> int:
             campaign = plan_campaign(plan, link, target)
             _warn_few(args.boots, campaign.evidence)
             with open_journal(args.output, campaign) as journal:
-                _record(Execution(plan, campaign, link, target, journal))
-    return put(to_text(compare(read_results(args.output)), ["prologue", "bench", "compare", str(args.output)]))
+                left = _record(Execution(plan, campaign, link.moved(images), target, journal))
+    return _report(args.output, left)
 
 
-def _record(execution: Execution) -> None:
-    """Run what is missing; say what there is when it ends, however it ends."""
+def _report(directory: Path, left: int) -> int:
+    """Print what can be said without the ``left`` boots; the exit code."""
+    try:
+        put(to_text(compare(read_results(directory)), ["prologue", "bench", "compare", str(directory)]))
+    except BenchError as error:
+        if not left:
+            raise
+        _say(f"no report: {error.message}")
+    return 1 if left else 0
+
+
+def _record(execution: Execution) -> int:
+    """Run what is missing; say what there is when it ends, however it ends.
+
+    Returns:
+        How many places have no boot that counts.
+
+    """
     directory, planned = execution.journal.directory, len(execution.schedule)
     missing = len(execution.missing())
     _say(f"{directory}: {planned - missing} of {planned} boots are there, {missing} to go")
@@ -60,6 +84,7 @@ def _record(execution: Execution) -> None:
         raise
     if left := len(execution.missing()):
         _say(f"{left} of {planned} boots stayed void (see {directory / RESULTS}); the same command tries them again")
+    return left
 
 
 def _kinds(text: str) -> list[VariantKind]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -35,9 +34,10 @@ def choose_target(args: Namespace) -> Target:
 
         return IcountTarget(args.vmlinux, machine)
     if kind == "ssh" and rest:
+        from prologue_bench.targets.remote import split_words
         from prologue_bench.targets.ssh import SshTarget
 
-        return SshTarget(rest, args.install, args.reboot, shlex.split(args.ssh_options))
+        return SshTarget(rest, args.install, args.reboot, split_words("--ssh-options", args.ssh_options))
     if kind == "labgrid" and rest:
         from prologue_bench.targets.labgrid import open_labgrid
 

@@ -60,14 +60,21 @@ class QemuTarget:
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
-        """One boot; see ``Target.boot``."""
+        """One boot; see ``Target.boot``. What a lost machine booted with stays beside its log.
+
+        Raises:
+            BenchError: QEMU refuses the machine, or its kernel has no driver for the results' port.
+
+        """
         initramfs, results = (attempt.log.with_suffix(suffix) for suffix in (".cpio", ".results"))
         modules = () if self.modules is None else port_modules(self.modules)
         # The kernel unpacks archives that follow each other as one.
-        initramfs.write_bytes(build_initramfs(modules).read_bytes() + pack({"record.sh": script(task).encode()}))
-        results.touch()
+        content = build_initramfs(modules).read_bytes() + pack({"record.sh": script(task).encode()})
         machine = replace(self.machine, accel=ACCELERATORS[self.accel], port=results)
+        lost = False
         try:
+            initramfs.write_bytes(content)
+            results.touch()
             seen = boot(attempt.image, initramfs, attempt.log, Job(("record",), timeout=attempt.timeout), machine)
             for event in seen.all("error"):
                 raise BenchError(
@@ -75,9 +82,12 @@ class QemuTarget:
                 )
             return read_recorded(results.read_text(encoding="utf-8", errors="replace").splitlines(), task)
         except GuestLostError as error:
-            raise GuestLostError(f"{error.message}\nresults until then: {results}") from error
+            lost = True
+            said = f"\nresults until then: {results}" if results.stat().st_size else ""
+            raise GuestLostError(error.message + said) from error
         finally:
-            initramfs.unlink()
+            if not lost:  # the command in the error boots it again
+                initramfs.unlink(missing_ok=True)
             if results.exists() and not results.stat().st_size:
                 results.unlink()
 

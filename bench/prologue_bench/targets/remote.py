@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -33,7 +34,10 @@ _FROM_STDIN: Final = 'script=$(cat); eval "$script"'
 
 
 class Transcript:
-    """A log of everything that was done and said, each line behind the seconds since the beginning."""
+    """A log of everything that was done and said, each line behind the seconds since the beginning.
+
+    A full disk is an OSError when it is closed, not before: what is under way on the machine comes to its end.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,8 +61,9 @@ class Transcript:
         with self._lock:
             text = f"[{self.seconds:7.1f}] {line}"
             self._last.append(text)
-            self._stream.write(text + "\n")
-            self._stream.flush()
+            with suppress(OSError):
+                self._stream.write(text + "\n")
+                self._stream.flush()
 
     def __enter__(self) -> Transcript:
         return self
@@ -119,6 +124,19 @@ class Remote:
         """Run a POSIX shell script there whose standard input is a file of ours."""
         with path.open("rb") as stdin:
             return execute([*self.command, _shell(script)], timeout, log, stdin=stdin)
+
+
+def split_words(what: str, text: str) -> tuple[str, ...]:
+    """The words of a text as a shell would take them; ``what`` names it.
+
+    Raises:
+        BenchError: a quote is open.
+
+    """
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise BenchError(f"{what} {text!r}: {error}") from error
 
 
 def _shell(script: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from prologue_bench import recorder
 from prologue_bench.cpus import count_cpus
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.targets.remote import Remote, Said, Transcript, execute
+from prologue_bench.targets.remote import Remote, Said, Transcript, execute, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,10 +107,7 @@ def parse_install(install: str, reboot: str) -> Kexec | Hook:
         BenchError: not a command, or none that can be run here.
 
     """
-    try:
-        words = tuple(shlex.split(install))
-    except ValueError as error:
-        raise BenchError(f"install {install!r}: {error}") from error
+    words = split_words("install", install)
     if words[:1] == ("kexec",):
         return Kexec(words[1:])
     if not words or shutil.which(words[0]) is None:
