@@ -255,6 +255,15 @@ def test_appending_keeps_a_whole_line_without_its_end(tmp_path: Path) -> None:
     assert path.read_text() == encode_record(one()) + encode_record(one("mov", 1)) + encode_record(one("mov", 2))
 
 
+@pytest.mark.parametrize("content", ["a note", "hello\n", '{"other": "line"}\n'])
+def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "boots.log"
+    path.write_text(content)
+    with pytest.raises(BenchError, match="is there and no record file"), appending(path):
+        pass
+    assert path.read_text() == content
+
+
 def test_only_one_records_at_a_time(tmp_path: Path) -> None:
     path = save(tmp_path / "a.jsonl", one())
     with path.open() as other:

@@ -105,6 +105,12 @@ def test_mistakes_are_one_line_and_leave_nothing(
     assert not (tmp_path / "boots.jsonl").exists()
 
 
+def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, capsys: Said) -> None:
+    assert record("--label", "x", "-o", tmp_path / "boots", "--", "true") == 2
+    assert f"say {tmp_path / 'boots'}.jsonl" in capsys.readouterr().err
+    assert list(tmp_path.glob("boots*")) == []
+
+
 def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, capsys: Said) -> None:
     tainted = machine / "proc/sys/kernel/tainted"
     path = tmp_path / "boots.jsonl"

@@ -18,6 +18,7 @@ from prologue_bench.local import record_here
 from prologue_bench.record import Record, make_record
 from prologue_bench.record_file import appending
 from prologue_bench.recorder import TOKEN, Measured, Recorded, Task, script
+from prologue_bench.records import SUFFIXES
 from prologue_bench.results import Workload
 from prologue_bench.sampling import sample_sites
 
@@ -33,6 +34,8 @@ def run(args: Namespace) -> int:
     task = Task(_workloads(args), args.runs, sites, args.governor)
     if args.script is not None:
         return _write_script(args.script, task, args.label)
+    if not args.output.name.endswith(SUFFIXES):
+        raise BenchError(f"-o {args.output}: records are known by their name: say {args.output}.jsonl")
     with appending(args.output) as append:
         _look(task, args.vmlinux)
         record = make_record(record_here(task, _show(task)), task, args.label, str(args.output))
