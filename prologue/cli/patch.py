@@ -28,7 +28,9 @@ def run(args: Namespace) -> int:
     paths = named_files(args.files)
     if len(paths) > 1 and (args.output or args.save_plan or args.reverse):
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
-    require_other(args.save_plan, *paths, args.vmlinux)
+    read = (args.vmlinux, Path(args.reverse) if args.reverse else None)
+    require_other(args.save_plan, *paths, *read)
+    require_other(args.output, *read)
     if args.save_plan and args.output and args.save_plan.resolve() == args.output.resolve():
         raise UsageError("-o and --save-plan name one file")
     if len(paths) == 1:

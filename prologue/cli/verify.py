@@ -30,17 +30,15 @@ def run(args: Namespace) -> int:
     release = args.release or config.release
     rules = select_rules(_split(args.select) or config.select, (*_split(args.ignore), *config.ignore))
     paths = named_files(args.files)
-    for out in (args.output, args.write_baseline):
-        require_other(out, *paths, args.against, args.image, args.vmlinux)
-    if args.write_baseline and args.write_baseline.exists():
-        raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
+    baseline = args.baseline or config.baseline
+    _require_writable(args, paths, baseline)
     if len(paths) > 1 and (args.against or args.image):
         raise UsageError("--against and --image take one FILE")
     request = Request(tuple(rule.code for rule in rules), args.against, args.image, args.vmlinux)
     results = list(run_many(partial(verify_file, request), paths, "verify", args.jobs))
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
-    verdict = _judge(results, rules, release, args.baseline or config.baseline)
+    verdict = _judge(results, rules, release, baseline)
     if args.write_baseline:
         _write(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: say in each entry why it is acceptable, and who says so", file=sys.stderr)
@@ -55,6 +53,15 @@ def run(args: Namespace) -> int:
     else:
         print(report)
     return worst or int(verdict.failed)
+
+
+def _require_writable(args: Namespace, paths: list[Path], baseline: Path | None) -> None:
+    """Before the work: nothing that is read, and nobody's reasons, would be written over."""
+    for out in (args.output, args.write_baseline):
+        require_other(out, *paths, args.against, args.image, args.vmlinux, args.config)
+    require_other(args.output, baseline)
+    if args.write_baseline and args.write_baseline.exists():
+        raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
 
 
 def _judge(results: list[Verified], rules: tuple[Rule, ...], release: bool, baseline: Path | None) -> Verdict:

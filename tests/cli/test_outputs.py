@@ -47,6 +47,9 @@ def run(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]
         ("verify", "{}", "-o", "{}"),
         ("verify", "{0}", "--against", "{0}.before", "-o", "{0}.before"),
         ("verify", "{}", "--write-baseline", "{}"),
+        ("verify", "{0}", "--baseline", "{0}.before", "-o", "{0}.before"),
+        ("patch", "{0}", "--contract", "auto", "--vmlinux", "{0}.before", "-o", "{0}.before"),
+        ("patch", "{0}", "--reverse", "{0}.before", "-o", "{0}.before"),
     ],
 )
 def test_what_is_read_is_never_written_over(mini: Mini, arguments: tuple[str, ...], capsys: Said) -> None:
