@@ -1,9 +1,14 @@
-"""Processes that a test started through others, and that must be gone."""
+"""Processes that a test interrupts, and those that must be gone then."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Final
+
+# In front of a command that is to be interrupted: a shell that starts us in the background has us ignore SIGINT, nohup
+# SIGHUP, and children inherit that.
+HEEDING: Final = ("env", "--default-signal=INT,HUP")
 
 
 def until_gone(pid: int) -> bool:

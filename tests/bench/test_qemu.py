@@ -13,7 +13,7 @@ import pytest
 
 from prologue_bench import qemu
 from prologue_bench.errors import MissingToolError
-from tests.processes import gone, until_gone
+from tests.processes import HEEDING, gone, until_gone
 
 _HOLD = """
 import sys
@@ -41,9 +41,7 @@ def test_a_hang_is_stopped_with_all_its_children(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_machine_does_not_outlive_us(tmp_path: Path, how: signal.Signals) -> None:
     log = tmp_path / "log"
-    # A shell that starts us in the background has us ignore SIGINT, and children inherit that.
-    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{_HOLD}"
-    ours = subprocess.Popen([sys.executable, "-c", code, str(log)], stderr=subprocess.DEVNULL)
+    ours = subprocess.Popen([*HEEDING, sys.executable, "-c", _HOLD, str(log)], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 10
     while (not log.exists() or not log.read_text().endswith("\n")) and time.monotonic() < deadline:
         time.sleep(0.02)

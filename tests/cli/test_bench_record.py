@@ -23,7 +23,7 @@ from prologue_bench.results import Readback
 from tests.bench.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
 from tests.mini_kernel.build import Spec, build
 from tests.needs import needs_mini_kernel_tools
-from tests.processes import until_gone
+from tests.processes import HEEDING, until_gone
 
 Said = pytest.CaptureFixture[str]
 
@@ -148,7 +148,8 @@ def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Pat
     pid, path = tmp_path / "pid", tmp_path / "a.jsonl"
     command = ["bench", "record", "--label", "x", "--governor", "performance", "-o", str(path), "--",
                f"echo $$ >{pid}; exec sleep 300"]  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-m", "prologue", *command], stderr=subprocess.PIPE, text=True)
+    program = [*HEEDING, sys.executable, "-m", "prologue"]
+    process = subprocess.Popen([*program, *command], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -24,7 +24,7 @@ from prologue.elf.compressed import compress
 from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.processes import until_gone
+from tests.processes import HEEDING, until_gone
 from tests.rules.fixtures import pl201, pl304
 
 Mini = Callable[[Spec | ModuleSpec], Path]
@@ -211,7 +211,7 @@ def test_a_signal_while_the_second_reader_loads_leaves_nothing(mini: Mini, numbe
     directory.mkdir()
     for delay in (0.02, 0.1, 0.25):
         process = subprocess.Popen(
-            [*PROGRAM, "patch", str(vmlinux), "-o", str(directory / "vmlinux")],
+            [*HEEDING, *PROGRAM, "patch", str(vmlinux), "-o", str(directory / "vmlinux")],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         while not any(directory.iterdir()) and process.poll() is None:
@@ -231,7 +231,7 @@ def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path) -> None:
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)
     main_end, their_end = pty.openpty()
-    command = [*PROGRAM, "bench", "record", "--label", "x", "-o", str(tmp_path / "a.jsonl"), "--",
+    command = [*HEEDING, *PROGRAM, "bench", "record", "--label", "x", "-o", str(tmp_path / "a.jsonl"), "--",
                f"echo $$ >{fifo}; exec sleep 300"]  # fmt: skip
     process = subprocess.Popen(command, stdin=their_end, stdout=their_end, stderr=their_end, start_new_session=True,
                                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # noqa: PLW1509 - one call  # fmt: skip

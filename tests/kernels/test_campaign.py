@@ -17,6 +17,7 @@ from prologue.cli.main import main
 from prologue.sites.kernel import Kernel
 from prologue_bench.results import RESULTS, read_results
 from tests.needs import needs_kernel, needs_modules, needs_tools
+from tests.processes import HEEDING
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
@@ -85,9 +86,8 @@ def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.Co
     """Run a campaign until that boot's console says something, then send the signal."""
     log.unlink(missing_ok=True)
     process = subprocess.Popen(
-        [*PROLOGUE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        preexec_fn=_heed_signals,  # noqa: PLW1509 - two calls
-    )  # fmt: skip
+        [*HEEDING, *PROLOGUE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
         deadline = time.monotonic() + 300
         while not (log.exists() and log.stat().st_size):
@@ -99,12 +99,6 @@ def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.Co
     finally:
         process.kill()
     return subprocess.CompletedProcess(arguments, process.returncode, "", said)
-
-
-def _heed_signals() -> None:
-    """Whoever started us may have had us ignore them, and children inherit that."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def machines(directory: Path) -> list[str]:
