@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.kernels import prebuild
 from tests.mini_kernel.build import Spec, build
 from tests.mini_module.build import ModuleSpec, build_module
 from tests.needs import needs_mini_kernel_tools
@@ -20,6 +21,13 @@ if os.environ.get("CI"):
     settings.load_profile("gate")
 
 AnySpec = Spec | ModuleSpec
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin with the kernels that will be needed."""
+    if not session.config.option.collectonly and any(item.get_closest_marker("builds") for item in session.items):
+        builder = prebuild.start()
+        session.config.add_cleanup(lambda: prebuild.stop(builder))
 
 
 @pytest.fixture(scope="session")

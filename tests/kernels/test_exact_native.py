@@ -12,7 +12,7 @@ import pytest
 from tests.kernels.native import RECIPES
 from tests.needs import needs_built_kernel, needs_tools
 
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
 SCRIPT = Path(__file__).parents[2] / "bench" / "exact_counts.py"
 

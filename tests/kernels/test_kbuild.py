@@ -29,7 +29,7 @@ from tests.kernels.native import MACHINES, RECIPES
 from tests.mini_kernel.build import Spec
 from tests.needs import needs_built_kernel
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
 TOOL: Final = Path(sys.executable).with_name("prologue")
 SOURCE: Final = "kernel/range.c"  # small, always built in

@@ -18,7 +18,7 @@ from prologue_bench.qemu import Boot, Job, boot
 from tests.kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.needs import needs_built_kernel, needs_tools
 
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
 FUNCTION: Final = "vfs_write"  # exported, so that it has a landing pad where there are any, and hackbench calls it
 MODULES: Final = ("overlay", "ftrace-direct")  # there are more samples than one
