@@ -8,7 +8,7 @@ from typing import Final
 
 # In front of a command that is to be interrupted: a shell that starts us in the background has us ignore SIGINT, nohup
 # SIGHUP, and children inherit that.
-HEEDING: Final = ("env", "--default-signal=INT,HUP")
+HEEDING: Final = ("/usr/bin/env", "--default-signal=INT,HUP")
 
 
 def until_gone(pid: int) -> bool:

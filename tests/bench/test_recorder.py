@@ -29,6 +29,7 @@ from tests.bench.machine_tree import (
     shells,
     start,
 )
+from tests.processes import HEEDING
 
 HOSTILE = (
     r"""printf 'a"b\\c\001\033[1m\377\376 \303\251 tab\there\nlast "line" \\ \377\n'; """
@@ -215,7 +216,7 @@ def test_killed_in_the_middle_it_puts_the_governor_back(shell: str, sign: signal
     task = Task((measured(f": >{running}; sleep 60", name="sleep"),), 1, governor="performance")
     programs = tmp_path / "programs"
     process = subprocess.Popen(
-        start(shell, script(task), programs), stdout=subprocess.PIPE, text=True, start_new_session=True,
+        [*HEEDING, *start(shell, script(task), programs)], stdout=subprocess.PIPE, text=True, start_new_session=True,
         env={"PATH": path_of(shell, programs), "PROLOGUE_ROOT": str(root)},
     )  # fmt: skip
     assert process.stdout is not None

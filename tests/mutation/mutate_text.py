@@ -65,10 +65,7 @@ def pl303(world: World) -> int:
         if isinstance(world.original, Module):
             return _pointer_in_module(world)
         place = world.pick(places)
-        home = world.offset(place)
-        if not world.records.relr.any():
-            home = world.rela_at(place) + 16
-        world.write(home, struct.pack("<Q", target))
+        world.write(world.pointer_at(place), struct.pack("<Q", target))
         return place
     register = world.seed.randrange(28)
     if world.seed.random() < 0.3:
@@ -129,10 +126,7 @@ def pl305(world: World) -> int:
         start = binary.symbols.find("__start_kprobe_blacklist")
         assert start is not None
         slot = start.vaddr + 8 * world.pick(np.flatnonzero(tables.kprobe_blacklist(binary)))
-        if world.records.relr.any():
-            world.write(world.offset(slot), struct.pack("<Q", second))
-        else:
-            world.write(world.rela_at(slot) + 16, struct.pack("<Q", second))
+        world.write(world.pointer_at(slot), struct.pack("<Q", second))  # kernels with RELR have some in RELA
         return second
     if kind in ("jump", "jump target"):
         field = world.pick(tables.jump_labels(binary).entries) + (4 if kind == "jump target" else 0)

@@ -112,14 +112,24 @@ class World:
         assert section is not None, name
         return section
 
+    def pointer_at(self, vaddr: int) -> int:
+        """File offset of what gives a pointer its value: the addend of its RELA entry, or the pointer itself."""
+        entry = self._rela(vaddr)
+        return self.offset(vaddr) if entry is None else entry + 16
+
     def rela_at(self, target: int) -> int:
         """File offset of the RELA entry for an address."""
+        entry = self._rela(target)
+        assert entry is not None, f"no relocation at {target:#x}"
+        return entry
+
+    def _rela(self, target: int) -> int | None:
         for section in self.original.image.sections:
             if section.type == "SHT_RELA" and section.allocated:
                 hit = np.flatnonzero(self.original.image.view(section, RELA)["offset"] == target)
                 if len(hit):
                     return section.offset + 24 * int(hit[0])
-        raise AssertionError(f"no relocation at {target:#x}")
+        return None
 
     # symbols
 
