@@ -53,7 +53,7 @@ test-fast: setup-test
 
 # Whoever needs one builds it; this shows that they can be built here.
 plugins: setup-bench
-	$(python) -m prologue_bench.exact_build
+	$(python) -m prologue_bench.exact.build
 
 bench: plugins
 	$(python) bench/small_campaign.py

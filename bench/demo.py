@@ -11,13 +11,13 @@ from pathlib import Path
 from tabulate import tabulate
 
 from prologue.cli.main import main as prologue
-from prologue.disasm import insn_text
+from prologue.errors import PrologueError
+from prologue.insn.disasm import insn_text
 from prologue.sites.kernel import Kernel
-from prologue_bench.debian import DebianKernel, fetch_kernel
-from prologue_bench.errors import BenchError
-from prologue_bench.initramfs import build_initramfs
-from prologue_bench.modules import fetch_modules
-from prologue_bench.qemu import Boot, Job, boot
+from prologue_bench.guest.initramfs import build_initramfs
+from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
+from prologue_bench.guest.modules import fetch_modules
+from prologue_bench.guest.vm import GuestRun, Job, boot
 
 SHOWN = "vfs_read"  # the function that is shown and traced
 WORKLOAD = "hackbench:process,sockets,g=1,l=100"
@@ -55,7 +55,7 @@ def show_function(before: Path, after: Path) -> None:
     print(tabulate(rows, ("", "as linked", "processed", ""), tablefmt="plain"))
 
 
-def trace(image: Path, initramfs: Path, out: Path) -> Boot:
+def trace(image: Path, initramfs: Path, out: Path) -> GuestRun:
     """Boot the processed kernel, trace one function, swing all of them under load."""
     job = Job(("trace_one", "ftrace_cycle"), (("function", SHOWN), ("cycles", 1)))
     result = boot(image, initramfs, out / "build.log", job)
@@ -117,7 +117,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         demo(args.suite, args.out)
-    except BenchError as error:
+    except PrologueError as error:
         print(f"demo: {error}", file=sys.stderr)
         return error.exit_code
     return 0

@@ -26,11 +26,11 @@ from tabulate import tabulate
 
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
-from prologue_bench.entered import entered_table
 from prologue_bench.errors import BenchError
-from prologue_bench.exact import ONE_CPU, Counts, count_boot
-from prologue_bench.exact_workload import WorkloadCounts, count_workload
-from prologue_bench.qemu import qemu_version
+from prologue_bench.exact.boot import ONE_CPU, Counts, count_boot
+from prologue_bench.exact.entered import entered_table
+from prologue_bench.exact.workload import WorkloadCounts, count_workload
+from prologue_bench.guest.vm import qemu_version
 from prologue_bench.targets.icount import read_argv
 
 SCHEMA = "prologue.exact-counts/1"
@@ -183,7 +183,7 @@ def main() -> int:
                 count_pair(path, lambda kernel, at: count_workload(kernel, at, argv, machine)) for path in args.vmlinux
             ]
             print(to_json(runs, args.cpu) if args.json else workload_report(runs, args.cpu))
-    except (BenchError, PrologueError) as error:
+    except PrologueError as error:
         print(f"exact_counts: {error}", file=sys.stderr)
         return error.exit_code
     return 0

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from prologue.cli.main import main as prologue
-from prologue_bench.debian import fetch_kernel
-from prologue_bench.errors import BenchError
-from prologue_bench.modules import fetch_modules
+from prologue.errors import PrologueError
+from prologue_bench.guest.kernels import fetch_kernel
+from prologue_bench.guest.modules import fetch_modules
 
 REPORTS = {"txt": "text", "md": "markdown", "csv": "csv", "json": "json"}
 CAMPAIGNS = {
@@ -69,7 +69,7 @@ def main() -> int:
     try:
         for name in CAMPAIGNS:
             campaign(name, args.suite, args.out)
-    except BenchError as error:
+    except PrologueError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
     print(f"\nleft in {args.out}/: result sets, tables (txt, md, csv, json) and pictures (png, svg). All of it took "

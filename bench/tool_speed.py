@@ -23,8 +23,8 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from prologue_bench import tools
-from prologue_bench.debian import fetch_kernel
+from prologue_bench.guest.kernels import fetch_kernel
+from prologue_bench.host import programs
 
 MEMORY_BOUND = 250  # MB
 # An installed program has its bytecode; without this a developer's setting would time the compiler.
@@ -68,10 +68,10 @@ def main() -> int:
         work = Path(directory) / "vmlinux"
         program = [sys.executable, "-m", "prologue"]
         binutils = "aarch64-linux-gnu-"
-        nm = Tool("nm -S", [tools.find(f"{binutils}nm"), "-S", str(work)])
+        nm = Tool("nm -S", [programs.find(f"{binutils}nm"), "-S", str(work)])
         patch = Tool("prologue patch --in-place", [*program, "patch", str(work), "--in-place", "--contract", "stock"])
         verify = Tool("prologue verify", [*program, "verify", str(work)])
-        objdump = Tool("objdump -d -j .text", [tools.find(f"{binutils}objdump"), "-d", "-j", ".text", str(work)])
+        objdump = Tool("objdump -d -j .text", [programs.find(f"{binutils}objdump"), "-d", "-j", ".text", str(work)])
         for tool in (verify, patch, nm):
             shutil.copyfile(vmlinux, work)
             tool.run()
@@ -137,7 +137,7 @@ def by_rule(vmlinux: Path, repeats: int = 5) -> str:
 def by_size(runs: int) -> str:
     """Time and memory of verifying kernels of three sizes: linear in the text."""
     from prologue.sites.kernel import Kernel
-    from prologue_bench.kernel_build import Recipe, build_kernel
+    from prologue_bench.guest.kbuild import Recipe, build_kernel
 
     # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.
     verified: list[tuple[Tool, Path]] = []

@@ -1,7 +1,5 @@
 """``python -m prologue``."""
 
-import sys
+from prologue.cli.main import run_program
 
-from prologue.cli.main import main
-
-sys.exit(main())
+run_program()

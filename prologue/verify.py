@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from prologue.elf.image import ElfImage
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
 from prologue.rules.base import Finding, Input, Subject
@@ -14,7 +12,7 @@ from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
-from prologue.sites.load import open_binary
+from prologue.sites.load import load_vmlinux, mismatch, open_binary
 from prologue.sites.module import Module
 
 
@@ -71,30 +69,6 @@ def _verify(request: Request, path: Path) -> Verified:
     if before is not None:
         notes.append(_accounting(before, binary))
     return Verified(path, findings, tuple(notes), subject.inputs, stock)
-
-
-def load_vmlinux(path: Path) -> Kernel:
-    """The kernel that will load the modules; read once in each process, unless it changes."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
-    return _load_vmlinux(path, (status.st_ino, status.st_mtime_ns, status.st_size))
-
-
-@cache
-def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
-    return Kernel(ElfImage(path))
-
-
-def mismatch(module: Binary, vmlinux: Kernel) -> str:
-    """Why this module cannot be meant for that kernel; empty if it can."""
-    release = module.release if isinstance(module, Module) else ""
-    if release and vmlinux.release and release != vmlinux.release:
-        return f"built for {release}, but {vmlinux.path} is {vmlinux.release}"
-    if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
-        return f"layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}"
-    return ""
 
 
 _KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.kernels import prebuild
 from tests.mini_kernel.build import Spec, build
 from tests.mini_module.build import ModuleSpec, build_module
-from tests.needs import needs_mini_kernel_tools
+from tests.real_kernels import prebuild
+from tests.support.needs import needs_mini_kernel_tools
 
 # What chance finds is found while somebody works, and then gets an example; a gate must not depend on chance.
 settings.register_profile("gate", derandomize=True)

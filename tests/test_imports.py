@@ -1,54 +1,90 @@
-"""Imports go down only, in the order of docs/design; and the build step starts light."""
+"""Imports go down only, room by room, in both packages; and what must start light or stand alone does."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import prologue
+import prologue_bench
 
-ROOT = Path(prologue.__file__).parent
-# Ground floor first. A module may import from its own floor and from those before it.
-FLOORS = (
-    "errors",
-    "a64",
-    "cmodx",
-    "disasm",
-    "elf",
-    "sites",
-    "plan",
-    "rules",
-    "config",
-    "baseline",
-    "apply",
-    "reread",
-    "reread_module",
-    "readback",
-    "verify",
-    "parallel",
-    "report",
-    "kernel",
-    "cli",
-)
+# Ground floor first: a room may import from itself and from those before it. What each is for: docs/architecture.md.
+TOOL = (
+    "errors", "outputs", "insn", "elf", "sites", "plan", "rules", "reread", "write", "patch", "verify", "gate",
+    "report", "kernel_tree", "cli",
+)  # fmt: skip
+# A room of the bench, and those that it may import besides itself and errors.
+BENCH: dict[str, tuple[str, ...]] = {
+    "host": (),
+    "guest": ("host",),
+    "results": (),
+    "recorder": ("host", "results"),
+    "exact": ("host", "guest", "results"),
+    "targets": ("host", "guest", "results", "recorder", "exact"),
+    "campaign": ("results", "recorder", "targets"),
+    "analysis": ("results", "recorder"),
+    "report": ("results", "exact", "analysis"),
+    "cli": ("host", "guest", "results", "recorder", "exact", "targets", "campaign", "analysis", "report"),
+}
 
 
-def floor_of(module: str) -> int:
-    parts = module.split(".")
-    return FLOORS.index(parts[1]) if len(parts) > 1 else -1
+def imported(path: Path, package: str) -> Iterator[str]:
+    """Modules of a package that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        yield from (name for name in names if name.startswith(f"{package}."))
 
 
-def test_imports_go_down_only() -> None:
-    files = [p for p in ROOT.rglob("*.py") if p.name not in ("__init__.py", "__main__.py") or p.parent != ROOT]
-    assert len(files) > 30
-    for path in files:
-        here = "prologue." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("prologue."):
-                assert floor_of(node.module) <= floor_of(here), f"{here} imports {node.module}"
+def modules(package_file: str | None) -> list[tuple[Path, str]]:
+    """The package's files in rooms, each with its room; a module at the root is a room of its own."""
+    assert package_file is not None
+    root = Path(package_file).parent
+    inside = [(path, path.relative_to(root).with_suffix("").parts[0]) for path in sorted(root.rglob("*.py"))]
+    return [(path, room) for path, room in inside if room not in ("__init__", "__main__")]
+
+
+def test_the_tool_imports_downward() -> None:
+    found = modules(prologue.__file__)
+    assert {room for _, room in found} == set(TOOL)
+    for path, room in found:
+        for name in imported(path, "prologue"):
+            other = name.split(".")[1]
+            if other != "__version__":
+                assert TOOL.index(other) <= TOOL.index(room), f"{path} imports {name}"
+
+
+def test_the_bench_imports_downward() -> None:
+    found = modules(prologue_bench.__file__)
+    assert {room for _, room in found} == {*BENCH, "errors"}
+    for path, room in found:
+        for name in imported(path, "prologue_bench"):
+            other = name.split(".")[1]
+            assert other in ("errors", room, *BENCH.get(room, ())), f"{path} imports {name}"
+
+
+def test_the_tool_needs_the_bench_in_one_place_only() -> None:
+    """``prologue bench`` names its handlers; nothing of the tool imports the bench."""
+    for path, _ in modules(prologue.__file__):
+        assert not list(imported(path, "prologue_bench")), path
+
+
+def test_the_second_reader_shares_no_code_with_the_first() -> None:
+    """What two readers agree on is worth more than what one says twice: errors is all that they share."""
+    found = [(path, name) for path, room in modules(prologue.__file__) if room == "reread"
+             for name in imported(path, "prologue")]  # fmt: skip
+    assert found
+    for path, name in found:
+        assert name.split(".")[1] in ("errors", "reread"), f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("heavy", ["lief", "capstone", "rich", "tabulate", "scipy", "matplotlib"])

@@ -15,11 +15,11 @@ import pytest
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.sites.marker import find_marker
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import BUILDTIME_PROLOGUE, LINKER_SCRIPT, Form, Spec, link, preprocess
 from tests.mini_module.build import LINKER_SCRIPT as MODULE_SCRIPT
 from tests.mini_module.build import link_module
-from tests.needs import needs_mini_kernel_tools
+from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_mini_kernel_tools
 
 FRAGMENT = LINKER_SCRIPT.with_name("ftrace-prologue.lds.h")
 MARKER = "__ftrace_prologue_marker"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.reread import reread
-from tests.elf_edit import NOP, ElfEdit
+from prologue.reread.vmlinux import reread
 from tests.mini_kernel.build import HERE, Spec, all_specs
 from tests.mini_kernel.run import run
-from tests.needs import needs_tools
+from tests.support.elf_edit import NOP, ElfEdit
+from tests.support.needs import needs_tools
 
 pytestmark = pytest.mark.qemu
 Mini = Callable[[Spec], Path]

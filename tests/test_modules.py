@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prologue import a64
 from prologue.cli.main import main
 from prologue.elf.compressed import Compression, compress, decompress
-from prologue.reread_module import reread_module
+from prologue.insn import a64
+from prologue.reread.module import reread_module
 from prologue.sites.load import open_binary
 from prologue.sites.module import Module
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec, all_modules
 from tests.rules.fixtures import sign
+from tests.support.elf_edit import ElfEdit
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 FUNCTIONS = {"module_leaf", "module_middle", "module_local", "module_caller", "init_module", "cleanup_module"}

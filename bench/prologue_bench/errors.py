@@ -1,16 +1,14 @@
-"""What can go wrong around a bench run: one line each, what and what to do."""
+"""What can go wrong around a bench run, as a branch of the tool's own error tree."""
 
 from __future__ import annotations
 
+from prologue.errors import PrologueError
 
-class BenchError(Exception):
-    """Base of all errors that the bench raises on purpose; ``exit_code`` is what a program ends with."""
+
+class BenchError(PrologueError):
+    """Base of all errors that only the bench raises."""
 
     exit_code = 2
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 class MissingToolError(BenchError):

@@ -21,31 +21,16 @@ _EXTRA: Final = ("prologue_bench", "scipy", "matplotlib", "qemu")
 _FORMATS: Final = ("text", "markdown", "csv", "json")
 
 
-class BenchFailedError(PrologueError):
-    """An error of the bench, with the exit code that it asks for."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 def run(args: argparse.Namespace) -> int:
-    """Call the handler named in ``args.bench`` (``MODULE:FUNCTION``); the bench's errors become ours.
+    """Call the handler named in ``args.bench`` (``MODULE:FUNCTION``).
 
     Raises:
-        BenchFailedError: what the bench raised on purpose.
         UsageError: the bench, or a library that only it needs, is not installed.
 
     """
-    try:
-        from prologue_bench.errors import BenchError
-    except ModuleNotFoundError as error:
-        raise _not_installed(error) from error
     module, _, function = str(args.bench).partition(":")
     try:
         return int(getattr(import_module(module), function)(args))
-    except BenchError as error:
-        raise BenchFailedError(error.message, error.exit_code) from error
     except ModuleNotFoundError as error:
         raise _not_installed(error) from error
 

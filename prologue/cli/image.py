@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from prologue.apply import new_file, require_other
-from prologue.elf.flat import flat_pieces
+from prologue.elf.flat import write_flat
+from prologue.outputs import require_other
 from prologue.sites.kernel import Kernel
 
 
@@ -13,10 +13,6 @@ def run(args: Namespace) -> int:
     """Write the flat Image."""
     require_other(args.output, args.file)
     image = Kernel(args.file).image
-    with new_file(args.output) as temporary, temporary.open("r+b") as stream:
-        for offset, data in flat_pieces(image):
-            stream.seek(offset)
-            stream.write(data)
-        size = stream.tell()
+    size = write_flat(image, args.output)
     print(f"{args.output}: {size:,} bytes")
     return 0

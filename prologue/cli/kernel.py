@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError
-from prologue.kernel.patches import KernelPatch, all_series, load_patch
-from prologue.kernel.source import OPTION, KernelTree
-from prologue.kernel.tree import install, uninstall
+from prologue.kernel_tree.patches import KernelPatch, all_series, load_patch
+from prologue.kernel_tree.source import OPTION, KernelTree
+from prologue.kernel_tree.tree import install, uninstall
 
 SCHEMA: Final = "prologue.kernel-check/1"
 _DONE: Final = {"create": "created", "patch": "patched", "restore": "restored", "remove": "removed"}
@@ -41,7 +41,7 @@ def run_install(args: Namespace) -> int:
 
 def run_check(args: Namespace) -> int:
     """Look whether the step is in, selected, able to run, and has run; 1 if something is not."""
-    from prologue.kernel.check import check_tree
+    from prologue.kernel_tree.check import check_tree
 
     tree = KernelTree(args.tree)
     checks = check_tree(tree, args.objtree)

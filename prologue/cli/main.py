@@ -42,6 +42,19 @@ def main(argv: list[str] | None = None) -> int:
         return _report(error)
 
 
+def run_program() -> None:
+    """Be the installed command: run, and end at once.
+
+    Tearing the interpreter down takes as long as some commands, and a signal
+    that comes then would have the default action, although the work is done.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
+
+
 def _interrupt_on_signals() -> None:
     """So that temporary files go away; a hang-up that somebody chose to ignore (nohup) stays ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -82,4 +95,4 @@ def _drop_output() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program()

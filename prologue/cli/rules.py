@@ -42,7 +42,7 @@ def run_explain(args: Namespace) -> int:
     for title, text in parts:
         print("\n" + textwrap.fill(text, 88, initial_indent=f"{title + ':':<9}", subsequent_indent=" " * 9))
         if title == "example" and rule.words:
-            from prologue.disasm import insn_text
+            from prologue.insn.disasm import insn_text
 
             for k, word in enumerate(rule.words):
                 print(f"{'':<9}  {word:08x}  {insn_text(word, 4 * k)}")

@@ -8,9 +8,9 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Final
 
-from prologue import a64
-from prologue.cmodx import judge
 from prologue.errors import UsageError
+from prologue.insn import a64
+from prologue.insn.cmodx import judge
 
 SCHEMA: Final = "prologue.transition/1"
 

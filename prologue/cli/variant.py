@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 
-from prologue.apply import apply_to
+from prologue.patch import carry_out
 from prologue.plan.variants import variant_plan
-from prologue.readback import read_back
 from prologue.rules.engine import approve
 from prologue.sites.kernel import Kernel
 
@@ -17,7 +15,7 @@ def run(args: Namespace) -> int:
     kernel = Kernel(args.file)
     plan = variant_plan(kernel, args.kind)
     approved = approve(kernel, plan)
-    written = apply_to(approved, args.output, partial(read_back, approved, independent=True))
+    written = carry_out(approved, args.output, independent=True)
     note = "; not safe to trace" if args.kind == "nop-nop" else ""
     print(f"{args.output}: {args.kind}: same link, {written:,} words differ{note}")
     return 0

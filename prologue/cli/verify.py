@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prologue.apply import new_file, require_other
-from prologue.baseline import Split, baseline_notes, baseline_text, in_scope, load_baseline, split
-from prologue.config import Config, load_config, load_config_file
+from prologue.cli.parallel import print_errors, run_many
 from prologue.errors import OutputError, UsageError
-from prologue.parallel import print_errors, run_many
-from prologue.report.gate import stock_finding
-from prologue.report.verdict import Verdict, render
+from prologue.gate.baseline import Split, baseline_notes, baseline_text, in_scope, load_baseline, split
+from prologue.gate.config import Config, load_config, load_config_file
+from prologue.gate.refusal import stock_finding
+from prologue.gate.verdict import Verdict
+from prologue.outputs import new_file, require_other
+from prologue.report.render import render
 from prologue.rules.base import INPUTS, Input, Rule, Severity
 from prologue.rules.registry import select_rules
 from prologue.sites.load import named_files

@@ -7,9 +7,11 @@ that of the segment plus the section's distance from it (BFD's ``lma``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError
+from prologue.outputs import new_file
 
 # OBJCOPYFLAGS_Image removes the first three (arch/arm64/boot/Makefile, 5.5-7.2); the last one is in vmlinux.unstripped
 # and not in the vmlinux that the Image is made of (scripts/Makefile.vmlinux, "remove-section-y", 7.2).
@@ -21,6 +23,23 @@ def _load_address(image: ElfImage, section: Section) -> int:
         if segment.vaddr <= section.addr and section.addr + section.size <= segment.vaddr + segment.memsz:
             return segment.paddr + section.addr - segment.vaddr
     return section.addr
+
+
+def write_flat(image: ElfImage, out: Path) -> int:
+    """Write the flat Image: whole or not at all.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        OutputError: ``out`` cannot be written; else as ``flat_sections``.
+
+    """
+    with new_file(out) as temporary, temporary.open("r+b") as stream:
+        for offset, data in flat_pieces(image):
+            stream.seek(offset)
+            stream.write(data)
+        return stream.tell()
 
 
 def flat_pieces(image: ElfImage) -> Iterator[tuple[int, bytes]]:

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue import a64
 from prologue.errors import InputError, RefusedError
+from prologue.insn import a64
 from prologue.plan.edits import Edits, PatchPlan, edit
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel

@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from prologue import a64
 from prologue.errors import RefusedError
+from prologue.insn import a64
 from prologue.plan.build import build_plan, choose_contract
 from prologue.plan.edits import Edits, PatchPlan, edit
 from prologue.sites.kernel import Kernel

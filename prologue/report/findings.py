@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from prologue.baseline import Known
+from prologue.gate.baseline import Known
 from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding
 
@@ -84,7 +84,7 @@ def _disassembled(finding: Finding) -> str:
     """The found instructions in assembly; nothing for addresses and bytes."""
     if not finding.found or not finding.code.startswith("PL2"):
         return ""
-    from prologue.disasm import insn_text
+    from prologue.insn.disasm import insn_text
 
     start = finding.where.section_offset if finding.where.vaddr is None else finding.where.vaddr
     texts = (insn_text(word, start + 4 * k) for k, word in enumerate(finding.found))

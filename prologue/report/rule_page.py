@@ -43,7 +43,7 @@ def _inputs(rule: Rule) -> str:
 
 
 def _listing(words: tuple[int, ...]) -> str:
-    from prologue.disasm import insn_text
+    from prologue.insn.disasm import insn_text
 
     return "\n".join(f"{word:08x}  {insn_text(word, 4 * k)}" for k, word in enumerate(words))
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
 import prologue
-from prologue.baseline import Known
-from prologue.report.gate import GATE
+from prologue.gate.baseline import Known
+from prologue.gate.refusal import GATE
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
 from prologue.rules.registry import RULES

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue import a64
 from prologue.elf.image import U64
+from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
 from prologue.sites.tables import alternatives

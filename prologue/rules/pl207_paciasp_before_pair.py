@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue import a64
+from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
 
 

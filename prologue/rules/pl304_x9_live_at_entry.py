@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prologue.disasm import insn_text
+from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.liveness import reads_of_x9
 

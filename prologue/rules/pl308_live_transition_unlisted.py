@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue import cmodx
-from prologue.disasm import insn_text
+from prologue.insn import cmodx
+from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.live import changed, live_words
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue import a64, cmodx
-from prologue.disasm import insn_text
+from prologue.insn import a64, cmodx
+from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.tables import jump_labels
 

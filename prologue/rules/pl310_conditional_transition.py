@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prologue import cmodx
+from prologue.insn import cmodx
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.live import changed
 

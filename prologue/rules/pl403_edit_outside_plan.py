@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue import cmodx
-from prologue.disasm import insn_text
 from prologue.elf.image import I64, ElfImage, Section
+from prologue.insn import cmodx
+from prologue.insn.disasm import insn_text
 from prologue.plan.account import account
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from prologue.disasm import registers_written
 from prologue.elf.image import I64, U32, U64
+from prologue.insn.disasm import registers_written
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
 

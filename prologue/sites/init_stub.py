@@ -19,10 +19,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue import a64
-from prologue.disasm import disassemble, may_write_x0
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbol, Symbols
+from prologue.insn import a64
+from prologue.insn.disasm import disassemble, may_write_x0
 from prologue.sites.sites import Layout
 
 FUNCTION: Final = "ftrace_init_nop"

@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue import a64
 from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import I64, U64, ElfImage, Section
 from prologue.errors import InputError
+from prologue.insn import a64
 from prologue.sites.binary import Binary, Pointers, State
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from prologue.disasm import insn_text
 from prologue.elf.image import U64
+from prologue.insn.disasm import insn_text
 from prologue.sites.binary import Binary
 from prologue.sites.tables import jump_labels
 

@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue import a64
-from prologue.disasm import register_use
 from prologue.elf.image import I64, U32, U64, Bool
+from prologue.insn import a64
+from prologue.insn.disasm import register_use
 from prologue.sites.binary import Binary
 from prologue.sites.tables import bug_words
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 from prologue.elf.files import open_regular
@@ -77,3 +78,27 @@ def find_modules(directory: Path) -> list[Path]:
     if not found:
         raise InputError("no modules (*.ko, *.ko.gz, *.ko.xz, *.ko.zst) in this directory", path=directory)
     return found
+
+
+def load_vmlinux(path: Path) -> Kernel:
+    """The kernel that will load the modules; read once in each process, unless it changes."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
+    return _load_vmlinux(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@cache
+def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
+    return Kernel(ElfImage(path))
+
+
+def mismatch(module: Binary, vmlinux: Kernel) -> str:
+    """Why this module cannot be meant for that kernel; empty if it can."""
+    release = module.release if isinstance(module, Module) else ""
+    if release and vmlinux.release and release != vmlinux.release:
+        return f"built for {release}, but {vmlinux.path} is {vmlinux.release}"
+    if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
+        return f"layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}"
+    return ""

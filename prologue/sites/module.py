@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from prologue import a64
 from prologue.elf.image import I64, U32, U64, Bool, ElfImage, Section
 from prologue.elf.relocs import R_ABS64, R_POINTERS, Relocations, read_relocations
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
+from prologue.insn import a64
 from prologue.sites.binary import Binary, Pointers, State
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout

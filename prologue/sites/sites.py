@@ -17,9 +17,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue import a64
 from prologue.elf.image import I64, U32, U64, Bool, ElfImage
 from prologue.elf.symbols import Symbols
+from prologue.insn import a64
 from prologue.sites.records import Records
 
 Layout = Literal["2", "4,2"]

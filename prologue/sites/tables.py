@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue import a64
 from prologue.elf.image import I64, U64, Bool
+from prologue.insn import a64
 from prologue.sites.binary import Binary
 
 _CALLBACK: Final = 0x8000  # ARM64_CB_BIT of alt_instr.cpucap: the replacement is a function (6.1 and later)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.elf.tiny import tiny_elf
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
+from tests.support.elf_edit import ElfEdit
+from tests.support.tiny_elf import tiny_elf
 
 Mini = Callable[[Spec], Path]
 Change = Callable[[ElfEdit], None]

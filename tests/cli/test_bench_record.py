@@ -17,13 +17,15 @@ import pytest
 
 from prologue.cli.main import main
 from prologue_bench.cli import doctor
-from prologue_bench.doctor import check_host, check_machine, check_vmlinux
-from prologue_bench.recorder import Recorded, Task, read_recorded, script
-from prologue_bench.results import Readback
-from tests.bench.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
+from prologue_bench.recorder.output import Recorded, read_recorded
+from prologue_bench.recorder.script import script
+from prologue_bench.recorder.task import Task
+from prologue_bench.results.model import Readback
+from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
 from tests.mini_kernel.build import Spec, build
-from tests.needs import needs_mini_kernel_tools
-from tests.processes import HEEDING, until_gone
+from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
+from tests.support.needs import needs_mini_kernel_tools
+from tests.support.processes import HEEDING, until_gone
 
 Said = pytest.CaptureFixture[str]
 

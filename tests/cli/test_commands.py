@@ -14,9 +14,9 @@ import pytest
 import prologue
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
-from tests.needs import needs_tools
+from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
 COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "kernel", "bench")

@@ -21,11 +21,11 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.elf.compressed import compress
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.processes import HEEDING, until_gone
 from tests.rules.fixtures import pl201, pl304
+from tests.support.elf_edit import ElfEdit
+from tests.support.processes import HEEDING, until_gone
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 Said = pytest.CaptureFixture[str]
@@ -196,7 +196,7 @@ def test_a_compressed_result_is_reread_when_it_is_asked_for(mini: Mini, monkeypa
     stored = ko.with_name("mini.ko.xz")
     stored.write_bytes(compress(ko.read_bytes(), "xz"))
     asked = []
-    monkeypatch.setattr("prologue.readback._compare", lambda *_, **__: asked.append(1))
+    monkeypatch.setattr("prologue.write.readback._compare", lambda *_, **__: asked.append(1))
     patch = ["patch", str(stored), "--in-place", "--contract", "stock"]
     assert main(patch) == 0
     assert asked == []

@@ -13,10 +13,10 @@ import pytest
 from prologue.cli.main import main
 from prologue.elf.flat import flat_sections
 from prologue.elf.image import ElfImage
-from tests.elf.tiny import tiny_elf
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.rules.fixtures import pl109, pl201, pl304
+from tests.support.elf_edit import ElfEdit
+from tests.support.tiny_elf import tiny_elf
 
 Mini = Callable[[Spec], Path]
 

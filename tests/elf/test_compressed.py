@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prologue.elf import compressed
 from prologue.elf.compressed import Compression, compress, compression, decompress, decompress_lzma
 from prologue.errors import InputError
-from tests.needs import needs_tools
+from tests.support.needs import needs_tools
 
 KINDS: tuple[Compression, ...] = ("gzip", "xz", "zstd")
 # More than one step of input, in every format.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prologue.elf.dynrelocs import relr_targets
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
-from tests.elf.tiny import tiny_elf
+from tests.support.tiny_elf import tiny_elf
 
 BASE = 0xFFFF800008000000
 

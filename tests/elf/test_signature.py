@@ -32,7 +32,7 @@ from prologue.elf.signature import (
 )
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
-from tests.needs import needs_tools
+from tests.support.needs import needs_tools
 
 MARKER = b"~Module signature appended~\n"
 MODULE = bytes(k * k % 251 for k in range(700))

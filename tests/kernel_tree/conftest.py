@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from prologue.kernel.patches import all_series
-from tests.kernel_tree.trees import made_tree
-from tests.needs import needs_tools
+from prologue.kernel_tree.patches import all_series
+from tests.support.needs import needs_tools
+from tests.support.trees import made_tree
 
 
 @pytest.fixture(autouse=True)

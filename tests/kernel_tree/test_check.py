@@ -13,12 +13,12 @@ import pytest
 
 from prologue import __version__
 from prologue.cli.main import main
-from prologue.kernel.patches import DROPPED_IN
-from prologue.kernel.source import KCONFIG, OPTION
-from prologue.kernel.tree import install
+from prologue.kernel_tree.patches import DROPPED_IN
+from prologue.kernel_tree.source import KCONFIG, OPTION
+from prologue.kernel_tree.tree import install
 from prologue.sites.marker import SYMBOL
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
+from tests.support.elf_edit import ElfEdit
 
 Mini = Callable[[Spec], Path]
 Said = pytest.CaptureFixture[str]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.kernel.patches import DROPPED_IN, all_series, load_patch
-from prologue.kernel.source import OPTION, KernelTree
-from tests.kernel_tree.trees import fingerprint, made_tree, untouched
+from prologue.kernel_tree.patches import DROPPED_IN, all_series, load_patch
+from prologue.kernel_tree.source import OPTION, KernelTree
+from tests.support.trees import fingerprint, made_tree, untouched
 
 Said = pytest.CaptureFixture[str]
 POSTLINK = next(iter(DROPPED_IN))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import InternalError
-from prologue.kernel.diff import NoPlaceError, locate, new_file, parse_changes
-from prologue.kernel.git import apply_changes
-from tests.kernel_tree.trees import git
+from prologue.kernel_tree.diff import NoPlaceError, locate, new_file, parse_changes
+from prologue.kernel_tree.git import apply_changes
+from tests.support.trees import git
 
 # The second hunk's context is in the file three times.
 BEFORE = b"start\nfirst\nend\n" + b"{\n}\n" * 3 + b"last\n"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import BusyError, InputError, OutputError, RefusedError
-from prologue.kernel.patches import DROPPED_IN, load_patch
-from prologue.kernel.source import KCONFIG, OPTION, KernelTree
-from prologue.kernel.tree import install, uninstall
-from tests.kernel_tree.trees import fingerprint, made_tree, repository, untouched
+from prologue.kernel_tree.patches import DROPPED_IN, load_patch
+from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
+from prologue.kernel_tree.tree import install, uninstall
+from tests.support.trees import fingerprint, made_tree, repository, untouched
 
 POSTLINK, FRAGMENT = DROPPED_IN
 FTRACE = "arch/arm64/kernel/ftrace.c"
@@ -359,7 +359,7 @@ def test_what_may_not_be_read_or_written(tree: Path, monkeypatch: pytest.MonkeyP
         return create(path, flags, mode, dir_fd=dir_fd)
 
     with monkeypatch.context() as patching:
-        patching.setattr("prologue.kernel.replace.os.open", open_)
+        patching.setattr("prologue.kernel_tree.replace.os.open", open_)
         with pytest.raises(OutputError, match="Permission denied; nothing was changed"):
             install(tree)
     assert fingerprint(tree) == before

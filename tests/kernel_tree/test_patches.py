@@ -10,13 +10,13 @@ import pytest
 
 import prologue
 from prologue.errors import InputError, InternalError
-from prologue.kernel import patches
-from prologue.kernel.diff import parse_changes
-from prologue.kernel.patches import DROPPED_IN, all_series, load_patch
-from tests.kernel_tree.trees import SOURCES, fingerprint, git, repository
+from prologue.kernel_tree import patches
+from prologue.kernel_tree.diff import parse_changes
+from prologue.kernel_tree.patches import DROPPED_IN, all_series, load_patch
+from tests.support.trees import SOURCES, fingerprint, git, repository
 
 ROOT = Path(prologue.__file__).parent
-DATA = ROOT / "kernel"
+DATA = ROOT / "kernel_tree"
 
 
 def test_every_patch_has_a_tree_to_be_tried_on() -> None:
@@ -29,7 +29,7 @@ def test_everything_is_packaged() -> None:
     data = [path for path in DATA.iterdir() if path.is_file() and path.suffix != ".py"]
     assert len(data) == len(SOURCES) + len(DROPPED_IN)
     for path in data:
-        assert any(fnmatch(f"kernel/{path.name}", pattern) for pattern in patterns), path
+        assert any(fnmatch(f"kernel_tree/{path.name}", pattern) for pattern in patterns), path
 
 
 @pytest.mark.parametrize("series", SOURCES)
@@ -63,7 +63,7 @@ def test_the_mail_holds_what_is_kept(series: str) -> None:
 
 
 def test_git_am_does_the_same(every_tree: Path, tmp_path: Path) -> None:
-    from prologue.kernel.tree import install
+    from prologue.kernel_tree.tree import install
 
     other = tmp_path / "other"
     other.mkdir()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from prologue.kernel.source import KernelTree
-from prologue.kernel.tree import install, uninstall
+from prologue.kernel_tree.source import KernelTree
+from prologue.kernel_tree.tree import install, uninstall
 from tests.kernel_tree.test_patches import DATA
-from tests.kernel_tree.trees import SOURCES, fingerprint, git, needs_real_tree, repository
-from tests.needs import needs_tools
+from tests.support.needs import needs_tools
+from tests.support.trees import SOURCES, fingerprint, git, needs_real_tree, repository
 
 pytestmark = pytest.mark.kernel
 

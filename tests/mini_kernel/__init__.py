@@ -1,1 +1,0 @@
-"""A freestanding kernel that proves that a processed binary runs."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prologue.elf.flat import flat_pieces
 from prologue.elf.image import ElfImage
-from prologue_bench.qemu import Machine, run_console
+from prologue_bench.guest.vm import Machine, run_console
 
 
 @dataclass(frozen=True, slots=True)

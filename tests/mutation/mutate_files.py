@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from prologue import a64
+from prologue.insn import a64
 from tests.mutation.world import World
 
 NONE = 1 << 65  # an address that nothing has: the finding is about the file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prologue import a64
+from prologue.insn import a64
 from tests.mutation.world import World
 
 BTIS = (a64.BTI, a64.BTI_C, a64.BTI_J, a64.BTI_JC)

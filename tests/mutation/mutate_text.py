@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from prologue import a64
+from prologue.insn import a64
 from prologue.sites import tables
 from prologue.sites.module import Module
 from tests.mutation.mutate_sites import OFF_LIST

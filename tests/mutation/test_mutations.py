@@ -11,11 +11,11 @@ import pytest
 import prologue
 from prologue.rules.registry import RULES
 from prologue.sites.load import find_modules, open_binary
-from prologue_bench.modules import boot_file
+from prologue_bench.guest.modules import boot_file
 from tests.mutation.mutators import MUTATORS, Mutator, Where
 from tests.mutation.run import Material, Outcome, run_mutations, table
 from tests.mutation.world import World
-from tests.needs import needs_kernel, needs_modules
+from tests.support.needs import needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]
 

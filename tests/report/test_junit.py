@@ -10,7 +10,7 @@ from hypothesis import given
 from prologue.errors import InternalError
 from prologue.report.junit import findings_junit
 from prologue.rules.base import Severity
-from tests.report.made import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
+from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
 
 FAILING: tuple[Severity, ...] = ("fatal", "error")
 

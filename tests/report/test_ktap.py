@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prologue.report.ktap import findings_ktap
 from prologue.rules.base import Severity
-from tests.report.made import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
+from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, RULES, WARN, finding
 
 FAILING: tuple[Severity, ...] = ("fatal", "error")
 RESULT = re.compile(r"(ok|not ok) ([1-9][0-9]*)(?: ([^#]*[^# ]))?(?: # (SKIP)(?: (.+))?)?")

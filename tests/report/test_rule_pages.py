@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import prologue
-from prologue.disasm import insn_text
+from prologue.insn.disasm import insn_text
 from prologue.report.rule_page import index_page, main, rule_page, stale_pages, write_pages
 from prologue.rules.base import Rule
 from prologue.rules.registry import RULES, find_rule

@@ -23,11 +23,11 @@ from hypothesis import example, given
 from jsonschema import Draft4Validator
 
 import prologue
-from prologue.baseline import Known
+from prologue.gate.baseline import Known
 from prologue.report.sarif import SCHEMA, findings_sarif
 from prologue.rules.base import SEVERITIES
 from prologue.rules.registry import RULES
-from tests.report.made import ERROR, FATAL, INFO, NASTY, WARN, finding
+from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, WARN, finding
 
 KNOWN = Known("PL109", "Debian's own", "kernel team")
 

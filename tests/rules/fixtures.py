@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prologue.cli.main import main
-from tests.elf_edit import BTI_C, MOV, NOP, ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
+from tests.support.elf_edit import BTI_C, MOV, NOP, ElfEdit
 
 BL_SOMEWHERE = 0x94000010
 MOV_X5_X5 = 0xAA0503E5

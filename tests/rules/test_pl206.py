@@ -13,8 +13,8 @@ from prologue.rules import pl206_pair_without_record as pl206
 from prologue.rules.base import Subject
 from prologue.sites.kernel import Kernel
 from prologue.sites.tables import Ranges
-from tests.elf_edit import MOV, NOP, ElfEdit
 from tests.mini_kernel.build import Spec
+from tests.support.elf_edit import MOV, NOP, ElfEdit
 
 
 @pytest.mark.parametrize(("word", "replaced", "found"), [(NOP, False, True), (NOP, True, False), (MOV, True, True)])

@@ -12,8 +12,8 @@ from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
-from tests.elf_edit import ElfEdit
 from tests.mini_kernel.build import Spec
+from tests.support.elf_edit import ElfEdit
 
 B_COND, UNALLOCATED = 0x54000040, 0x5503201F
 STP = 0xA9BF7BFD  # stp x29, x30, [sp, #-16]!

@@ -12,10 +12,10 @@ import prologue.rules
 from prologue.cli.main import main
 from prologue.rules.base import INPUTS, SEVERITIES
 from prologue.rules.registry import RULES
-from tests.elf_edit import NOP, ElfEdit
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules.fixtures import FIXTURES, Fixture, prepare
+from tests.support.elf_edit import NOP, ElfEdit
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from prologue_bench.compare import MARGIN
+from prologue_bench.analysis.compare import MARGIN
 
 
 def again(args: Namespace, name: str) -> list[str]:

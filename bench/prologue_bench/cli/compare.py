@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import again, put
-from prologue_bench.compare import compare
 from prologue_bench.report.data import to_csv, to_json
 from prologue_bench.report.text import to_markdown, to_text
-from prologue_bench.sources import open_results
 
 
 def run(args: Namespace) -> int:

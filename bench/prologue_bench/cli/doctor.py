@@ -6,11 +6,12 @@ import platform
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
-from prologue_bench.doctor import Check, check_host, check_machine, check_vmlinux
 from prologue_bench.errors import BenchError
-from prologue_bench.local import record_here
-from prologue_bench.recorder import Recorded, Task
-from prologue_bench.sampling import sample_sites
+from prologue_bench.recorder.local import record_here
+from prologue_bench.recorder.output import Recorded
+from prologue_bench.recorder.sampling import sample_sites
+from prologue_bench.recorder.task import Task
+from prologue_bench.targets.doctor import Check, check_host, check_machine, check_vmlinux
 
 
 def run(args: Namespace) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from prologue_bench.compare import compare
-from prologue_bench.plots import save, suffix_of
-from prologue_bench.sources import open_results
+from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.sources import open_results
+from prologue_bench.report.plots import save, suffix_of
 
 
 def run(args: Namespace) -> int:

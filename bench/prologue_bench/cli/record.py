@@ -9,18 +9,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from prologue.apply import new_file
+from prologue.outputs import new_file
 from prologue.sites.kernel import Kernel
-from prologue_bench.console import parse_line
 from prologue_bench.errors import BenchError
-from prologue_bench.gate import advice
-from prologue_bench.local import record_here
-from prologue_bench.record import Record, make_record
-from prologue_bench.record_file import appending
-from prologue_bench.recorder import TOKEN, Measured, Recorded, Task, script
-from prologue_bench.records import SUFFIXES
-from prologue_bench.results import Workload
-from prologue_bench.sampling import sample_sites
+from prologue_bench.host.events import parse_line
+from prologue_bench.recorder.gate import advice
+from prologue_bench.recorder.local import record_here
+from prologue_bench.recorder.output import TOKEN, Recorded
+from prologue_bench.recorder.reader import SUFFIXES
+from prologue_bench.recorder.record import Record, make_record
+from prologue_bench.recorder.sampling import sample_sites
+from prologue_bench.recorder.script import script
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.writer import appending
+from prologue_bench.results.model import Workload
 
 
 def run(args: Namespace) -> int:
@@ -51,7 +53,7 @@ def _workloads(args: Namespace) -> tuple[Measured, ...]:
     if args.workload:
         if any(described):
             raise BenchError("--pattern, --unit and --direction describe a command behind --, not a --workload")
-        from prologue_bench.workloads import parse_workloads
+        from prologue_bench.recorder.workloads import parse_workloads
 
         return parse_workloads(args.workload)
     if any(described) and not all(described):

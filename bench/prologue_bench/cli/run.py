@@ -9,20 +9,20 @@ from pathlib import Path
 
 from prologue.cli.bench_run import DEFAULTS
 from prologue.plan.variants import VariantKind
-from prologue_bench.campaign import Execution, Plan, plan_campaign
+from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.stats import LEAST
+from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
+from prologue_bench.campaign.variants import KINDS, link_aside, plan_variants
+from prologue_bench.campaign.watch import watching
 from prologue_bench.cli.common import put
-from prologue_bench.compare import compare
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.journal import hold, open_journal
-from prologue_bench.link import KINDS, link_aside, plan_variants
-from prologue_bench.recorder import Task
+from prologue_bench.recorder.sampling import sample_sites
+from prologue_bench.recorder.task import Task
+from prologue_bench.recorder.workloads import parse_workloads
 from prologue_bench.report.text import to_text
-from prologue_bench.results import RESULTS, read_results
-from prologue_bench.sampling import sample_sites
-from prologue_bench.stats import LEAST
+from prologue_bench.results.journal import hold, open_journal
+from prologue_bench.results.store import RESULTS, read_results
 from prologue_bench.targets.choose import choose_target
-from prologue_bench.watch import watching
-from prologue_bench.workloads import parse_workloads
 
 
 def run(args: Namespace) -> int:

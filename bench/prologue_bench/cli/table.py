@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import again, put
 from prologue_bench.report.description import to_csv, to_json, to_markdown, to_text
 from prologue_bench.report.entries import entries_text
-from prologue_bench.sources import open_results
 
 
 def run(args: Namespace) -> int:

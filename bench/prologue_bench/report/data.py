@@ -7,10 +7,10 @@ import io
 import json
 from typing import Any, Final
 
-from prologue_bench.compare import Comparison, Report, WorkloadReport
-from prologue_bench.results import ResultSet
-from prologue_bench.series import Series
-from prologue_bench.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEED
+from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
+from prologue_bench.analysis.series import Series
+from prologue_bench.analysis.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEED
+from prologue_bench.results.model import ResultSet
 
 SCHEMA: Final = "prologue.bench-compare/1"
 _COLUMNS: Final = (

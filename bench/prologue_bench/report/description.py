@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from prologue_bench.describe import OUTLIER_RULE, Description, describe
+from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
 from prologue_bench.report import words
 from prologue_bench.report.data import setup
 from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
+from prologue_bench.report.rounding import rounded
 from prologue_bench.report.text import title
-from prologue_bench.results import ResultSet
-from prologue_bench.rounding import rounded
+from prologue_bench.results.model import ResultSet
 
 SCHEMA: Final = "prologue.bench-table/1"
 _HEAD: Final = ("variant", "boots", "runs", "min", "q1", "median", "q3", "max", "out")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from prologue_bench.entered import SUFFIX, entered_table, read_entered
+from prologue_bench.exact.entered import SUFFIX, entered_table, read_entered
 from prologue_bench.report.layout import wrapped
-from prologue_bench.results import ResultSet
+from prologue_bench.results.model import ResultSet
 
 LOGS: Final = "logs"
 _TOP: Final = 12

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from prologue_bench.compare import Comparison, Report, WorkloadReport
+from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
+from prologue_bench.analysis.series import Series
 from prologue_bench.report import words
 from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
-from prologue_bench.results import Workload
-from prologue_bench.rounding import rounded
-from prologue_bench.series import Series
+from prologue_bench.report.rounding import rounded
+from prologue_bench.results.model import Workload
 
 
 def to_text(report: Report, command: Sequence[str]) -> str:

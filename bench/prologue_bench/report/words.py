@@ -6,11 +6,18 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from prologue_bench.compare import Comparison, Effect, Report, WorkloadReport, comparisons_with_verdict, faster_or
-from prologue_bench.results import ResultSet, Workload
-from prologue_bench.rounding import decimals, rounded, rounded_p
-from prologue_bench.settings import unknown_settings
-from prologue_bench.stats import ALPHA, FLIPS, SEED, outliers
+from prologue_bench.analysis.compare import (
+    Comparison,
+    Effect,
+    Report,
+    WorkloadReport,
+    comparisons_with_verdict,
+    faster_or,
+)
+from prologue_bench.analysis.stats import ALPHA, FLIPS, SEED, outliers
+from prologue_bench.report.rounding import decimals, rounded, rounded_p
+from prologue_bench.results.model import ResultSet, Workload
+from prologue_bench.results.settings import unknown_settings
 
 SMOKE: Final = (
     "no comparison: smoke evidence. QEMU's TCG emits nothing for a NOP and one operation for a MOV, so its wall time "

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from prologue_bench.recorder import Measured, Recorded, Task
-    from prologue_bench.results import Evidence
+    from prologue_bench.recorder.output import Recorded
+    from prologue_bench.recorder.task import Measured, Task
+    from prologue_bench.results.model import Evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from prologue_bench.errors import BenchError
-from prologue_bench.qemu import Machine
+from prologue_bench.guest.vm import Machine
 
 if TYPE_CHECKING:
     from prologue_bench.targets.base import Target

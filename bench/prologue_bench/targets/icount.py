@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prologue.errors import PrologueError
-from prologue_bench.entered import SUFFIX, write_entered
 from prologue_bench.errors import BenchError
-from prologue_bench.exact import COMMAND_LINE, ONE_CPU
-from prologue_bench.exact_workload import Argv, Bench, Run
-from prologue_bench.qemu import Machine, qemu_version
-from prologue_bench.recorder import Measured, Recorded
-from prologue_bench.results import NOTHING, Workload
+from prologue_bench.exact.boot import COMMAND_LINE, ONE_CPU
+from prologue_bench.exact.entered import SUFFIX, write_entered
+from prologue_bench.exact.workload import Argv, Bench, Run
+from prologue_bench.guest.vm import Machine, qemu_version
+from prologue_bench.recorder.output import Recorded
+from prologue_bench.recorder.task import Measured
+from prologue_bench.results.model import NOTHING, Workload
 
 if TYPE_CHECKING:
-    from prologue_bench.recorder import Task
-    from prologue_bench.results import Evidence
+    from prologue_bench.recorder.task import Task
+    from prologue_bench.results.model import Evidence
     from prologue_bench.targets.base import Attempt
 
 _BOOT: Final = ("reset to init", "ftrace_init", "text words written in ftrace_init")
@@ -39,10 +39,7 @@ class IcountTarget:
     """
 
     def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, append: str = "") -> None:
-        try:
-            self._bench = Bench(vmlinux, machine, append)
-        except PrologueError as error:
-            raise BenchError(str(error)) from error
+        self._bench = Bench(vmlinux, machine, append)
 
     @property
     def evidence(self) -> Evidence:

@@ -30,7 +30,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
-from prologue_bench.recorder import read_recorded, script
+from prologue_bench.host.events import tail
+from prologue_bench.recorder.output import read_recorded
+from prologue_bench.recorder.script import script
 
 try:
     from labgrid import Environment
@@ -41,13 +43,13 @@ except ImportError as missing:
     raise MissingToolError("labgrid is not installed: pip install 'prologue[labgrid]'") from missing
 
 if TYPE_CHECKING:
-    from prologue_bench.recorder import Measured, Recorded, Task
-    from prologue_bench.results import Evidence
+    from prologue_bench.recorder.output import Recorded
+    from prologue_bench.recorder.task import Measured, Task
+    from prologue_bench.results.model import Evidence
     from prologue_bench.targets.base import Attempt
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
 _OFF_TIMEOUT: Final = 60.0
-_LAST_LINES: Final = 15  # of the console, shown when a board is lost
 _SCRIPT: Final = "/tmp/prologue-record.sh"  # noqa: S108 - on the board, which is ours for the time of the boot
 _LINE: Final = 700  # busybox's line editor takes 1023 characters, labgrid adds to ours
 # What may stand in a single-quoted format of printf as it is; no tabs, which an interactive shell would complete.
@@ -278,8 +280,8 @@ def _drain(board: Any) -> None:
 
 
 def _tail(said: bytearray, log: Path | None) -> str:
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()] or ["(nothing)"]
-    return "\n  ".join((f"console{f' in {log}' if log else ''}, its end:", *lines[-_LAST_LINES:]))
+    end = tail(said.decode(errors="replace").splitlines())
+    return f"console{f' in {log}' if log else ''}, its end:\n  {end}"
 
 
 def _why(error: BaseException) -> str:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.initramfs import build_initramfs, pack
-from prologue_bench.qemu import Job, Machine, boot, qemu_version
-from prologue_bench.recorder import read_recorded, script
+from prologue_bench.guest.initramfs import build_initramfs, pack
+from prologue_bench.guest.vm import Job, Machine, boot, qemu_version
+from prologue_bench.recorder.output import read_recorded
+from prologue_bench.recorder.script import script
 
 if TYPE_CHECKING:
-    from prologue_bench.recorder import Measured, Recorded, Task
-    from prologue_bench.results import Evidence
+    from prologue_bench.recorder.output import Recorded
+    from prologue_bench.recorder.task import Measured, Task
+    from prologue_bench.results.model import Evidence
     from prologue_bench.targets.base import Attempt
 
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
@@ -129,7 +131,7 @@ def port_modules(directory: Path) -> Sequence[Path]:
         BenchError: what one of them needs is not there.
 
     """
-    from prologue_bench.modules import load_order
+    from prologue_bench.guest.modules import load_order
 
     names = [name for name in _PORT_MODULES if any(directory.rglob(f"{name}.ko*"))]
     return load_order(directory, names)

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from prologue_bench.child import die_with_parent
 from prologue_bench.errors import BenchError, MissingToolError
+from prologue_bench.host.child import die_with_parent
+from prologue_bench.host.events import LAST_LINES
 
-_LAST_LINES: Final = 15  # of a log, shown when a machine is lost
 _DRAIN: Final = 5  # seconds for what is left in a pipe; a hook's own background process may hold it open for ever
 _CONNECTION_BROKE: Final = 255  # ssh's own exit status
 # The user's options stand before these, and ssh takes the first it sees. No shared connections: one that survives the
@@ -43,7 +43,7 @@ class Transcript:
         self.path = path
         self._begin = time.monotonic()
         self._stream = path.open("w", encoding="utf-8")
-        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._lock = threading.Lock()  # both pipes of a command are read at once
 
     @property

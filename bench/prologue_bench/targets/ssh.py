@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prologue_bench import recorder
-from prologue_bench.cpus import count_cpus
 from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.recorder.cpus import count_cpus
+from prologue_bench.recorder.output import read_recorded
+from prologue_bench.recorder.script import script
 from prologue_bench.targets.remote import Remote, Said, Transcript, execute, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prologue_bench.recorder import Measured, Recorded, Task
-    from prologue_bench.results import Evidence
+    from prologue_bench.recorder.output import Recorded
+    from prologue_bench.recorder.task import Measured, Task
+    from prologue_bench.results.model import Evidence
     from prologue_bench.targets.base import Attempt
 
 _PROBE: Final = 20  # seconds for a machine to say who it is
@@ -177,9 +179,9 @@ class SshTarget:
         deadline = time.monotonic() + attempt.timeout
         with Transcript(attempt.log) as log:
             boot_id = self.install_and_boot(attempt, log, deadline)
-            lines = self.run(recorder.script(task), log, deadline)
+            lines = self.run(script(task), log, deadline)
             try:
-                recorded = recorder.read_recorded(lines, task)
+                recorded = read_recorded(lines, task)
             except GuestLostError as error:
                 raise GuestLostError(f"{error.message}\nhost {self._remote.host}, log in {attempt.log}") from error
             if recorded.machine.get("boot_id") != boot_id:
@@ -195,7 +197,7 @@ class SshTarget:
         """
         self.facts()  # answers at once where the next would wait
         with tempfile.TemporaryDirectory() as name, Transcript(Path(name) / "log") as log:
-            return recorder.read_recorded(self.run(recorder.script(task), log, time.monotonic() + _ASKED), task)
+            return read_recorded(self.run(script(task), log, time.monotonic() + _ASKED), task)
 
     def install_and_boot(self, attempt: Attempt, log: Transcript, deadline: float) -> str:
         """Make the board run that Image and return its boot_id; ``deadline`` is one of ``time.monotonic``.

@@ -1,0 +1,1 @@
+"""Samples into series, differences, intervals and verdicts."""

@@ -1,0 +1,230 @@
+"""From a result set to verdicts: what may be said of every variant against the base, and what may not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue_bench.analysis.series import Series, log_medians, paired_differences, series_of
+from prologue_bench.analysis.stats import LEAST, Estimate, paired, unpaired
+from prologue_bench.errors import BenchError
+from prologue_bench.results.model import ResultSet, Workload
+
+MARGIN: Final = 0.01
+_EXACT_LIMIT: Final = 2**53  # a JSON reader's whole numbers
+
+Verdict = Literal["different", "equivalent", "inconclusive", "too few boots", "none"]
+Test = Literal["sign flips", "Mann-Whitney"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A difference from the base as a ratio, with the interval's ends.
+
+    ``detectable`` is relative (0.01 is 1%); None if there are too few boots to detect anything, however large, or if
+    samples do not vary: then the interval has no width, and means nothing.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    p: float
+    detectable: float | None
+    test: Test
+    different: bool
+
+    @property
+    def change(self) -> float:
+        """Relative difference: -0.01 is 1% less."""
+        return self.ratio - 1
+
+    @property
+    def varies(self) -> bool:
+        """Whether the interval has a width."""
+        return self.high > self.low
+
+    @property
+    def error(self) -> float:
+        """Half the width of the interval; for rounding."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One variant against the base.
+
+    ``units`` is how many pairs of boots there are or, unpaired, boots (or runs) of the variant that has fewer.
+    ``reason`` is why there is no better verdict. ``difference`` is that of exact counts.
+    """
+
+    variant: str
+    units: int
+    verdict: Verdict
+    effect: Effect | None = None
+    within_margin: bool = False
+    reason: str | None = None
+    difference: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """All variants of one workload, the base first; comparisons in the same order, without the base."""
+
+    workload: Workload
+    series: tuple[Series, ...]
+    comparisons: tuple[Comparison, ...]
+    control: Comparison | None = None  # the A/A comparison, one of those
+
+    @property
+    def floor(self) -> float | None:
+        """|difference| of the A/A control, relative."""
+        effect = None if self.control is None else self.control.effect
+        return None if effect is None else abs(effect.change)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that is printed, in any format."""
+
+    results: ResultSet
+    margin: float
+    workloads: tuple[WorkloadReport, ...]
+
+
+def compare(results: ResultSet, margin: float = MARGIN) -> Report:
+    """Compare every variant with the base.
+
+    Args:
+        results: what was recorded.
+        margin: relative difference below which two kernels count as equivalent (0.01 is 1%).
+
+    Raises:
+        BenchError: nothing to compare, or exact counts that are not exact.
+
+    """
+    return Report(results, margin, tuple(_report(results, w, margin) for w in results.campaign.workloads))
+
+
+def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadReport:
+    campaign = results.campaign
+    labels = sorted((variant.label for variant in campaign.variants), key=lambda label: label != campaign.base)
+    everything = [series_of(results, workload.name, label) for label in labels]
+    base, *others = everything
+    if not base.boots:
+        raise BenchError(f"{workload.name}: no valid boot of the base {base.label!r}: nothing to compare with")
+    recorded = tuple(series for series in everything if series.boots)
+    others = [series for series in others if series.boots]
+    if campaign.evidence == "smoke":
+        return WorkloadReport(workload, recorded, ())
+    if campaign.evidence == "exact":
+        value = exact_value(base, workload)
+        comparisons = tuple(
+            Comparison(s.label, len(s.boots), "none", difference=exact_value(s, workload) - value) for s in others
+        )
+        return WorkloadReport(workload, recorded, comparisons)
+    compared = tuple(_comparison(base, series, workload, margin) for series in others)
+    control = next((c for c in compared if c.variant == campaign.aa), None)
+    if campaign.aa is not None:
+        compared = tuple(c if c is control else _held_to(c, control) for c in compared)
+    return WorkloadReport(workload, recorded, compared, control)
+
+
+def exact_value(series: Series, workload: Workload) -> int:
+    """The count of an exact series.
+
+    Raises:
+        BenchError: it was not counted twice, its counts differ, or they are no whole numbers.
+
+    """
+    values = series.pooled
+    where = f"{workload.name}: {series.label}"
+    if len(values) < 2:
+        raise BenchError(f"{where}: exact evidence is counted at least twice, this was counted once")
+    if values.min() != values.max():
+        raise BenchError(f"{where}: runs differ ({values.min():.12g} and {values.max():.12g}): no exact evidence")
+    if values[0] != math.floor(values[0]) or values[0] >= _EXACT_LIMIT:
+        raise BenchError(f"{where}: {values[0]:.12g} is no count")
+    return int(values[0])
+
+
+def _comparison(base: Series, series: Series, workload: Workload, margin: float) -> Comparison:
+    in_blocks = base.in_blocks and series.in_blocks
+    if in_blocks:
+        differences = paired_differences(base, series, workload.name)
+        units = len(differences)
+    else:
+        units = min(len(base.medians), len(series.medians))
+    if units < 2:
+        return Comparison(series.label, units, "too few boots", reason=_too_few(units, base, in_blocks))
+    if in_blocks:
+        estimate = paired(differences)
+    else:
+        estimate = unpaired(log_medians(base, workload.name), log_medians(series, workload.name))
+    effect = _effect(estimate, units, "sign flips" if in_blocks else "Mann-Whitney")
+    inside = bool(estimate.inside(margin))
+    verdict: Verdict = "inconclusive"
+    reason = None
+    if units < LEAST:
+        verdict, reason = "too few boots", _too_few(units, base, in_blocks)
+    elif not effect.varies:
+        reason = "samples do not vary: the clock or the number is too coarse"
+    elif effect.different:
+        verdict = "different"
+    elif inside:
+        verdict = "equivalent"
+    return Comparison(series.label, units, verdict, effect, inside, reason)
+
+
+def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
+    ratio, low, high = (float(np.exp(value)) for value in (estimate.centre, estimate.low, estimate.high))
+    if not estimate.varies:
+        return Effect(ratio, ratio, ratio, float(estimate.p), None, test, different=False)
+    detectable = float(np.expm1(estimate.detectable)) if units >= LEAST else None
+    return Effect(ratio, low, high, float(estimate.p), detectable, test, bool(estimate.different))
+
+
+def _too_few(units: int, base: Series, in_blocks: bool) -> str:
+    what = "pairs of boots" if in_blocks else "boots of each" if base.boots_known else "runs of each"
+    return f"{units} {what}, and {LEAST} are the least for a verdict"
+
+
+def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:
+    """The comparison with what the A/A control leaves of its verdict."""
+    if comparison.verdict == "too few boots" or (comparison.effect and not comparison.effect.varies):
+        return comparison
+    if control is None or control.effect is None or control.verdict == "too few boots":
+        return replace(comparison, verdict="none", reason="the A/A control has too few boots")
+    if control.verdict == "different":
+        return replace(comparison, verdict="none", reason="the A/A control came out different")
+    if not control.effect.varies:
+        return replace(comparison, verdict="none", reason="samples of the A/A control do not vary")
+    effect = comparison.effect
+    if comparison.verdict == "different" and effect and abs(effect.change) <= abs(control.effect.change):
+        reason = "no larger than the difference of the A/A control"
+        return replace(comparison, verdict="inconclusive", reason=reason)
+    return comparison
+
+
+def faster_or(workload: Workload, change: float) -> str:
+    """What a change (relative, not 0) means: ``faster`` or ``slower`` for times and rates, else better or worse.
+
+    Nobody can be surprised by the sign then: less time and more messages per second are both ``faster``.
+    """
+    better = (change < 0) == (workload.direction == "lower")
+    timed = workload.unit.lower() in _TIMES or workload.unit.lower().endswith(("/s", "per second", "/sec"))
+    return ("faster" if better else "slower") if timed else ("better" if better else "worse")
+
+
+_TIMES: Final = frozenset(
+    ("s", "sec", "second", "seconds", "ms", "millisecond", "milliseconds", "us", "usec", "microsecond", "microseconds",
+     "ns", "nsec", "nanosecond", "nanoseconds", "min", "minute", "minutes")
+)  # fmt: skip
+
+
+def comparisons_with_verdict(workloads: Sequence[WorkloadReport]) -> int:
+    """How many tests were made: each has its own chance of a false alarm."""
+    return sum(c.effect is not None for report in workloads for c in report.comparisons if c is not report.control)

@@ -1,0 +1,78 @@
+"""The samples of one workload by variant, in the shape that statistics want."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prologue_bench.analysis.stats import Floats, median_error
+from prologue_bench.errors import BenchError
+from prologue_bench.results.model import Boot, ResultSet
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All valid samples of one variant; ``medians`` has one value for each boot, in the order of ``boots``.
+
+    If boots are not known, each run stands for itself: ``medians`` are the runs.
+    """
+
+    label: str
+    boots: tuple[Boot, ...]
+    runs: tuple[Floats, ...]  # of each boot
+    medians: Floats
+    boots_known: bool
+
+    @property
+    def pooled(self) -> Floats:
+        """Every run of every boot."""
+        return np.concatenate(self.runs) if self.runs else np.empty(0)
+
+    @property
+    def median(self) -> float:
+        """Median of the boots' medians."""
+        return float(np.median(self.medians))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the median; for rounding."""
+        return median_error(self.medians)
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether every boot belongs to a block."""
+        return self.boots_known and all(boot.block is not None for boot in self.boots)
+
+
+def series_of(results: ResultSet, workload: str, variant: str) -> Series:
+    """Collect the valid samples of a variant."""
+    boots = results.valid(variant)
+    runs = tuple(np.array(boot.values[workload]) for boot in boots)
+    units = [np.median(values) for values in runs] if results.boots_known else np.concatenate(runs)
+    return Series(variant, boots, runs, np.asarray(units, dtype=np.float64), results.boots_known)
+
+
+def log_medians(series: Series, workload: str) -> Floats:
+    """Logarithms of the boots' medians.
+
+    Raises:
+        BenchError: one of them is 0, of which there is no ratio.
+
+    """
+    if not np.all(series.medians > 0):
+        raise BenchError(f"{workload}: {series.label}: a median of 0 has no ratio to anything")
+    return np.log(series.medians)
+
+
+def paired_differences(base: Series, other: Series, workload: str) -> Floats:
+    """Differences of log medians for each block that has both, in the order of blocks; several boots are averaged."""
+    ours, theirs = _by_block(other, workload), _by_block(base, workload)
+    return np.array([ours[block] - theirs[block] for block in sorted(ours.keys() & theirs.keys())])
+
+
+def _by_block(series: Series, workload: str) -> dict[int, float]:
+    blocks: dict[int, list[float]] = {}
+    for boot, value in zip(series.boots, log_medians(series, workload).tolist(), strict=True):
+        blocks.setdefault(boot.block or 0, []).append(value)
+    return {block: sum(values) / len(values) for block, values in blocks.items()}

@@ -1,0 +1,56 @@
+"""What a user names as results, opened: directories, record files, a table made by hand, or an example of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from prologue_bench.errors import BenchError
+from prologue_bench.recorder.reader import SUFFIXES, read_records
+from prologue_bench.results.fields import parse
+from prologue_bench.results.handmade import decode_samples, read_samples
+from prologue_bench.results.merge import merge
+from prologue_bench.results.model import ResultSet
+from prologue_bench.results.store import read_results
+
+_EXAMPLE: Final = "example:"
+
+
+def open_results(names: Sequence[str]) -> ResultSet:
+    """Read what is named; several result sets are merged. All record files together are one of them.
+
+    Raises:
+        BenchError: something cannot be read, or the sets cannot be merged.
+
+    """
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            raise BenchError(f"{name}: named twice")
+    recorded = [name for name in names if name.endswith(SUFFIXES) and not Path(name).is_dir()]
+    sets = [(name, _open(name)) for name in names if name not in recorded]
+    if recorded:
+        sets.append((", ".join(recorded), read_records([Path(name) for name in recorded])))
+    return merge(sets)
+
+
+def examples() -> tuple[str, ...]:
+    """Names of the examples, without ``example:``."""
+    entries = files("prologue_bench.analysis").joinpath("examples").iterdir()
+    return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
+
+
+def _open(name: str) -> ResultSet:
+    if name.startswith(_EXAMPLE):
+        return _example(name)
+    path = Path(name)
+    return read_results(path) if path.is_dir() else read_samples(path)
+
+
+def _example(name: str) -> ResultSet:
+    example = name.removeprefix(_EXAMPLE)
+    if example not in examples():
+        raise BenchError(f"{name}: no such example; there are {', '.join(_EXAMPLE + known for known in examples())}")
+    text = files("prologue_bench.analysis").joinpath("examples", f"{example}.json").read_bytes()
+    return decode_samples(parse(text, name))

@@ -1,0 +1,1 @@
+"""Variants of one link, booted in random order."""

@@ -1,0 +1,175 @@
+"""Runs a campaign: every boot that its plan wants and its result set does not have yet."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prologue_bench.campaign.schedule import Place, make_schedule
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.recorder.gate import void_reason
+from prologue_bench.recorder.output import Recorded
+from prologue_bench.recorder.task import Task
+from prologue_bench.results.model import Boot, Campaign, contradiction
+from prologue_bench.results.settings import setup_differences
+from prologue_bench.targets.base import Attempt
+
+if TYPE_CHECKING:
+    from prologue_bench.campaign.variants import Link
+    from prologue_bench.results.journal import Journal
+    from prologue_bench.targets.base import Target
+
+LOGS: Final = "logs"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a user asks for, beyond link and target. ``blocks`` is the number of boots of each variant.
+
+    ``retries`` is how often a place is booted again after a boot that was lost or void; ``timeout`` is seconds of wall
+    time for one boot and all its runs.
+    """
+
+    task: Task
+    blocks: int
+    seed: int
+    control: bool
+    retries: int
+    timeout: float
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One boot as it ended, for whoever watches.
+
+    ``done`` of ``planned`` places have one that counts; ``left`` are to be booted yet, this one again if it is to be.
+    """
+
+    boot: Boot
+    done: int
+    planned: int
+    left: int
+    seconds: float
+
+
+def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
+    """All that is fixed before the first boot; the first variant is the base.
+
+    A governor that is set for the runs is a fact of the machine: boots without it are those of another machine.
+
+    Raises:
+        BenchError: the target cannot be used.
+        GuestLostError: it does not answer.
+
+    """
+    facts = dict(target.facts())
+    if plan.task.governor:
+        facts["governor"] = plan.task.governor
+    variants = tuple(image.variant for image in link.images)
+    base = variants[0]
+    control = replace(base, label=f"{base.label} (A/A)") if plan.control else None
+    kernel = {"release": link.release, "build_id": link.build_id, "layout": link.layout}
+    return Campaign(
+        target.evidence, facts, kernel, tuple(measured.workload for measured in target.measures(plan.task.workloads)),
+        (base, control, *variants[1:]) if control else variants, base.label, control.label if control else None,
+        plan.seed, plan.blocks, plan.task.runs, link.proof, plan.command,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A campaign at work."""
+
+    plan: Plan
+    campaign: Campaign
+    link: Link
+    target: Target
+    journal: Journal
+
+    @property
+    def schedule(self) -> tuple[Place, ...]:
+        """Every place of the plan, in order."""
+        return make_schedule([variant.label for variant in self.campaign.variants], self.plan.blocks, self.plan.seed)
+
+    def missing(self) -> list[Place]:
+        """The places that have no boot that counts yet."""
+        done = self.journal.done()
+        return [place for place in self.schedule if (place.block, place.position) not in done]
+
+    def run(self, watch: Callable[[Step], None]) -> None:
+        """Boot everything that is missing; each boot is on disk before the next begins.
+
+        Raises:
+            GuestLostError: one place was lost more often than ``retries`` allow. All that was recorded stays.
+
+        """
+        (self.journal.directory / LOGS).mkdir(exist_ok=True)
+        missing = self.missing()
+        for left, place in zip(reversed(range(len(missing))), missing, strict=True):
+            for tries_left in range(self.plan.retries, -1, -1):
+                begin = time.monotonic()
+                boot, lost = self._boot(place)
+                self.journal.append(boot)
+                planned = len(self.schedule)
+                again = boot.void is not None and tries_left > 0
+                watch(Step(boot, planned - len(self.missing()), planned, left + again, time.monotonic() - begin))
+                if boot.void is None:
+                    break
+                if lost is not None and not tries_left:
+                    tries = self.plan.retries + 1
+                    raise GuestLostError(f"{lost.message}\ngiven up after {tries} {'tries' if tries > 1 else 'try'}")
+
+    def _boot(self, place: Place) -> tuple[Boot, GuestLostError | None]:
+        """One boot, and the error if the machine was lost."""
+        number = self.journal.next_number
+        log = self.journal.directory / LOGS / f"boot-{number:04d}.log"
+        blank = Boot(place.block, place.position, place.variant, number, datetime.now(UTC).isoformat(), {})
+        try:
+            seen = self.target.boot(Attempt(self._image(place), log, self.plan.timeout, place.variant), self.plan.task)
+        except GuestLostError as error:
+            return replace(blank, void=f"lost: {_first_words(error)}"), error
+        boot = replace(
+            blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before, gate_after=seen.gate_after
+        )
+        return self._set_up_alike(_judged(boot, self.campaign, self._wrong_stub(place, seen))), None
+
+    def _wrong_stub(self, place: Place, seen: Recorded) -> str | None:
+        """Why this is not the variant, where sites alone do not tell: ``boot`` and ``build`` have the same."""
+        if not seen.stub:
+            return None
+        (kind,) = (variant.kind for variant in self.campaign.variants if variant.label == place.variant)
+        processed = seen.stub == tuple(self.link.stub.values())
+        if processed == (kind == "build"):
+            return None
+        return f"read-back: this kernel {'leaves prologues to the build' if processed else 'writes prologues itself'}"
+
+    def _set_up_alike(self, boot: Boot) -> Boot:
+        """The boot, void if the machine was not set up as for those before: whoever reads it would leave it out."""
+        counted = [before for before in self.journal.boots if before.void is None]
+        *_, found = setup_differences((f"boot {each.number}", each.gate_before) for each in (*counted, boot))
+        return boot if boot.void or found is None else replace(boot, void=f"set up otherwise: {found}")
+
+    def _image(self, place: Place) -> Path:
+        """The Image at a place; the control's is the base's."""
+        (wanted,) = (v.image_sha256 for v in self.campaign.variants if v.label == place.variant)
+        return next(image.path for image in self.link.images if image.variant.image_sha256 == wanted)
+
+
+def _first_words(error: GuestLostError) -> str:
+    """What happened, without where the rest of it stands."""
+    return re.sub(r"^\w+ lost: ", "", error.message.splitlines()[0].partition("; console in ")[0])
+
+
+def _judged(boot: Boot, campaign: Campaign, wrong: str | None) -> Boot:
+    """The boot, void if the machine was not what it had to be."""
+    absent = [workload.name for workload in campaign.workloads if workload.name not in boot.values]
+    if absent:
+        raise BenchError(f"boot {boot.number}: nothing was recorded of {', '.join(absent)}")
+    reason = contradiction(boot, campaign) or wrong or void_reason(boot.gate_before, boot.gate_after)
+    return boot if reason is None else replace(boot, void=reason)

@@ -1,0 +1,1 @@
+"""Exact counts under icount: plugins, boots, workloads."""

@@ -1,0 +1,67 @@
+"""What exact counting compiles: QEMU plugins for this machine, and guest programs for arm64. Made once and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prologue_bench.errors import BenchError
+from prologue_bench.guest.kbuild import CROSS
+from prologue_bench.guest.vm import qemu_version
+from prologue_bench.host import cache, programs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEADER: Final = "common.h"
+
+
+def build_plugin(name: str) -> Path:
+    """Path of ``plugin/NAME.c`` as a shared library for this machine's QEMU."""
+    source, header = (files("prologue_bench.exact").joinpath("plugin", part) for part in (f"{name}.c", _HEADER))
+    # From 9.0 on QEMU wants version 2 or newer; what we use of the interface did not change.
+    api = 1 if qemu_version() < (9, 0) else 2
+    flags = ("-std=gnu11", "-O2", "-Wall", "-fPIC", "-fvisibility=hidden", "-shared", f"-DPLUGIN_API={api}", "-x", "c")
+    return _compile(f"lib{name}.so", {f"{name}.c": source.read_bytes(), _HEADER: header.read_bytes()}, "gcc", flags)
+
+
+def build_guest(source: str, base: int) -> Path:
+    """Path of ``SOURCE`` of this room as a static arm64 program without a library, linked at one address."""
+    # A kernel with 64 KiB pages maps segments that are aligned to them.
+    place = f"-Wl,-Ttext-segment={base:#x},-z,max-page-size=65536,--build-id=none"
+    flags = ("-O2", "-Wall", "-ffreestanding", "-nostdlib", "-static", "-no-pie", place)
+    content = files("prologue_bench.exact").joinpath(source).read_bytes()
+    return _compile(Path(source).stem, {source: content}, f"{CROSS}gcc", flags)
+
+
+def plugin_option(name: str, numbers: Mapping[str, int], classes: Path, out: Path) -> tuple[str, str]:
+    """QEMU's words that load a plugin of ours; its arguments are described in its source."""
+    # QEMU takes two commas for one that is part of a value.
+    paths = [str(path.absolute()).replace(",", ",,") for path in (build_plugin(name), classes, out)]
+    arguments = [f"{argument}={value:#x}" for argument, value in numbers.items()]
+    return "-plugin", ",".join((paths[0], *arguments, f"classes={paths[1]}", f"out={paths[2]}"))
+
+
+def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[str, ...]) -> Path:
+    """Compile the first of the sources; the others are what it includes."""
+    program = programs.find(compiler)
+    version = subprocess.run([program, "--version"], capture_output=True, check=True).stdout.splitlines()[0]
+    key = hashlib.sha256(b"|".join((*sources.values(), version, repr(flags).encode()))).hexdigest()[:16]
+
+    def make(path: Path) -> None:
+        for source, content in sources.items():
+            (path.parent / source).write_bytes(content)
+        command = [program, *flags, str(path.parent / next(iter(sources))), "-o", str(path)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        if done.returncode:
+            raise BenchError(f"{compiler} cannot build {name}: {done.stderr.decode(errors='replace').strip()}")
+
+    return cache.produce(f"exact/{key}-{name}", make)
+
+
+if __name__ == "__main__":
+    for plugin in ("count", "workload"):
+        print(build_plugin(plugin))

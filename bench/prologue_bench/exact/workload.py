@@ -1,0 +1,279 @@
+"""Guest instructions of a fixed workload, and the prologues executed in it, function by function: ``exact`` evidence.
+
+One boot runs programs one after the other and counts each (``measure.c`` says when, ``plugin/workload.c``
+counts), besides what ``exact`` counts of the boot itself. Programs begin at a fixed moment of guest time, and user
+space lies where it always does: two boots of one Image then execute the same instructions.
+
+Two variants do not: one that took less time to boot has another clock in its scheduler, so tasks are switched at
+other moments. Prologues per thousand instructions hardly depend on that, instructions do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from prologue.elf.flat import write_flat
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.insn import a64
+from prologue.sites.kernel import Kernel
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.exact import boot
+from prologue_bench.exact.build import build_guest, plugin_option
+from prologue_bench.exact.entered import Entered
+from prologue_bench.guest.initramfs import fetch_programs, pack
+from prologue_bench.host.events import tail
+from prologue_bench.results.model import Readback
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from prologue_bench.guest.vm import Machine
+
+Argv = tuple[str, ...]
+
+NO_RANDOM_MAPS: Final = "norandmaps"  # on the kernel's command line: user space lies where it always does
+_RUNS: Final = 2
+_MEASURE_BASE: Final = 0x5A5A0000  # where measure.c lies, and nothing that anybody else links
+_ARGUMENTS: Final = 1 << 16  # bytes of /workloads, and ...
+_WORDS: Final = 1 << 10  # ... arguments of one program that it has room for
+_BUILD_ID: Final = re.compile(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", re.DOTALL)  # the head of an ELF note
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadCounts:
+    """What one program does from before its fork until it was waited for.
+
+    ``kernel`` and ``user`` are guest instructions in the upper and lower half of the address space; ``prologues`` are
+    first slots executed, in the whole kernel; ``entered`` are the functions that they begin.
+    """
+
+    release: str
+    argv: Argv
+    kernel: int
+    user: int
+    prologues: int
+    entered: Entered
+
+    @property
+    def instructions(self) -> int:
+        """All of them."""
+        return self.kernel + self.user
+
+    @property
+    def per_thousand(self) -> float:
+        """Prologues per thousand instructions."""
+        return 1000 * self.prologues / self.instructions
+
+    @property
+    def per_thousand_kernel(self) -> float:
+        """Prologues per thousand instructions of the kernel."""
+        return 1000 * self.prologues / self.kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one boot did: up to init, then each workload. ``readback`` are the first slots that workloads executed."""
+
+    boot: boot.Counts
+    workloads: tuple[WorkloadCounts, ...]
+    readback: Readback
+
+
+class Bench:
+    """A kernel, the programs that are run on it, and the machine: what all boots have in common.
+
+    Args:
+        vmlinux: the link; Images of any of its variants can be run.
+        machine: CPU and memory; it gets one CPU whatever it says.
+        append: more words for the kernel's command line.
+
+    """
+
+    def __init__(self, vmlinux: Path, machine: Machine = boot.ONE_CPU, append: str = "") -> None:
+        self.kernel = Kernel(vmlinux)
+        self.machine = machine
+        self.append = f"{NO_RANDOM_MAPS} {append}".strip()
+
+    @cached_property
+    def places(self) -> boot.Places:
+        """Addresses of the kernel. Raises BenchError: not one that can be counted."""
+        return boot.find_places(self.kernel)
+
+    @cached_property
+    def init(self) -> Path:
+        """The init that measures."""
+        return build_guest("measure.c", _MEASURE_BASE)
+
+    @cached_property
+    def programs(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Programs by path inside of the guest, and the packages that they are from."""
+        return fetch_programs()
+
+    def run(self, image: Path, workloads: Sequence[Argv], stem: Path, timeout: float) -> Run:
+        """Boot an Image once, run the programs, return what was counted.
+
+        Files that begin with ``stem`` are made: ``.log`` is the console.
+
+        Raises:
+            BenchError: a program is not there or fails, or the guest is not where we think.
+            GuestLostError: the guest does not get to its end.
+
+        """
+        self.require_runnable(workloads)
+        table, out, initramfs = (stem.with_name(stem.name + end) for end in (".words", ".spans", ".cpio"))
+        out.unlink(missing_ok=True)
+        option = plugin_option("workload", self._span_numbers(), table, out)
+        command = [*boot.boot_command(image, initramfs, self.machine, self.append), *option]
+        numbers = boot.boot_numbers(self.places, image, self.init)
+        try:
+            initramfs.write_bytes(self._initramfs(workloads))
+            table.write_bytes(self.places.classes.tobytes())
+            seen = boot.run_plugin(command, numbers, self.places.classes, stem, timeout)
+        finally:
+            table.unlink(missing_ok=True)
+            initramfs.unlink(missing_ok=True)
+        lines = stem.with_name(stem.name + ".log").read_text(encoding="utf-8").splitlines()
+        spans = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+        _require_all(spans, workloads, lines, stem)
+        counts = boot.read_counts(self.kernel, self.places, image, seen)
+        measured = tuple(self._counts(argv, span) for argv, span in zip(workloads, spans, strict=True))
+        return Run(counts, measured, _read_back(spans, lines))
+
+    def require_runnable(self, workloads: Sequence[Argv]) -> None:
+        """Whether the guest has these programs, and room for their arguments.
+
+        Raises:
+            BenchError: it has not.
+
+        """
+        there = sorted(path.removeprefix("bin/") for path in self.programs[0] if path.startswith("bin/"))
+        for argv in workloads:
+            if not argv or argv[0] not in there:
+                raise BenchError(
+                    f"workload {shlex.join(argv)!r}: the guest has no such program, only {', '.join(there)}"
+                )
+            if "" in argv or "\0" in "".join(argv) or len(argv) >= _WORDS:
+                raise BenchError(f"workload {shlex.join(argv)!r}: an empty argument, or more than {_WORDS - 1}")
+        size = len(_arguments(workloads))
+        if size > _ARGUMENTS:
+            raise BenchError(f"workloads of {size} bytes: the guest has room for {_ARGUMENTS}")
+
+    def _initramfs(self, workloads: Sequence[Argv]) -> bytes:
+        content = {"init": self.init.read_bytes(), "workloads": _arguments(workloads)}
+        return pack(content | self.programs[0], ("bin", "lib", "proc", "sys", "dev", "tmp"))
+
+    def _span_numbers(self) -> dict[str, int]:
+        symbols = Symbols(ElfImage(self.init))
+        found = {name: symbols.find(f"measure_{name}") for name in ("begin", "end")}
+        return {name: symbol.vaddr for name, symbol in found.items() if symbol} | {"text": self.places.text}
+
+    def _counts(self, argv: Argv, span: dict[str, Any]) -> WorkloadCounts:
+        entries = sorted(((count, index) for index, count, _ in span["entries"]), key=lambda row: (-row[0], row[1]))
+        entered = tuple((self._function(self.places.text + 4 * index), count) for count, index in entries)
+        prologues = sum(count for count, _ in entries)
+        return WorkloadCounts(self.kernel.release, argv, span["kernel"], span["user"], prologues, entered)
+
+    def _function(self, vaddr: int) -> str:
+        return self.kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"
+
+
+def count_workload(
+    vmlinux: Path, directory: Path, argv: Argv, machine: Machine = boot.ONE_CPU, timeout: float = 600
+) -> WorkloadCounts:
+    """Boot a vmlinux twice, run one program on each boot, and return what both counted.
+
+    Args:
+        vmlinux: a kernel with sites, processed or not, that can boot on QEMU's virt board with a PL011 console.
+        directory: where the Image and files of both runs go; logs and what each run counted stay there.
+        argv: ``hackbench`` or ``busybox`` and its arguments.
+        machine: CPU and memory; it gets one CPU whatever it says.
+        timeout: seconds of wall time for one boot.
+
+    Raises:
+        BenchError: a program that fails, or two runs that differ, or a kernel that cannot be counted.
+        GuestLostError: the guest does not get to its end.
+        MissingToolError: no QEMU or no compiler.
+
+    """
+    bench, image = Bench(vmlinux, machine), directory / "Image"
+    try:
+        write_flat(bench.kernel.image, image)
+        first, *others = (bench.run(image, [argv], directory / f"workload-{k}", timeout) for k in range(_RUNS))
+    finally:
+        image.unlink(missing_ok=True)
+    for other in others:
+        require_equal(first, other, str(vmlinux))
+    return first.workloads[0]
+
+
+def require_equal(one: Run, other: Run, where: str) -> None:
+    """Two boots of one Image did the same.
+
+    Raises:
+        BenchError: they did not, and what differs.
+
+    """
+    a, b = _flat(one), _flat(other)
+    for name in a | b:
+        x, y = a.get(name), b.get(name)
+        if x != y:
+            raise BenchError(f"{where}: two runs differ ({name}: {x} and {y}): this is no exact evidence")
+
+
+def _flat(run: Run) -> dict[str, object]:
+    """Everything that a run holds, by a name for people."""
+    found: dict[str, object] = {f"boot, {name}": value for name, value in asdict(run.boot).items()}
+    for counts in run.workloads:
+        what = shlex.join(counts.argv)
+        found |= {f"{what}, {name}": getattr(counts, name) for name in ("kernel", "user", "prologues")}
+        # Two local functions may have one name.
+        found |= {f"{what}, entries of {name} ({k})": count for k, (name, count) in enumerate(counts.entered)}
+    return found | {"read-back": run.readback}
+
+
+def _arguments(workloads: Sequence[Argv]) -> bytes:
+    """What ``measure.c`` reads."""
+    words = ((f"/bin/{argv[0]}", *argv[1:]) for argv in workloads)
+    return b"".join(b"".join(word.encode() + b"\0" for word in argv) + b"\0" for argv in words)
+
+
+def _require_all(spans: list[dict[str, Any]], workloads: Sequence[Argv], lines: list[str], stem: Path) -> None:
+    """Every workload ended well."""
+    if len(spans) == len(workloads):
+        return
+    failed = shlex.join(workloads[len(spans)])
+    where = f"console in {stem}.log, its end:\n  {tail(lines, boot.LAST_LINES)}"
+    for line in lines:
+        said = re.search(r"measure: (.*)", line)
+        if said is not None:
+            status = re.search(r"wait status ([0-9a-f]{4})$", said[1])
+            why = said[1] if status is None else _describe(int(status[1], 16))
+            raise BenchError(f"workload {failed!r}: {why}; {where}")
+    raise GuestLostError(f"workload {failed!r} never ended; {where}")
+
+
+def _describe(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"exit status {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+def _read_back(spans: list[dict[str, Any]], lines: list[str]) -> Readback:
+    """What the guest's memory held where workloads executed first slots, and its own word on its build-id."""
+    rows = np.array([row for span in spans for row in span["entries"]], np.int64).reshape(-1, 3)
+    words = dict(zip(rows[:, 0].tolist(), rows[:, 2].tolist(), strict=True)).values()
+    said = re.search(r"^notes: ((?:[0-9a-f]{2})+)$", "\n".join(lines), re.MULTILINE)
+    notes = bytes.fromhex(said[1]) if said else b""
+    found = _BUILD_ID.search(notes)
+    build_id = notes[found.end() : found.end() + found[1][0]].hex() if found else ""
+    mov, nop = (sum(word == expected for word in words) for expected in (a64.MOV_X9_X30, a64.NOP))
+    return Readback(build_id, len(words), mov, nop)

@@ -1,0 +1,76 @@
+"""A Debian kernel's modules and boot file, as the package installs them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prologue_bench.errors import BenchError
+from prologue_bench.guest import packages
+from prologue_bench.host import cache, programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prologue_bench.host.progress import Progress
+
+
+def fetch_modules(suite: str, release: str, progress: Progress | None = None) -> Path:
+    """Return a directory with the unpacked package of that kernel release: ``boot`` and ``.../lib/modules``.
+
+    Treat it as read-only: it is the cache's. Raises what ``packages.download`` raises.
+    """
+    (deb,) = packages.download(suite, [f"linux-image-{release}"], progress)
+    return cache.produce(f"modules/{suite}/{deb.stem}", lambda path: _unpack(deb, path))
+
+
+def _unpack(deb: Path, directory: Path) -> None:
+    command = [programs.find("dpkg-deb"), "--extract", str(deb), str(directory)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{deb}: {done.stderr.strip() or 'dpkg-deb failed'}")
+
+
+def boot_file(package: Path) -> Path:
+    """Return the vmlinuz of an unpacked package."""
+    found = sorted((package / "boot").glob("vmlinuz-*"))
+    if len(found) != 1:
+        raise BenchError(f"{package} has {len(found)} boot files, expected one")
+    return found[0]
+
+
+def load_order(package: Path, names: Iterable[str]) -> list[Path]:
+    """Return the named modules and all that they need, each behind what it needs itself.
+
+    Debian's packages have no ``modules.dep``; each module says in ``depends=`` what it needs.
+    """
+    files = {_name(path): path for path in package.rglob("*.ko*") if path.is_file()}
+    order: list[Path] = []
+
+    def add(name: str) -> None:
+        path = files.get(name.replace("-", "_"))
+        if path is None:
+            raise BenchError(f"{package} has no module {name}")
+        if path in order:
+            return
+        for needed in _depends(path):
+            add(needed)
+        order.append(path)
+
+    for name in names:
+        add(name)
+    return order
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".ko")[0].replace("-", "_")
+
+
+def _depends(path: Path) -> list[str]:
+    from prologue.sites.load import open_binary
+    from prologue.sites.module import Module
+
+    module = open_binary(path)
+    depends = module.modinfo.get("depends", "") if isinstance(module, Module) else ""
+    return [name for name in depends.split(",") if name]

@@ -1,0 +1,189 @@
+"""Boots a flat Image in QEMU and listens until it powers off. TCG here: ``smoke`` evidence, never a percentage."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
+from prologue_bench.host import programs
+from prologue_bench.host.child import die_with_parent
+from prologue_bench.host.events import Event, parse, tail
+
+QEMU: Final = "qemu-system-aarch64"
+_PANIC: Final = "Kernel panic - "
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A virtual arm64 machine; the defaults run any Debian kernel.
+
+    ``memory`` in MiB; ``port`` is a file that gets what the guest writes to its virtio port ``prologue.results``.
+    """
+
+    cpu: str = "cortex-a57"
+    cpus: int = 2
+    memory: int = 1024
+    accel: str = "tcg,thread=multi"
+    port: Path | None = None
+
+    def command(self, image: Path, initramfs: Path | None, append: str) -> list[str]:
+        """The QEMU command line; its console is standard output."""
+        gic = "host" if self.accel == "kvm" else "3"
+        command = [
+            QEMU, "-M", f"virt,gic-version={gic}", "-cpu", self.cpu, "-smp", str(self.cpus), "-m", str(self.memory),
+            "-accel", self.accel, "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
+            "-kernel", str(image),
+        ]  # fmt: skip
+        if self.port is not None:
+            path = str(self.port.absolute()).replace(",", ",,")  # QEMU takes two commas for one in a value
+            command += ["-device", "virtio-serial-device", "-chardev", f"file,id=results,path={path}",
+                        "-device", "virtserialport,chardev=results,name=prologue.results"]  # fmt: skip
+        if initramfs is not None:
+            command += ["-initrd", str(initramfs), "-append", append]
+        return command
+
+
+@dataclass(frozen=True, slots=True)
+class GuestRun:
+    """What came of one boot."""
+
+    events: tuple[Event, ...]
+    command: str  # paste it to boot again
+    log: Path
+    seconds: float  # wall time of the whole run
+    lines: tuple[str, ...] = field(repr=False, default=())
+
+    def all(self, name: str) -> list[Event]:
+        """The events of that name, in order."""
+        return [event for event in self.events if event.name == name]
+
+    def one(self, name: str) -> Event:
+        """The first event of that name.
+
+        Raises:
+            GuestLostError: there is none.
+
+        """
+        for event in self.events:
+            if event.name == name:
+                return event
+        raise GuestLostError(f"the guest never said {name!r}: see {self.log}")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What the guest is to do.
+
+    ``names`` are jobs of ``guest/init``; ``parameters`` become ``prologue.NAME=VALUE`` (spaces become commas);
+    ``append`` goes onto the kernel command line as it is; ``timeout`` is seconds of wall time for everything.
+    """
+
+    names: tuple[str, ...] = ("smoke",)
+    parameters: tuple[tuple[str, object], ...] = ()
+    append: str = ""
+    timeout: float = 180
+
+    def command_line(self, token: str) -> str:
+        """The kernel command line."""
+        words = (("token", token), ("jobs", ",".join(self.names)), *self.parameters)
+        settings = [f"prologue.{name}={str(value).replace(' ', ',')}" for name, value in words]
+        return " ".join(["console=ttyAMA0 loglevel=4 panic=-1 oops=panic", *self.append.split(), *settings])
+
+
+def boot(image: Path, initramfs: Path, log: Path, job: Job, machine: Machine | None = None) -> GuestRun:
+    """Boot, do the job, wait for the power-off.
+
+    KASLR is on unless the job appends nokaslr: QEMU's virt board hands the kernel a seed.
+
+    Raises:
+        MissingToolError: no QEMU.
+        GuestLostError: timeout, panic, or an end without the guest's own good-bye.
+
+    """
+    token = secrets.token_hex(4)
+    command = (machine or Machine()).command(image, initramfs, job.command_line(token))
+    lines, seconds, ended = run_console(command, log, job.timeout)
+    result = GuestRun(tuple(parse(lines, token)), shlex.join(command), log, seconds, tuple(lines))
+    if not ended:
+        raise _lost(f"no power-off within {job.timeout:.0f} s", result)
+    if not result.all("end"):
+        raise _lost("ended without a clean power-off", result)
+    return result
+
+
+def qemu_version() -> tuple[int, int]:
+    """Major and minor version of this machine's QEMU."""
+    done = subprocess.run([programs.find(QEMU), "--version"], capture_output=True, text=True, check=True)
+    match = re.search(r"version (\d+)\.(\d+)", done.stdout)
+    if match is None:
+        raise BenchError(f"{QEMU} --version says {done.stdout.strip()[:80]!r}")
+    return int(match[1]), int(match[2])
+
+
+def _lost(what: str, result: GuestRun) -> GuestLostError:
+    # A panic's own line stands above a trace that is longer than what is shown.
+    what += next((f" ({_PANIC}{line.partition(_PANIC)[2]})" for line in result.lines if _PANIC in line), "")
+    end = tail(result.lines)
+    return GuestLostError(f"guest lost: {what}; console in {result.log}, its end:\n  {end}\ncommand: {result.command}")
+
+
+def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str], float, bool]:
+    """Run a command whose standard output is a console.
+
+    Returns:
+        Its lines, its wall time in seconds, and whether it ended by itself.
+
+    Raises:
+        MissingToolError: no such command.
+        BenchError: it refused to start: it failed, and all that was said is its own complaint.
+        OSError: the log cannot be written.
+
+    """
+    if shutil.which(command[0]) is None:
+        raise MissingToolError(f"{command[0]} is missing: install the package qemu-system-arm")
+    begin = time.monotonic()
+    lines: list[str] = []
+    with log.open("w", encoding="utf-8") as copy:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl
+        )  # fmt: skip
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        reader = threading.Thread(target=_collect, args=(process.stdout, copy, lines), daemon=True)
+        reader.start()
+        try:
+            process.wait(timeout)
+            ended = True
+        except subprocess.TimeoutExpired:
+            ended = False
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            reader.join(5)
+            process.stdout.close()
+    own = f"{Path(command[0]).name}: "
+    if ended and process.returncode > 0 and lines and all(line.startswith(own) for line in lines):
+        raise BenchError("; ".join(lines))
+    return lines, time.monotonic() - begin, ended
+
+
+def _collect(stream: IO[str], copy: IO[str], lines: list[str]) -> None:
+    for raw in stream:
+        line = raw.rstrip("\r\n")
+        lines.append(line)
+        with suppress(OSError):  # a full disk: closing the log says so again, and until then nobody else reads
+            copy.write(line + "\n")
+            copy.flush()

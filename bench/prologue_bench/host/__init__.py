@@ -1,0 +1,1 @@
+"""What this host gives: programs on PATH, the cache, child processes, progress, and lines of a console."""

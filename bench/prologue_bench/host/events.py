@@ -1,0 +1,46 @@
+"""What a guest says on its console: JSON lines behind a token, kernel messages, or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+LAST_LINES: Final = 15  # of a console or a log, shown when a machine is lost
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the guest's init: its name and its other members."""
+
+    name: str
+    data: dict[str, Any]
+
+
+def parse_line(line: str, token: str) -> Event | None:
+    """Return the event in a console line, None if it holds none.
+
+    A kernel message may have been printed on the same line before it; a torn line is no event.
+    """
+    marker = f"@{token} "
+    at = line.find(marker)
+    if at < 0:
+        return None
+    try:
+        data = json.loads(line[at + len(marker) :])
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or "event" not in data:
+        return None
+    return Event(str(data.pop("event")), data)
+
+
+def parse(lines: Iterable[str], token: str) -> list[Event]:
+    """All events of a console log."""
+    return [event for line in lines if (event := parse_line(line, token)) is not None]
+
+
+def tail(lines: Sequence[str], count: int = LAST_LINES) -> str:
+    """The last lines that are not blank, indented, for the end of an error; says so if there are none."""
+    return "\n  ".join([line for line in lines if line.strip()][-count:] or ["(nothing)"])

@@ -1,0 +1,1 @@
+"""What one boot of any machine is asked to do, and what it says."""

@@ -1,0 +1,131 @@
+"""Reads what the recorder's script printed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.host.events import Event, parse, tail
+from prologue_bench.recorder.cpus import count_cpus
+from prologue_bench.recorder.task import Task
+from prologue_bench.results.fields import Fields
+from prologue_bench.results.model import Readback
+
+TOKEN: Final = "prologue"  # noqa: S105 - what marks a line as ours
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the machine said: facts of its own (release, boot_id, cpu ...), gates, samples by workload name.
+
+    ``stub`` are the words that the task's ``stub`` asked for; empty if they were not read.
+    """
+
+    machine: Mapping[str, str]
+    readback: Readback | None
+    gate_before: Mapping[str, Any]
+    gate_after: Mapping[str, Any]
+    values: Mapping[str, tuple[float, ...]]
+    stub: tuple[int, ...] = ()
+
+
+def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
+    """What the script's output says.
+
+    Raises:
+        GuestLostError: it is not complete; what is missing, and the last lines.
+        BenchError: a command failed, or gave no number.
+
+    """
+    events = parse(lines, TOKEN)
+    _require_success(events, task)
+    values = _values(events, task)
+    missing = _missing(events, values, task)
+    if missing:
+        raise GuestLostError(f"the recorder's output is not complete: no {missing}; its end:\n  {tail(lines)}")
+    named = {event.name: event.data for event in events}
+    gates = {str(event.data.get("when")): event.data for event in events if event.name == "gate"}
+    return Recorded(
+        MappingProxyType(read_facts(named["begin"], named["readback"])),
+        _readback(named["readback"]),
+        MappingProxyType(gates["before"]),
+        MappingProxyType(gates["after"]),
+        MappingProxyType(values),
+        tuple(int(word, 16) for word in _text(named["readback"].get("stub", "")).split()),
+    )
+
+
+def _require_success(events: Sequence[Event], task: Task) -> None:
+    for event in events:
+        if event.name == "failed":
+            fields = Fields(event.data, "the recorder's output")
+            index = fields.integer("workload")
+            name = task.workloads[index].workload.name if index < len(task.workloads) else f"workload {index}"
+            last = _text(fields.data.get("last"))
+            said = f"; last line of its output: {last}" if last else "; it printed nothing"
+            raise BenchError(f"{name}: run {fields.integer('run')}: {_text(fields.data.get('why'))}{said}")
+
+
+def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]:
+    """The samples by workload, in the order of their runs."""
+    found: dict[tuple[int, int], float] = {}
+    for event in events:
+        if event.name == "value":
+            fields = Fields(event.data, "the recorder's output")
+            found[fields.integer("workload"), fields.integer("run")] = _number(fields)
+    return {
+        measured.workload.name: tuple(found[k, run] for run in range(1, task.runs + 1) if (k, run) in found)
+        for k, measured in enumerate(task.workloads)
+    }
+
+
+def _number(fields: Fields) -> float:
+    try:
+        value = float(fields.text("value"))
+    except ValueError as error:
+        raise fields.wrong("value", "a number") from error
+    if not math.isfinite(value):
+        raise fields.wrong("value", "a number")
+    return value
+
+
+def _missing(events: Sequence[Event], values: Mapping[str, tuple[float, ...]], task: Task) -> str:
+    seen = {f"gate {event.data.get('when')}" if event.name == "gate" else event.name for event in events}
+    for name in ("begin", "readback", "gate before"):
+        if name not in seen:
+            return name
+    for name, samples in values.items():
+        if len(samples) < task.runs:
+            return f"value of {name} in {task.runs - len(samples)} of {task.runs} runs"
+    return next((name for name in ("gate after", "end") if name not in seen), "")
+
+
+def read_facts(begin: Mapping[str, Any], readback: Mapping[str, Any]) -> dict[str, str]:
+    """The machine's own words in these two events, as texts; what it does not know is left out."""
+    facts = {name: _text(value) for name, value in begin.items() if isinstance(value, str)}
+    facts["cpus"] = str(count_cpus(facts.get("cpus", "")))
+    facts["cpu"] = ", ".join(
+        f"{midr} x{count}" for midr, count in Counter(word[-8:] for word in facts.pop("midr", "").split()).items()
+    )
+    facts["build_id"] = _text(readback.get("build_id", ""))
+    return {name: value for name, value in facts.items() if value}
+
+
+def _readback(data: Mapping[str, Any]) -> Readback | None:
+    if data.get("unread") is not None:
+        return None
+    fields = Fields(data, "the recorder's read-back")
+    return Readback(fields.text("build_id"), fields.integer("sites"), fields.integer("mov"), fields.integer("nop"))
+
+
+def _text(value: object) -> str:
+    """A text as it was: the script writes bytes as code points of Latin-1."""
+    try:
+        return str(value).encode("latin-1").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # from the task, which is JSON of Python's own
+        return str(value)

@@ -1,0 +1,137 @@
+"""Boots that were recorded one at a time, put together: record files, and what the recorder's script printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from prologue_bench.errors import BenchError
+from prologue_bench.host.events import Event, parse_line
+from prologue_bench.recorder.gate import evidence
+from prologue_bench.recorder.output import TOKEN, read_facts, read_recorded
+from prologue_bench.recorder.record import Record, blank_record, decode_record, make_record
+from prologue_bench.recorder.task import Task, decode_workloads
+from prologue_bench.recorder.tries import join_tries
+from prologue_bench.results.fields import Fields, parse
+from prologue_bench.results.merge import differences
+from prologue_bench.results.model import Campaign, ResultSet, Variant
+from prologue_bench.results.settings import setup_differences
+
+SUFFIXES: Final = (".jsonl", ".log")
+_SAME_MEMORY: Final = 0.01  # what boots of one machine may differ in: it depends on where KASLR puts things
+
+
+def read_records(paths: Sequence[Path]) -> ResultSet:
+    """Make one result set of all records in these files; the first label that has a boot that counts is the base.
+
+    A record is one boot. Records of one boot_id are one boot with more runs; those of them that are void are left out,
+    with a note, if others count.
+
+    Raises:
+        BenchError: a file cannot be read or is damaged, or the records are not of one setup (everything that differs is
+            named, with both values), or one boot has two labels, or is there twice.
+
+    """
+    records: list[Record] = []
+    notes: list[str] = []
+    for path in paths:
+        found, said = _read(path)
+        if not found:
+            raise BenchError(f"{path}: no record in it")
+        records += found
+        notes += said
+    counted = [record for record in records if record.void is None] or records[:1]
+    for record in counted[1:]:
+        _require_one_setup(counted[0], record)
+    _require_same_settings(counted)
+    _require_one_treatment(counted)
+    boots, left_out = join_tries(records)
+    labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
+    campaign = replace(_setup(counted[0]), variants=tuple(Variant(label) for label in labels), base=labels[0])
+    return ResultSet(campaign, boots, (*notes, *left_out))
+
+
+def _setup(record: Record) -> Campaign:
+    """What must agree between records; they have their labels to differ in."""
+    return Campaign(
+        evidence(record.machine), record.machine, record.kernel,
+        tuple(measured.workload for measured in record.workloads), (), "", runs_per_boot=record.runs,
+    )  # fmt: skip
+
+
+def _require_one_setup(first: Record, other: Record) -> None:
+    machine = dict(other.machine)
+    sizes = [_kilobytes(record) for record in (first, other)]
+    if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in machine:
+        machine["memory"] = first.machine.get("memory", "")
+    if found := list(differences(_setup(first), _setup(replace(other, machine=machine)))):
+        raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(found)}")
+
+
+def _require_same_settings(records: Sequence[Record]) -> None:
+    found = setup_differences((record.where, record.gate_before) for record in records)
+    for record, difference in zip(records, found, strict=True):
+        if difference is not None:
+            raise BenchError(f"{record.where}: was not set up as others were: {difference}")
+
+
+def _kilobytes(record: Record) -> int:
+    number = record.machine.get("memory", "").partition(" ")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def _require_one_treatment(records: Sequence[Record]) -> None:
+    """Boots of one label ran one image: a label given to the wrong boot shows here."""
+    seen: dict[str, tuple[str, str]] = {}
+    for record in records:
+        if record.readback is None:
+            continue
+        word = "MOV" if record.readback.mov else "NOP"
+        first, where = seen.setdefault(record.label, (word, record.where))
+        if first != word:
+            raise BenchError(f"label {record.label!r}: {where} ran with {first}, {record.where} with {word}")
+
+
+def _read(path: Path) -> tuple[list[Record], list[str]]:
+    """The records of one file, of whichever kind it is, and notes on what was left out."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
+    if content.lstrip().startswith(b"{"):
+        return _read_lines(path, content)
+    return list(_read_log(path, content.decode("utf-8", "replace").split("\n"))), []
+
+
+def _read_lines(path: Path, content: bytes) -> tuple[list[Record], list[str]]:
+    *lines, tail = content.split(b"\n")
+    records = [decode_record(parse(line, f"{path}:{k}")) for k, line in enumerate(lines, 1) if line.strip()]
+    if not tail.strip():
+        return records, []
+    try:
+        whole = parse(tail, f"{path}:{len(lines) + 1}")
+    except BenchError:
+        return records, [f"{path.name}: the last line is torn (its writer was killed) and was left out"]
+    return [*records, decode_record(whole)], []
+
+
+def _read_log(path: Path, lines: Sequence[str]) -> Iterator[Record]:
+    """What the script printed, of any number of boots. A boot that failed or broke off is void, and stays."""
+    begins = [
+        (k, event) for k, line in enumerate(lines) if (event := parse_line(line, TOKEN)) and event.name == "begin"
+    ]
+    ends = [*(k for k, _ in begins), len(lines)][1:]
+    for (start, event), end in zip(begins, ends, strict=False):  # an end too many if there is no boot
+        yield _read_part(lines[start:end], event, f"{path}:{start + 1}")
+
+
+def _read_part(lines: Sequence[str], begin: Event, where: str) -> Record:
+    plan = Fields(begin.data, where).below("task")
+    task = Task(decode_workloads(plan), plan.integer("runs"), governor=plan.optional_text("governor"))
+    try:
+        return make_record(read_recorded(lines, task), task, where=where)
+    except BenchError as error:
+        reason = error.message.splitlines()[0].partition("; its end:")[0]
+        return replace(blank_record(read_facts(begin.data, {}), task, "", where), void=reason)

@@ -1,0 +1,123 @@
+"""The writing side of a result set: ``campaign.json`` once, then one line for each boot, never changed again."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from prologue.outputs import new_file
+from prologue_bench.errors import BenchError
+from prologue_bench.results.append_only import append, cut_torn_tail, lock
+from prologue_bench.results.fields import parse
+from prologue_bench.results.merge import differences
+from prologue_bench.results.model import Boot, Campaign
+from prologue_bench.results.store import CAMPAIGN, RESULTS, decode_campaign, encode_boot, encode_campaign, read_results
+
+_LOCK = "lock"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Journal:
+    """A result set that is being recorded; ``boots`` is what it holds so far, void boots too."""
+
+    def __init__(self, directory: Path, stream: IO[bytes], boots: tuple[Boot, ...]) -> None:
+        self.directory = directory
+        self.boots = list(boots)
+        self._stream = stream
+
+    def append(self, boot: Boot) -> None:
+        """Add a boot; on disk when this returns.
+
+        Raises:
+            BenchError: it cannot be written. What was there before is whole.
+
+        """
+        try:
+            append(self._stream, encode_boot(boot))
+        except OSError as error:
+            with suppress(OSError):
+                self._stream.close()  # it holds the rest of the line, and would say the same once more
+            raise _no_room(self.directory / RESULTS, error) from error
+        self.boots.append(boot)
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next boot."""
+        return 1 + max((boot.number for boot in self.boots), default=0)
+
+    def done(self) -> set[tuple[int | None, int]]:
+        """The places that have a boot that counts, as (block, position)."""
+        return {(boot.block, boot.position) for boot in self.boots if boot.void is None}
+
+
+@contextmanager
+def hold(directory: Path) -> Iterator[None]:
+    """Make a directory if need be, and keep every other recorder out of it.
+
+    Raises:
+        BenchError: one is at work there, or it cannot be made; or, while it is held, the disk is full.
+
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        guard = (directory / _LOCK).open("a")
+    except OSError as error:
+        raise BenchError(f"{error.filename or directory}: {error.strerror}") from error
+    with guard:
+        lock(guard, directory)
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise _no_room(error.filename or directory, error) from error
+
+
+@contextmanager
+def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
+    """Begin a result set in a directory that is held, or go on with one that was begun with the same plan.
+
+    A last line that a killed writer left torn is cut off first.
+
+    Raises:
+        BenchError: the directory holds a campaign of another plan, with everything that differs; or results without a
+            campaign.
+        OutputError: the plan cannot be written.
+
+    """
+    path, results = directory / CAMPAIGN, directory / RESULTS
+    if path.exists():
+        changed = _changes(path, campaign)
+    elif results.exists():
+        raise BenchError(f"{directory}: has {RESULTS} but no {CAMPAIGN}: name another directory")
+    else:
+        changed = ["nothing was planned yet"]
+    if changed and results.exists() and results.stat().st_size:
+        raise BenchError(
+            f"{path}: was begun with another plan ({'; '.join(changed)}): run its own command again, or name another "
+            "directory (`prologue bench compare` takes several)"
+        )
+    if changed:  # a plan of which nothing was booted, as after a mistyped --cpu, binds nobody
+        with new_file(path) as temporary:
+            temporary.write_text(encode_campaign(campaign), encoding="utf-8")
+    with results.open("ab+") as stream:
+        cut_torn_tail(stream)
+        yield Journal(directory, stream, read_results(directory).boots)
+
+
+def _changes(path: Path, campaign: Campaign) -> list[str]:
+    """How the plan that a directory was begun with differs."""
+    begun = decode_campaign(parse(path.read_bytes(), str(path)))
+    found = list(differences(begun, campaign))
+    for name in ("seed", "boots_planned"):
+        one, other = getattr(begun, name), getattr(campaign, name)
+        if one != other:
+            found.append(f"{name}: {one} and {other}")
+    return found
+
+
+def _no_room(place: object, error: OSError) -> BenchError:
+    return BenchError(f"{place}: {error.strerror}: make room, then run it again")

@@ -1,0 +1,97 @@
+"""Result sets of one setup put together: more boots, or the rest of a campaign that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from prologue_bench.errors import BenchError
+from prologue_bench.results.model import Boot, Campaign, ResultSet
+from prologue_bench.results.settings import setup_differences
+
+_ABSENT: Final = "(nothing)"
+
+
+def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
+    """Merge result sets, each given with its name; blocks and boots of later ones are numbered on.
+
+    Raises:
+        BenchError: they are not of one setup (everything that differs is named, with both values), are tables made by
+            hand, or share a boot.
+
+    """
+    (first_name, first), *others = sets
+    if not others:
+        return first
+    for name, results in sets:
+        if not results.boots_known:
+            raise BenchError(f"{name}: a table made by hand says nothing about its setup and cannot be merged")
+    for name, results in others:
+        if found := list(differences(first.campaign, results.campaign)):
+            raise BenchError(f"{first_name} and {name} are not of one setup: {'; '.join(found)}")
+    _require_same_settings(sets)
+    _require_disjoint(sets)
+    boots: list[Boot] = []
+    for _, results in sets:
+        boots += _numbered_on(boots, results.boots)
+    planned = sum(results.campaign.boots_planned or 0 for _, results in sets)
+    return ResultSet(
+        replace(first.campaign, boots_planned=planned), tuple(boots),
+        tuple(f"{name}: {note}" for name, results in sets for note in results.notes),
+        tuple(seed for _, results in sets for seed in results.seeds),
+    )  # fmt: skip
+
+
+def differences(one: Campaign, other: Campaign) -> Iterator[str]:
+    """Everything in which two setups differ, as ``NAME: VALUE and VALUE``."""
+    yield from _differing("evidence class", {"": one.evidence}, {"": other.evidence})
+    yield from _differing("machine ", one.machine, other.machine)
+    yield from _differing("kernel ", one.kernel, other.kernel)
+    for what in ("workload", "variant"):
+        yield from _differing(f"{what} ", _listed(one, what), _listed(other, what))
+    for label in ("base", "aa", "runs_per_boot"):
+        yield from _differing(label, {"": str(getattr(one, label))}, {"": str(getattr(other, label))})
+
+
+def _differing(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
+    for name in dict.fromkeys((*one, *other)):
+        values = one.get(name, _ABSENT), other.get(name, _ABSENT)
+        if values[0] != values[1]:
+            yield f"{what}{name}: {values[0]} and {values[1]}"
+
+
+def _listed(campaign: Campaign, what: str) -> dict[str, str]:
+    if what == "workload":
+        return {w.name: f"{w.command} ({w.unit}, {w.direction} is better)" for w in campaign.workloads}
+    return {v.label: f"{v.kind} (image {v.image_sha256}, {v.words} words)" for v in campaign.variants}
+
+
+def _require_same_settings(sets: Sequence[tuple[str, ResultSet]]) -> None:
+    readings = [(name, boot.gate_before) for name, results in sets for boot in results.boots if boot.void is None]
+    for (name, _), found in zip(readings, setup_differences(readings), strict=True):
+        if found is not None:
+            raise BenchError(f"{name}: was not set up as others were: {found}")
+
+
+def _require_disjoint(sets: Sequence[tuple[str, ResultSet]]) -> None:
+    # One machine starts one boot at a time: two that started at the same instant are one boot, copied.
+    seen: dict[str, tuple[str, int]] = {}
+    for name, results in sets:
+        for boot in results.boots:
+            other, number = seen.setdefault(boot.started, (name, boot.number))
+            if (other, number) != (name, boot.number):
+                raise BenchError(
+                    f"{name}: boot {boot.number}, started {boot.started}, is in {other} already (boot {number})"
+                )
+
+
+def _numbered_on(before: Sequence[Boot], boots: Sequence[Boot]) -> list[Boot]:
+    if not before:
+        return list(boots)
+    block = 1 + max((boot.block for boot in before if boot.block is not None), default=-1)
+    number = 1 + max(boot.number for boot in before)
+    return [
+        replace(boot, block=None if boot.block is None else boot.block + block, number=boot.number + number)
+        for boot in boots
+    ]

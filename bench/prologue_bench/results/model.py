@@ -1,0 +1,124 @@
+"""Result sets in memory: what a campaign was, and what every boot of it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+Evidence = Literal["exact", "timing", "smoke"]
+Direction = Literal["lower", "higher"]
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is run, and how its numbers are to be read: ``direction`` is the better one."""
+
+    name: str
+    command: str
+    unit: str
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the images that are compared.
+
+    ``kind`` is ``nop-nop``, ``boot`` or ``build``; ``words`` is how many 4-byte words differ from the base. In a table
+    made by hand all but the label are None.
+    """
+
+    label: str
+    kind: str | None = None
+    image_sha256: str | None = None
+    words: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """The plan of a campaign, and all that must agree before results are compared or merged.
+
+    ``base`` and ``aa`` are labels of variants; ``boots_planned`` counts the boots of each variant. What is not known
+    of a table made by hand is None or empty.
+    """
+
+    evidence: Evidence
+    machine: Mapping[str, str]
+    kernel: Mapping[str, str]
+    workloads: tuple[Workload, ...]
+    variants: tuple[Variant, ...]
+    base: str
+    aa: str | None = None
+    seed: int | None = None
+    boots_planned: int | None = None
+    runs_per_boot: int | None = None
+    same_link: tuple[str, ...] = ()
+    command: str | None = None  # that recorded it
+
+
+@dataclass(frozen=True, slots=True)
+class Readback:
+    """What the running machine showed: its build-id, and how many sampled first slots hold a MOV and a NOP."""
+
+    build_id: str
+    sites: int
+    mov: int
+    nop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One finished boot: every sample of every workload, in the workload's unit.
+
+    ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks.
+    """
+
+    block: int | None
+    position: int
+    variant: str
+    number: int
+    started: str
+    values: Mapping[str, tuple[float, ...]]
+    readback: Readback | None = None
+    gate_before: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    gate_after: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    void: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSet:
+    """A campaign with its boots, void ones too; ``notes`` are lines that every report repeats.
+
+    Without ``boots_known`` (a table made by hand) each variant is one made-up boot that holds all its runs.
+    """
+
+    campaign: Campaign
+    boots: tuple[Boot, ...]
+    notes: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    boots_known: bool = True
+    voids: tuple[Boot, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "voids", tuple(boot for boot in self.boots if boot.void is not None))
+
+    def valid(self, variant: str) -> tuple[Boot, ...]:
+        """The boots of a variant that count, in the order of the file."""
+        return tuple(boot for boot in self.boots if boot.variant == variant and boot.void is None)
+
+
+def contradiction(boot: Boot, campaign: Campaign) -> str | None:
+    """Why what was read back is not this boot's variant; None if it is, or nothing was read back."""
+    seen = boot.readback
+    if seen is None:
+        return None
+    expected = campaign.kernel.get("build_id")
+    if expected is not None and seen.build_id != expected:
+        return f"read-back: build-id {seen.build_id}, not {expected}"
+    if seen.mov + seen.nop != seen.sites or not seen.sites:
+        return f"read-back: {seen.mov} MOV and {seen.nop} NOP in {seen.sites} sites"
+    kind = next(variant.kind for variant in campaign.variants if variant.label == boot.variant)
+    wrong = seen.mov if kind == "nop-nop" else seen.nop
+    return f"read-back: {wrong} of {seen.sites} sites are not those of {kind}" if wrong else None

@@ -1,0 +1,235 @@
+"""Result sets on disk.
+
+A result set is a directory: ``campaign.json`` is written once, before the first boot; ``results.jsonl`` gets one line
+for each boot that finished, and nothing in it is ever changed. The format is described in docs/json.md.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from prologue_bench.errors import BenchError
+from prologue_bench.results.fields import Fields, parse
+from prologue_bench.results.model import (
+    Boot,
+    Campaign,
+    Direction,
+    Evidence,
+    Readback,
+    ResultSet,
+    Variant,
+    Workload,
+    contradiction,
+)
+from prologue_bench.results.settings import setup_differences
+
+CAMPAIGN_SCHEMA: Final = "prologue.bench-campaign/1"
+BOOT_SCHEMA: Final = "prologue.bench-boot/1"
+CAMPAIGN: Final = "campaign.json"
+RESULTS: Final = "results.jsonl"
+
+
+def read_results(directory: Path) -> ResultSet:
+    """Read a result set.
+
+    The last line of ``results.jsonl`` may be torn, because its writer was killed: it is left out, with a note. A boot
+    that was set up otherwise than those before it becomes void, whatever its writer thought of it.
+
+    Raises:
+        BenchError: a file is missing or damaged (with its name and line), or the same boot is in it twice.
+
+    """
+    path = directory / RESULTS
+    campaign = decode_campaign(parse(_read(directory / CAMPAIGN), str(directory / CAMPAIGN)))
+    *lines, tail = _read(path).split(b"\n")
+    boots = [decode_boot(parse(line, f"{path}:{k}"), campaign) for k, line in enumerate(lines, 1)]
+    notes: tuple[str, ...] = ()
+    if tail:
+        where = f"{path}:{len(lines) + 1}"
+        try:
+            whole = parse(tail, where)
+        except BenchError:
+            notes = (f"{RESULTS}: the last line is torn (its writer was killed) and was left out",)
+        else:  # only the line end is missing
+            boots.append(decode_boot(whole, campaign))
+    boots = _set_up_alike(boots)
+    _require_distinct(boots, path)
+    seeds = () if campaign.seed is None else (campaign.seed,)
+    return ResultSet(campaign, tuple(boots), notes, seeds)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
+
+
+def _set_up_alike(boots: list[Boot]) -> list[Boot]:
+    """The boots, those void that ran with another governor, other CPUs ... than the ones before them."""
+    counted = [boot for boot in boots if boot.void is None]
+    found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
+    odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
+    return [replace(b, void=f"set up otherwise: {odd[b.number]}") if b.number in odd else b for b in boots]
+
+
+def _require_distinct(boots: list[Boot], path: Path) -> None:
+    numbers: dict[int, int] = {}
+    places: dict[tuple[int, int], int] = {}
+    for line, boot in enumerate(boots, 1):
+        if (first := numbers.setdefault(boot.number, line)) != line:
+            raise BenchError(f"{path}:{line}: boot {boot.number} is there already, in line {first}")
+        # A void boot is repeated at its place.
+        if boot.void is not None or boot.block is None:
+            continue
+        if (first := places.setdefault((boot.block, boot.position), line)) != line:
+            raise BenchError(
+                f"{path}:{line}: block {boot.block}, position {boot.position} is there already, in line {first}"
+            )
+
+
+def decode_campaign(fields: Fields) -> Campaign:
+    """Make a campaign of what ``campaign.json`` holds.
+
+    Raises:
+        BenchError: a field is absent or wrong.
+
+    """
+    fields.schema(CAMPAIGN_SCHEMA)
+    workloads = tuple(
+        Workload(row.text("name"), row.text("command"), row.text("unit"), read_direction(row))
+        for row in fields.rows("workloads")
+    )
+    variants = tuple(
+        Variant(
+            row.text("label"), row.choice("kind", "nop-nop", "boot", "build"), row.text("image_sha256"),
+            row.integer("words"),
+        )
+        for row in fields.rows("variants")
+    )  # fmt: skip
+    for name, values in (("workloads", [w.name for w in workloads]), ("variants", [v.label for v in variants])):
+        if len(set(values)) < len(values):
+            raise BenchError(f"{fields.where}: {name}: the same name twice")
+    labels = [variant.label for variant in variants]
+    base, aa = fields.choice("base", *labels), fields.optional_text("aa")
+    if aa is not None:
+        _require_control(fields, variants, base, aa)
+    return Campaign(
+        cast("Evidence", fields.choice("evidence", "exact", "timing", "smoke")), fields.table("machine"),
+        fields.table("kernel"), workloads, variants, base, aa, fields.integer("seed"),
+        fields.integer("boots_planned"), fields.integer("runs_per_boot"), fields.texts("same_link"),
+        fields.optional_text("command"),
+    )  # fmt: skip
+
+
+def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, aa: str) -> None:
+    """An A/A control is the base's own image under another label, or it is no control."""
+    images = {variant.label: variant.image_sha256 for variant in variants}
+    if aa not in images or aa == base:
+        raise fields.wrong("aa", "the label of another variant than the base, or null")
+    if images[aa] != images[base]:
+        raise BenchError(f"{fields.where}: aa: {aa!r} is not the same image as the base {base!r}")
+
+
+def read_direction(fields: Fields) -> Direction:
+    """The better direction."""
+    return cast("Direction", fields.choice("direction", "lower", "higher"))
+
+
+def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
+    """Make a boot of one line of ``results.jsonl``.
+
+    A boot whose read-back contradicts its variant becomes void, whatever its writer thought of it.
+
+    Raises:
+        BenchError: a field is absent or wrong, or not of this campaign.
+
+    """
+    fields.schema(BOOT_SCHEMA)
+    variant = fields.choice("variant", *(variant.label for variant in campaign.variants))
+    void, values = fields.optional_text("void"), fields.below("values")
+    known = {workload.name for workload in campaign.workloads}
+    if unknown := sorted(set(values.data) - known):
+        raise BenchError(f"{values.where}: {unknown[0]!r} is no workload of this campaign")
+    # A void boot may have ended before all workloads were run.
+    names = [w.name for w in campaign.workloads if void is None or w.name in values.data]
+    gate = fields.below("gate")
+    boot = Boot(
+        fields.optional_integer("block"), fields.integer("position"), variant, fields.integer("boot"),
+        read_time(fields), MappingProxyType({name: values.numbers(name) for name in names}), decode_readback(fields),
+        gate.below("before").data, gate.below("after").data, void,
+    )  # fmt: skip
+    reason = None if void is not None else contradiction(boot, campaign)
+    return boot if reason is None else replace(boot, void=reason)
+
+
+def read_time(fields: Fields) -> str:
+    """When a boot started, as it was written."""
+    text = fields.text("started")
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise fields.wrong("started", "an ISO 8601 time") from error
+    return text
+
+
+def decode_readback(fields: Fields) -> Readback | None:
+    """What the running machine showed; None if nothing was read."""
+    if fields.data.get("readback") is None:
+        return None
+    row = fields.below("readback")
+    return Readback(row.text("build_id"), row.integer("sites"), row.integer("mov"), row.integer("nop"))
+
+
+def encode_campaign(campaign: Campaign) -> str:
+    """The text of ``campaign.json``."""
+    data = {
+        "schema": CAMPAIGN_SCHEMA,
+        "evidence": campaign.evidence,
+        "machine": dict(campaign.machine),
+        "kernel": dict(campaign.kernel),
+        "workloads": [
+            {"name": w.name, "command": w.command, "unit": w.unit, "direction": w.direction} for w in campaign.workloads
+        ],
+        "variants": [
+            {"label": v.label, "kind": v.kind, "image_sha256": v.image_sha256, "words": v.words}
+            for v in campaign.variants
+        ],
+        "base": campaign.base,
+        "aa": campaign.aa,
+        "seed": campaign.seed,
+        "boots_planned": campaign.boots_planned,
+        "runs_per_boot": campaign.runs_per_boot,
+        "same_link": list(campaign.same_link),
+        "command": campaign.command,
+    }
+    return json.dumps(data, indent=2) + "\n"
+
+
+def encode_boot(boot: Boot) -> str:
+    """One line of ``results.jsonl``, with its end."""
+    data = {
+        "schema": BOOT_SCHEMA,
+        "block": boot.block,
+        "position": boot.position,
+        "variant": boot.variant,
+        "boot": boot.number,
+        "started": boot.started,
+        "values": {name: list(values) for name, values in boot.values.items()},
+        "readback": encode_readback(boot.readback),
+        "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
+        "void": boot.void,
+    }
+    return json.dumps(data) + "\n"
+
+
+def encode_readback(seen: Readback | None) -> dict[str, Any] | None:
+    """The field of that name."""
+    if seen is None:
+        return None
+    return {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop}

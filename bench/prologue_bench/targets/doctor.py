@@ -1,0 +1,132 @@
+"""Checks of a host that drives machines, and of a machine that is to be measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from prologue.errors import PrologueError
+from prologue.sites.kernel import Kernel
+from prologue_bench.errors import MissingToolError
+from prologue_bench.guest.vm import QEMU, qemu_version
+from prologue_bench.host import programs
+from prologue_bench.recorder.gate import advice, evidence
+from prologue_bench.recorder.output import Recorded
+
+State = Literal["ok", "warn", "fail"]
+
+_KVM: Final = Path("/dev/kvm")
+# What stops every target, and what stops one kind.
+_NEEDED: Final = {"cpio": "guests cannot be made", "apt-get": "neither guests nor Debian kernels can be fetched"}
+_USED: Final = {
+    "ssh": "no --target ssh:HOST",
+    "gcc": "no --target icount",
+    "aarch64-linux-gnu-gcc": "no --target icount",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; ``fix`` is empty if there is nothing to do."""
+
+    state: State
+    what: str
+    fix: str = ""
+
+
+def check_host() -> list[Check]:
+    """What this host needs to drive campaigns. An arm64 host can be measured itself: there, nothing is a must."""
+    arm64 = platform.machine() == "aarch64"
+    need: State = "warn" if arm64 else "fail"
+    return [_qemu(need), _kvm(arm64), *_programs(_NEEDED, need), *_programs(_USED, "warn")]
+
+
+def _qemu(need: State) -> Check:
+    try:
+        version = ".".join(str(number) for number in qemu_version())
+    except MissingToolError as error:
+        return Check(need, "no QEMU", error.message)
+    return Check("ok", f"{QEMU} {version}")
+
+
+def _kvm(arm64: bool) -> Check:
+    if not arm64:
+        return Check(
+            "warn", f"this host is {platform.machine()}: arm64 is emulated, its wall time is smoke evidence",
+            "measure on a board: bench run --target ssh:HOST, or bench record there",
+        )  # fmt: skip
+    if os.access(_KVM, os.R_OK | os.W_OK):
+        return Check("ok", "KVM: guests give timing evidence")
+    if _KVM.exists():
+        return Check(
+            "warn", f"{_KVM} cannot be opened: guests are emulated", "join its group (usually kvm), or be root"
+        )
+    return Check("warn", f"no {_KVM}: guests are emulated", "a kernel with KVM, started at EL2")
+
+
+def _programs(names: Mapping[str, str], absent: State) -> Iterator[Check]:
+    for name, what in names.items():
+        try:
+            programs.find(name)
+        except MissingToolError as error:
+            yield Check(absent, f"no {name}: {what}", error.message)
+        else:
+            yield Check("ok", name)
+
+
+def check_vmlinux(vmlinux: Path) -> list[Check]:
+    """Whether variants can be made of a vmlinux, and its sites be read back."""
+    try:
+        kernel = Kernel(vmlinux)
+        sites = 0 if kernel.sites is None else len(kernel.sites)
+        state = kernel.state
+    except PrologueError as error:
+        return [Check("fail", str(error), "name the vmlinux of an arm64 build")]
+    if not sites:
+        return [Check("fail", f"{vmlinux}: no ftrace sites", "build it with CONFIG_DYNAMIC_FTRACE_WITH_ARGS")]
+    what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
+    if state != "untouched":
+        return [Check("warn", what, "bench run makes its variants of a vmlinux as linked")]
+    return [Check("ok", what)]
+
+
+def check_machine(recorded: Recorded, vmlinux: Path | None = None) -> list[Check]:
+    """What a machine said of itself, by a task of no workload; ``vmlinux`` is what should run there."""
+    return [_class(recorded), *_readback(recorded, vmlinux), *_gate(recorded)]
+
+
+def _class(recorded: Recorded) -> Check:
+    facts = recorded.machine
+    named = ", ".join(filter(None, (facts.get("model"), facts.get("arch"), facts.get("cpu") or facts.get("cpus", ""))))
+    if evidence(facts) == "timing":
+        return Check("ok", f"{named}: timing evidence")
+    if facts.get("arch") != "aarch64":
+        return Check("warn", f"{named}: not arm64, smoke evidence", "measure on an arm64 machine")
+    return Check("warn", f"{named}: emulated as far as it tells, smoke evidence", "use KVM, or a real machine")
+
+
+def _readback(recorded: Recorded, vmlinux: Path | None) -> Iterator[Check]:
+    seen = recorded.readback
+    if seen is not None:
+        mixed = seen.sites not in (seen.mov, seen.nop)
+        words = f"{seen.mov} MOV, {seen.nop} NOP in {seen.sites} sites"
+        if mixed:
+            yield Check("fail", f"read back: {words}", "the vmlinux is not that of the running kernel")
+        else:
+            yield Check("ok", f"read back: {words}")
+    if vmlinux is not None and (running := recorded.machine.get("build_id")):
+        expected = Kernel(vmlinux).build_id
+        if expected != running:
+            yield Check("fail", f"another kernel runs: build-id {running}", f"boot the one of {vmlinux}: {expected}")
+
+
+def _gate(recorded: Recorded) -> Iterator[Check]:
+    found = advice(recorded.gate_before)
+    for entry in found:
+        yield Check("fail" if entry.voids else "warn", f"{entry.what}: {entry.why}", entry.fix)
+    if not found:
+        yield Check("ok", "nothing about the machine spoils measurements")

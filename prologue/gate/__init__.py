@@ -1,0 +1,1 @@
+"""The release gate: settings, known findings, what fails when."""

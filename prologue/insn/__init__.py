@@ -1,0 +1,1 @@
+"""A64 instruction words: encodings, the CMODX lists, disassembly."""

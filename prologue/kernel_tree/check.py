@@ -1,0 +1,150 @@
+"""Whether the build step is in a kernel tree, selected, able to run, and has run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from prologue import __version__
+from prologue.errors import InputError, PrologueError
+from prologue.kernel_tree.kconfig import why_not_selected
+from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
+
+Status = Literal["ok", "no", "-"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; "-" is neither good nor bad."""
+
+    name: str
+    status: Status
+    message: str
+    to_do: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
+    """Look at a tree, and at the directory that it is built in (``make O=``) where that is another one.
+
+    Raises:
+        InputError: no patch for the tree's release, a file that cannot be read, or ``objtree`` is of another tree.
+
+    """
+    out = tree.path if objtree is None else objtree
+    if objtree is not None:
+        _require_built_from(objtree, tree.path)
+    return [_patch(tree), _config(tree, out, given=objtree is not None), _tool(), *_kernels(out)]
+
+
+def _require_built_from(objtree: Path, tree: Path) -> None:
+    if not objtree.is_dir():
+        raise InputError("there is no such directory", path=objtree)
+    source = objtree / "source"
+    if source.is_symlink() and source.resolve() != tree.resolve():
+        raise InputError(f"is a build directory of {source.resolve()}, not of {tree}", path=objtree)
+
+
+def _patch(tree: KernelTree) -> Check:
+    facts = {"files": {file.path: file.state for file in tree.files}}
+    there, absent, differing = (tree.in_state(state) for state in ("in", "out", "differs"))
+    install = f"prologue kernel install {shlex.quote(str(tree.path))}"
+    if differing and (there or tree.has_option):
+        named = ", ".join(f"{file.path} ({file.why})" for file in differing)
+        return Check("patch", "no", f"differs from this prologue's: {named}", f"{install} (says more)", facts)
+    if not there:
+        return Check("patch", "no", "not installed", install, facts)
+    if absent or differing:
+        named = ", ".join(file.path for file in (*absent, *differing))
+        return Check("patch", "no", f"installed in part: {named} left out", install, facts)
+    return Check("patch", "ok", f"installed ({tree.series}, {len(there)} files)", "", facts)
+
+
+def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
+    if not tree.has_option:
+        return Check("config", "-", "has to wait for the patch")
+    path = out / ".config"
+    facts = {"file": str(path)}
+    try:
+        config = path.read_text(encoding="utf-8", errors="replace")
+        kconfig = (tree.path / KCONFIG).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        to_do = "make menuconfig" if given else "make menuconfig, or name the directory of make O= with --objtree"
+        return Check("config", "no", f"there is no {path}", to_do, facts)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
+    wrong = why_not_selected(config, kconfig, path)
+    if wrong is None:
+        return Check("config", "ok", f"CONFIG_{OPTION}=y", "", facts)
+    return Check("config", "no", f"CONFIG_{OPTION} is off: {wrong[0]}", wrong[1], facts)
+
+
+def _tool() -> Check:
+    """What the build step would run: $PROLOGUE is a variable of make, too."""
+    named = os.environ.get("PROLOGUE", "").split()
+    command = named or ["prologue"]
+    path = shutil.which(command[0])
+    if path is None:
+        message = "there is no command prologue in PATH: the kernel would write its prologues at boot"
+        if named:
+            message = f"PROLOGUE={named[0]} of the environment is not there: the build would fail"
+        to_do = "pip install it where the build finds it, or build with make PROLOGUE=/path/to/prologue"
+        return Check("tool", "no", message, to_do, {"path": None})
+    facts: dict[str, Any] = {"path": path, "version": None}
+    try:
+        done = subprocess.run(
+            [path, *command[1:], "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=60, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("tool", "no", f"{path} does not run: {error}", "install it again", facts)
+    program, _, version = done.stdout.strip().partition(" ")
+    if done.returncode or program != "prologue" or not version:
+        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        return Check("tool", "no", f"{path} is no prologue that runs: {''.join(said)}", "install it again", facts)
+    facts["version"] = version
+    if version != __version__:
+        message = f"{path}, version {version}; warning: this one is {__version__}"
+        return Check("tool", "ok", message, "", facts)
+    return Check("tool", "ok", f"{path}, version {version}", "", facts)
+
+
+def _kernels(out: Path) -> Iterator[Check]:
+    # Newer kernels link vmlinux.unstripped, and make vmlinux from it.
+    found = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
+    if not found:
+        yield Check("vmlinux", "-", "not built yet")
+    for path in found:
+        yield _kernel(path, found[0])
+
+
+def _kernel(path: Path, linked: Path) -> Check:
+    """Look at a kernel; ``linked`` is what make has to miss before it links, and runs the step, again."""
+    from prologue.sites.kernel import Kernel  # numpy: only where there is something to read
+
+    try:
+        kernel = Kernel(path)
+        marker, state = kernel.marker, kernel.state
+        facts = {
+            "file": str(path),
+            "state": state,
+            "marker": None if marker is None else {"flags": marker.flags, "sites": marker.sites},
+        }
+    except PrologueError as error:
+        return Check(path.name, "no", str(error), "build again", {"file": str(path)})
+    quoted, again = shlex.quote(str(path)), f"remove {shlex.quote(str(linked))} and build again"
+    if marker is None:
+        return Check(path.name, "no", "has no marker", f"select CONFIG_{OPTION} and build again", facts)
+    if state == "processed":
+        return Check(path.name, "ok", f"processed: the marker is set, {marker.sites:,} sites", "", facts)
+    if state == "mixed":
+        return Check(path.name, "no", "damaged: no run of ours leaves this", f"prologue verify {quoted}", facts)
+    what = {"untouched": "not processed: the tool was not there when it was built", "unfinished": "not finished"}
+    to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
+    return Check(path.name, "no", what.get(state, "has no sites to process"), to_do, facts)

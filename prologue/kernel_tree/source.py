@@ -1,0 +1,143 @@
+"""A kernel tree as its owner has it, and how each file stands that our patch touches."""
+
+from __future__ import annotations
+
+import re
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+from prologue.errors import InputError
+from prologue.kernel_tree.diff import FileChange, NoPlaceError, locate
+from prologue.kernel_tree.patches import KernelPatch, load_patch
+
+OPTION: Final = "ARM64_FTRACE_BUILDTIME_PROLOGUE"
+KCONFIG: Final = "arch/arm64/Kconfig"
+State = Literal["in", "out", "differs"]
+_VERSION: Final = re.compile(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)[ \t]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """One file that the patch changes or creates."""
+
+    change: FileChange  # with the line numbers of this tree, unless the file differs
+    content: bytes | None  # None: not there
+    state: State
+    why: str = ""  # it differs
+
+    @property
+    def path(self) -> str:
+        """Below the tree's top directory, in POSIX form."""
+        return self.change.path
+
+
+class KernelTree:
+    """One kernel tree; files are read when first asked for.
+
+    Raises:
+        InputError: it cannot be read, is no kernel tree, or has no arm64.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        text = self._makefile()
+        found = {str(name): str(value) for name, value in reversed(_VERSION.findall(text))}  # the first ones count
+        version = [found.get(name, "") for name in ("VERSION", "PATCHLEVEL")]
+        if not all(part.isdigit() for part in version):
+            raise InputError(
+                f"is no kernel tree: its Makefile gives no VERSION and PATCHLEVEL{self._hint()}", path=path
+            )
+        if not (path / "arch" / "arm64").is_dir():
+            raise InputError("has no arch/arm64", path=path)
+        self.series: str = ".".join(version)
+        self.release: str = f"{self.series}.{found.get('SUBLEVEL') or 0}{found.get('EXTRAVERSION', '')}"
+
+    def _makefile(self) -> str:
+        if not self.path.is_dir():
+            raise InputError(
+                "is not a directory" if self.path.exists() else "there is no such directory", path=self.path
+            )
+        try:
+            return (self.path / "Makefile").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            raise InputError(f"is no kernel tree: there is no Makefile{self._hint()}", path=self.path) from None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=self.path / "Makefile") from error
+
+    def _hint(self) -> str:
+        source = self.path / "source"  # what a build with O= leaves in its directory
+        return f"; it is a build directory, of {source.resolve()}" if source.is_symlink() else ""
+
+    @cached_property
+    def patch(self) -> KernelPatch:
+        """Our patch for this release.
+
+        Raises:
+            InputError: there is none.
+
+        """
+        return load_patch(self.series, self.path)
+
+    @cached_property
+    def files(self) -> tuple[TreeFile, ...]:
+        """Every file that the patch touches.
+
+        Raises:
+            InputError: no patch for this release, or a file that cannot be read.
+
+        """
+        return tuple(self._look_at(change) for change in self.patch.changes)
+
+    @cached_property
+    def has_option(self) -> bool:
+        """Whether the kernel's configuration knows our option, and so some version of the patch is in.
+
+        Raises:
+            InputError: the file cannot be read.
+
+        """
+        content, _ = self._read(KCONFIG)
+        return re.search(rb"(?m)^config %b$" % OPTION.encode(), content or b"") is not None
+
+    def in_state(self, *states: State) -> list[TreeFile]:
+        """The files that stand like that."""
+        return [file for file in self.files if file.state in states]
+
+    def _look_at(self, change: FileChange) -> TreeFile:
+        content, odd = self._read(change.path)
+        if odd:
+            return TreeFile(change, None, "differs", odd)
+        if change.creates:
+            if content is None or content == change.created:
+                return TreeFile(change, content, "out" if content is None else "in")
+            return TreeFile(change, content, "differs", "is there, and is not what this prologue puts there")
+        if content is None:
+            return TreeFile(change, None, "differs", "is missing")
+        failed: dict[bool, NoPlaceError] = {}
+        for reverse in (True, False):
+            try:
+                return TreeFile(locate(change, content, reverse=reverse), content, "in" if reverse else "out")
+            except NoPlaceError as error:
+                failed[reverse] = error
+        hunk = failed[self.has_option].hunk
+        line = hunk.new_start if self.has_option else hunk.old_start
+        return TreeFile(change, content, "differs", f"the lines about {line} are not as expected")
+
+    def _read(self, name: str) -> tuple[bytes | None, str]:
+        """The content, or None; and what is odd about the file."""
+        path = self.path / name
+        try:
+            if not path.parent.resolve().is_relative_to(self.path.resolve()):
+                return None, "is outside of the tree, behind a symbolic link"
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                return None, "is a symbolic link" if path.is_symlink() else "is not a regular file"
+            return path.read_bytes(), ""
+        except (FileNotFoundError, NotADirectoryError):
+            return None, "" if path.parent.is_dir() else f"is missing, with {Path(name).parent}"
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=path) from error

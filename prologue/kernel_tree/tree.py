@@ -1,0 +1,112 @@
+"""Puts our patch into a kernel tree, and takes it out again: all of it or nothing."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from prologue.errors import InternalError, RefusedError
+from prologue.kernel_tree.git import apply_changes
+from prologue.kernel_tree.replace import locked, replace_files
+from prologue.kernel_tree.source import KernelTree, TreeFile
+
+Action = Literal["create", "patch", "restore", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is done to one file."""
+
+    action: Action
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done, or would be."""
+
+    tree: KernelTree
+    steps: tuple[Step, ...]
+    as_wanted: tuple[str, ...]  # files that needed nothing
+
+
+def install(path: Path, *, dry_run: bool = False) -> Outcome:
+    """Put the patch into a tree. What an unfinished run left out is added; what is in already stays untouched.
+
+    Raises:
+        InputError: no kernel tree, no arm64, or no patch for its release.
+        UsageError: git is not installed.
+        RefusedError: other changes are in the way, or another version of the patch is in.
+        BusyError: another prologue is working on this tree.
+        OutputError: a file cannot be written.
+
+    """
+    return _carry_out(path, reverse=False, dry_run=dry_run)
+
+
+def uninstall(path: Path, *, dry_run: bool = False) -> Outcome:
+    """Take the patch out of a tree; other changes stay, in the same files too.
+
+    Raises:
+        InputError, UsageError, BusyError, OutputError: as for ``install``.
+        RefusedError: what was put in has been edited since.
+
+    """
+    return _carry_out(path, reverse=True, dry_run=dry_run)
+
+
+def _carry_out(path: Path, *, reverse: bool, dry_run: bool) -> Outcome:
+    tree = KernelTree(path)
+    with nullcontext() if dry_run else locked(path):
+        if reverse and not tree.has_option and not tree.in_state("in"):
+            return Outcome(tree, (), tuple(file.path for file in tree.files))
+        if differing := tree.in_state("differs"):
+            raise RefusedError(_refusal(tree, differing, reverse=reverse), path=path)
+        todo = tree.in_state("in" if reverse else "out")
+        # What is included comes before what includes it, and goes after it.
+        todo.sort(key=lambda file: file.change.creates, reverse=not reverse)
+        contents = _changed(todo, reverse=reverse)
+        if not dry_run:
+            replace_files(path, contents)
+    done = tuple(file.path for file in tree.files if file not in todo)
+    return Outcome(tree, tuple(Step(_action(file, reverse=reverse), file.path) for file in todo), done)
+
+
+def _action(file: TreeFile, *, reverse: bool) -> Action:
+    if file.change.creates:
+        return "remove" if reverse else "create"
+    return "restore" if reverse else "patch"
+
+
+def _changed(files: list[TreeFile], *, reverse: bool) -> dict[str, bytes | None]:
+    """What the files will hold.
+
+    Raises:
+        InternalError: the way back would not lead to what they hold now.
+
+    """
+    if not files:
+        return {}
+    diff = b"".join(file.change.text for file in files)
+    before = {file.path: file.content for file in files}
+    after = apply_changes(diff, before, reverse=reverse)
+    if apply_changes(diff, after, reverse=not reverse) != before:
+        raise InternalError("the changes could not be undone exactly; nothing was changed")
+    return after
+
+
+def _refusal(tree: KernelTree, files: list[TreeFile], *, reverse: bool) -> str:
+    named = ", ".join(f"{file.path} ({file.why})" for file in files)
+    if not tree.has_option:
+        return (
+            f"other changes are in the way: {named}; nothing was changed: put these files back as Linux {tree.series} "
+            "has them, or take the patch by hand (prologue kernel patch)"
+        )
+    again = "" if reverse else ", then install again"
+    return (
+        f"another version of the patch is in, or it was edited since: {named}; nothing was changed: "
+        "take it out with the prologue that put it in (kernel install --uninstall), or put these files back "
+        f"(git checkout, and remove those that git does not know){again}"
+    )

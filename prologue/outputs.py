@@ -1,0 +1,101 @@
+"""Where output goes: what may be replaced, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from prologue.errors import OutputError
+
+
+def require_plain_target(path: Path) -> None:
+    """Refuse what must not be written into or replaced.
+
+    Raises:
+        OutputError: a symbolic link, a hard link, a special file, a directory, or a read-only file.
+
+    """
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise OutputError(error.strerror or "cannot be read", path=path) from error
+    if stat.S_ISLNK(status.st_mode):
+        raise OutputError(f"is a symbolic link: name {path.resolve()} itself", path=path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OutputError("is not a regular file", path=path)
+    if status.st_nlink > 1:
+        raise OutputError(f"has {status.st_nlink} hard links: writing would change the others too", path=path)
+    if not status.st_mode & 0o222:
+        raise OutputError(f"is read-only (mode {stat.S_IMODE(status.st_mode):04o})", path=path)
+
+
+def require_other(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse an output that is one of the files that are read.
+
+    Raises:
+        OutputError: it is.
+
+    """
+    if out and any(path and same_file(out, path) for path in inputs):
+        raise OutputError("is read by the same command: name another file", path=out)
+
+
+def same_file(out: Path, source: Path) -> bool:
+    """Whether both name one file; no if one of them is not there, or cannot be reached."""
+    try:
+        return out.samefile(source)
+    except OSError:
+        return False
+
+
+@contextmanager
+def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
+    """Give a temporary file beside ``out`` that becomes ``out`` if the block succeeds and vanishes if it does not.
+
+    Raises:
+        OutputError: ``out`` may not be replaced, or its directory cannot be written.
+
+    """
+    if out.is_symlink() or out.exists():
+        require_plain_target(out)
+    import tempfile
+
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
+    except OSError as error:
+        raise OutputError(f"cannot be created: {error.strerror}", path=out) from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "r+b") as stream:
+            yield temporary
+            stream.flush()
+            # Writable by its owner whatever the input was: the same command must be able to replace it.
+            mode = stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~_umask()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        temporary.replace(out)
+    except OSError as error:
+        raise OutputError(f"cannot be written: {error.strerror}; nothing was left behind", path=out) from error
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+    _sync_directory(out.parent)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the rename itself durable; file systems that cannot say so are none of our business."""
+    with suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

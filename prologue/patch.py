@@ -1,0 +1,217 @@
+"""Processes one file: opens it, plans, lets the rules decide, writes, and reads the result back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from prologue.errors import InputError, PrologueError, RefusedError
+from prologue.outputs import new_file
+from prologue.plan.build import ContractChoice, build_plan, choose_contract, require_own_plan
+from prologue.plan.edits import PatchPlan, from_json, to_json
+from prologue.rules.engine import ApprovedPlan, approve
+from prologue.sites.binary import Binary
+from prologue.sites.kernel import Contract, Kernel
+from prologue.sites.load import load_vmlinux, mismatch, open_binary
+from prologue.sites.module import Module
+from prologue.write.apply import apply_in_place, apply_to, rewrite
+from prologue.write.readback import read_back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchRequest:
+    """What to do with a file.
+
+    ``reverse`` gives the file back as it was linked, by the plan in the file ``undo`` if there is one. ``reread`` is
+    whether LIEF reads the result, too; None: where a copy is written.
+    """
+
+    output: Path | None = None  # None: the file itself
+    dry_run: bool = False
+    contract: ContractChoice = "auto"
+    vmlinux: Path | None = None  # the kernel that will load a module
+    strip_signature: bool = False
+    reverse: bool = False
+    undo: Path | None = None
+    save_plan: Path | None = None
+    reread: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patched:
+    """What became of one file; ``contract`` is None if there was nothing to process."""
+
+    path: Path
+    output: Path
+    contract: str | None
+    state: str
+    sites: int = 0
+    records: int = 0
+    words_written: int = 0
+
+
+def patch_file(request: PatchRequest, path: Path) -> Patched:
+    """Process one file as requested.
+
+    Raises:
+        InputError: not a file that can be processed.
+        RefusedError: writing would be unsafe; nothing was written.
+        OutputError: the result cannot be written.
+        InternalError: the result does not read back as planned.
+
+    """
+    binary = open_binary(path, unsigned=request.strip_signature)
+    output = request.output or path
+    if _nothing_to_do(binary):
+        # A build step must not fail where ftrace is configured off, or a module has no function of its own.
+        if request.output:
+            raise InputError("has no patch sites: nothing to process, and no copy was made", path=path)
+        state = "no sites" if isinstance(binary, Module) else "no ftrace"
+        return Patched(path=path, output=output, contract=None, state=state)
+    plan = _reverse_plan(binary, request) if request.reverse else _forward_plan(binary, request)
+    if isinstance(binary, Module) and binary.state != plan.goal:
+        _require_unsigned(binary)
+    approved = approve(binary, plan)
+    if request.save_plan:
+        _save_plan(binary, plan, request.save_plan)
+    state, written = f"{binary.state}, dry run", 0
+    if not request.dry_run:
+        independent = bool(request.output) if request.reread is None else request.reread
+        state, written = plan.goal, carry_out(approved, request.output, independent=independent)
+    return Patched(
+        path=path, output=output, contract=plan.contract, state=state,
+        sites=plan.count("site"), records=plan.count("record"), words_written=written,
+    )  # fmt: skip
+
+
+def patch_or_error(request: PatchRequest, path: Path) -> Patched | PrologueError:
+    """The same, for many files: an error is a result, so that the others are still processed."""
+    try:
+        return patch_file(request, path)
+    except PrologueError as error:
+        return error
+
+
+def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) -> int:
+    """Write an approved plan, into the file itself if ``out`` is None, and read the result back.
+
+    Returns:
+        Number of words that were written or that differ from the input.
+
+    Raises:
+        OutputError, RefusedError: see ``prologue.write.apply``.
+        InternalError: the result does not read back as planned.
+
+    """
+    binary, check = approved.binary, partial(read_back, approved, independent=independent)
+    if isinstance(binary, Module) and (binary.compression or binary.stripped):
+        return rewrite(approved, out or binary.path, check)
+    if out is not None:
+        return apply_to(approved, out, check)
+    written = apply_in_place(approved)
+    check(binary.path)
+    return written
+
+
+def _nothing_to_do(binary: Binary) -> bool:
+    """No dynamic ftrace at all, or a table without a single function."""
+    if binary.records is not None:
+        return not binary.records.live.any()
+    if isinstance(binary, Kernel):
+        return binary.bounds is None and binary.symbols.find("ftrace_init") is None
+    return True
+
+
+def _save_plan(binary: Binary, plan: PatchPlan, path: Path) -> None:
+    """Write the plan as JSON; a plan that could not be undone is never written over one that can.
+
+    Raises:
+        RefusedError: the words of ``ftrace_init_nop`` are overwritten already, and there is no plan that has them.
+
+    """
+    if plan.goal == "processed" and _init_words_are_gone(binary):
+        if path.exists():
+            return
+        raise RefusedError(
+            "processing has begun: a complete plan can be saved from the linked file only", path=binary.path
+        )
+    import json
+
+    with new_file(path) as temporary:
+        temporary.write_text(json.dumps(to_json(plan)) + "\n", encoding="utf-8")
+
+
+def _init_words_are_gone(binary: Binary) -> bool:
+    return isinstance(binary, Kernel) and binary.marker is None and binary.init_stub.state != "live"
+
+
+def _forward_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
+    if isinstance(binary, Module):
+        return build_plan(binary, _module_contract(binary, request))
+    assert isinstance(binary, Kernel)  # noqa: S101 - there is no third kind
+    return build_plan(binary, choose_contract(binary, request.contract))
+
+
+def _require_unsigned(module: Module) -> None:
+    if module.signature is not None:
+        raise RefusedError(
+            "is signed, and processing would break the signature: process modules before they are signed, "
+            "or take it off with --strip-signature",
+            path=module.path,
+        )
+
+
+def _module_contract(module: Module, request: PatchRequest) -> Contract:
+    """A module does not say what its kernel expects: the user does, or the kernel.
+
+    Raises:
+        RefusedError: neither says, or it is not meant for that kernel.
+
+    """
+    if request.vmlinux is None:
+        if request.contract == "auto":
+            raise RefusedError(
+                "a module does not say what its kernel expects: name the kernel with --vmlinux VMLINUX, "
+                "or say --contract native or --contract stock",
+                path=module.path,
+            )
+        return "native" if request.contract == "native" else "stock"
+    kernel = load_vmlinux(request.vmlinux)
+    reason = mismatch(module, kernel)
+    if reason:
+        raise RefusedError(reason, path=module.path)
+    contract = choose_contract(kernel, "native" if kernel.marker else "stock")
+    if request.contract not in ("auto", contract):
+        raise RefusedError(f"{request.vmlinux} follows the {contract} contract", path=module.path)
+    if contract == "stock" and not kernel.writes_no_prologues:
+        raise RefusedError(
+            f"{request.vmlinux} is not processed: it writes prologues itself and refuses those that are there; "
+            "process it first",
+            path=module.path,
+        )
+    return contract
+
+
+def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
+    """The inverse of a saved plan, or of the plan that this file's own words give."""
+    if request.undo is not None:
+        plan = _load_plan(request.undo)
+        require_own_plan(binary, plan)
+        return plan.inverse()
+    if _init_words_are_gone(binary):
+        raise RefusedError(
+            "ftrace_init_nop was overwritten and its old words are not in this file: "
+            "give the plan that --save-plan wrote (--reverse PLAN)",
+            path=binary.path,
+        )
+    return build_plan(binary, binary.contract if isinstance(binary, Kernel) else "native").inverse()
+
+
+def _load_plan(path: Path) -> PatchPlan:
+    import json
+
+    try:
+        return from_json(json.loads(path.read_text(encoding="utf-8")), path)
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read as a plan: {error}", path=path) from error

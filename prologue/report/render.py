@@ -1,0 +1,50 @@
+"""A verdict of the gate, in whichever format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prologue.gate.refusal import GATE, unreadable_finding
+from prologue.gate.verdict import Verdict
+from prologue.rules.base import Finding
+
+Format = Literal["text", "json", "sarif", "junit", "ktap"]
+
+
+def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
+    """Write the report; no format ends in a line end."""
+    findings = verdict.findings + verdict.refused
+    if kind == "text":
+        from prologue.report.findings import findings_text
+
+        unreadable = len(verdict.unreadable)
+        return findings_text(verdict.files, findings, verdict.notes, show_all=show_all, unreadable=unreadable)
+    if kind in ("json", "sarif"):
+        import json
+
+        return json.dumps(_document(verdict, findings, kind), indent=2)
+    from prologue.report.junit import findings_junit
+    from prologue.report.ktap import findings_ktap
+
+    write = findings_junit if kind == "junit" else findings_ktap
+    # CI systems look at cases only, so what fails without a rule needs a case of its own.
+    unread = [unreadable_finding(path, error) for path, error in verdict.unreadable.items()]
+    return write(
+        verdict.files,
+        findings + unread,
+        verdict.notes,
+        verdict.failing,
+        (*verdict.rules, *([GATE] if verdict.refused or unread else [])),
+        inputs=verdict.inputs,
+    )
+
+
+def _document(verdict: Verdict, findings: list[Finding], kind: Format) -> dict[str, object]:
+    unreadable = list(verdict.unreadable.values())
+    if kind == "json":
+        from prologue.report.findings import findings_data
+
+        return findings_data(verdict.files, findings, verdict.notes, verdict.baselined, unreadable)
+    from prologue.report.sarif import findings_sarif
+
+    return findings_sarif(verdict.files, findings, verdict.notes, verdict.baselined, unreadable)

@@ -1,0 +1,1 @@
+"""The independent reader: LIEF and plain Python, no code of the rest of this package."""

@@ -1,0 +1,1 @@
+"""The only writer, and the check of what it wrote."""

@@ -1,0 +1,229 @@
+"""The only writer. It takes approved plans, re-reads every old word, and writes stage by stage.
+
+In place: a lock, a check of the whole plan, then the stages in their order with plain ``pwrite`` (a mapped write
+would turn a full disk into SIGBUS). Words never straddle pages, so a kill leaves each either old or new, and the
+same plan applied again finishes the work.
+
+To another file: a temporary file in the same directory, fsync, rename. Copies are made by ``cp``, which knows
+reflinks and holes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.elf.image import I64, U64
+from prologue.errors import BusyError, InternalError, Location, OutputError, PrologueError, RefusedError
+from prologue.outputs import new_file, require_plain_target, same_file
+from prologue.plan.edits import Edits
+from prologue.rules.engine import ApprovedPlan
+from prologue.sites.module import Module
+
+_BLOCK: Final = 1 << 18  # bytes read, changed and written back at once
+
+
+def apply_in_place(approved: ApprovedPlan) -> int:
+    """Carry out the plan on the file that it was made from.
+
+    Returns:
+        Number of words written; 0 if all had been done before.
+
+    Raises:
+        BusyError: another process holds the file's lock.
+        OutputError: the file is a link, read-only, or cannot be written.
+        RefusedError: a word is neither its old nor its new value: the file changed since it was read.
+
+    """
+    path = approved.binary.path
+    require_plain_target(path)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise OutputError(f"cannot be opened for writing: {error.strerror}", path=path) from error
+    try:
+        _lock(fd, path, fcntl.LOCK_EX)
+        return _write(fd, approved, path)
+    finally:
+        os.close(fd)
+
+
+def apply_to(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) -> int:
+    """Write a copy of the file with the plan carried out; ``out`` appears whole or not at all.
+
+    ``check`` looks at the copy before it gets its name, and raises if it is not good.
+
+    Returns:
+        Number of words that differ from the input.
+
+    Raises:
+        OutputError: ``out`` is the input, a link or no regular file, or cannot be written.
+
+    """
+    source = approved.binary.path
+    if same_file(out, source):
+        raise OutputError("is the input: use --in-place to write into it", path=out)
+    with _locked_for_reading(source), new_file(out, like=source) as temporary:
+        _copy(source, temporary)
+        fd = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            written = _write(fd, approved, out)
+        finally:
+            os.close(fd)
+        check(temporary)
+        return written
+
+
+def rewrite(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) -> int:
+    """Write a whole new module: one that is stored compressed, or that loses its signature.
+
+    ``out`` may be the input itself; it is replaced at once or not at all.
+
+    Returns:
+        Number of words that differ from the input's.
+
+    Raises:
+        OutputError: ``out`` may not be replaced, or cannot be written.
+        RefusedError: a word is neither its old nor its new value.
+
+    """
+    from prologue.elf.compressed import compress
+
+    module = approved.binary
+    if not isinstance(module, Module):
+        raise TypeError(f"{module.path} is no module")
+    content = bytearray(module.image.content)
+    raw = np.frombuffer(content, np.uint8)
+    written = 0
+    for stage in approved.plan.stages:
+        found = module.image.words_at(stage.offsets, stage.width)
+        _require_expected(approved, stage, found)
+        at = stage.offsets[:, None] + np.arange(stage.width)
+        raw[at] = stage.new.astype("<u4" if stage.width == 4 else "<u8").view(np.uint8).reshape(-1, stage.width)
+        written += int((found != stage.new).sum())
+    if not written and not module.stripped and out.exists() and out.samefile(module.path):
+        return 0
+    with _locked_for_reading(module.path), new_file(out, like=module.path) as temporary:
+        temporary.write_bytes(compress(bytes(content), module.compression) if module.compression else content)
+        check(temporary)
+    return written
+
+
+def _copy(source: Path, target: Path) -> None:
+    import subprocess
+
+    command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"cp ended with {done.returncode}"
+        raise OutputError(f"{reason.rpartition(': ')[2]}; nothing was left behind", path=target.parent)
+
+
+def _lock(fd: int, path: Path, kind: int) -> None:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BusyError("another prologue is working on this file: wait for it, then run again", path=path) from error
+
+
+@contextmanager
+def _locked_for_reading(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _lock(fd, path, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _write(fd: int, approved: ApprovedPlan, path: Path) -> int:
+    plan = approved.plan
+    if os.fstat(fd).st_size != plan.file_size:
+        raise RefusedError("the file changed since it was read: run again", path=path)
+    pending = [_pending(fd, approved, stage) for stage in plan.stages]
+    written = 0
+    try:
+        for stage, todo in zip(plan.stages, pending, strict=True):
+            _write_stage(fd, stage.offsets[todo], stage.new[todo], stage.width)
+            written += int(todo.sum())
+    except OSError as error:
+        message = f"write failed: {error.strerror}; make room and run the same command again: it goes on from here"
+        raise OutputError(message, path=path) from error
+    for stage in plan.stages:
+        if not np.array_equal(_read_words(fd, stage.offsets, stage.width), stage.new):
+            raise InternalError(f"what was written does not read back ({stage.reason})", path=path)
+    return written
+
+
+def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bool_]:
+    """Which edits of the stage are still to be done.
+
+    Raises:
+        RefusedError: a word that is neither old nor new.
+
+    """
+    if len(stage) and int(stage.offsets.min()) < 0:
+        raise RefusedError(f"an edit has no place in the file ({stage.reason})", path=approved.binary.path)
+    found = _read_words(fd, stage.offsets, stage.width)
+    _require_expected(approved, stage, found)
+    todo: npt.NDArray[np.bool_] = found != stage.new
+    return todo
+
+
+def _require_expected(approved: ApprovedPlan, stage: Edits, found: U64) -> None:
+    for k in np.flatnonzero((found != stage.new) & (found != stage.old))[:1].tolist():
+        digits = 2 * stage.width
+        raise RefusedError(
+            f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}; nothing was written",
+            path=approved.binary.path,
+            where=_where(approved, int(stage.vaddrs[k])),
+        )
+
+
+def _where(approved: ApprovedPlan, vaddr: int) -> Location:
+    return approved.binary.symbols.locate(vaddr)
+
+
+def _blocks(offsets: I64) -> Iterator[tuple[int, I64]]:
+    """Group edits by block of the file: (offset of the first, indices of its edits)."""
+    if not len(offsets):
+        return
+    order = np.argsort(offsets, kind="stable")
+    block = offsets[order] // _BLOCK
+    for group in np.split(order, np.flatnonzero(np.diff(block)) + 1):
+        yield int(offsets[group[0]]), group
+
+
+def _read_words(fd: int, offsets: I64, width: int) -> U64:
+    result = np.zeros(len(offsets), np.uint64)
+    for start, group in _blocks(offsets):
+        _, raw = _read_span(fd, start, offsets[group], width)
+        at = (offsets[group] - start)[:, None] + np.arange(width)
+        result[group] = raw[at].view("<u4" if width == 4 else "<u8").ravel()
+    return result
+
+
+def _read_span(fd: int, start: int, offsets: I64, width: int) -> tuple[bytearray, npt.NDArray[np.uint8]]:
+    """Read from ``start`` through the end of the last edit; the array is a writable view of the bytes."""
+    size = int(offsets[-1]) + width - start
+    data = bytearray(os.pread(fd, size, start))
+    if len(data) != size:
+        raise PrologueError(f"short read at file offset {start:#x}")
+    return data, np.frombuffer(data, np.uint8)
+
+
+def _write_stage(fd: int, offsets: I64, words: U64, width: int) -> None:
+    for start, group in _blocks(offsets):
+        data, raw = _read_span(fd, start, offsets[group], width)
+        at = (offsets[group] - start)[:, None] + np.arange(width)
+        raw[at] = words[group].astype("<u4" if width == 4 else "<u8").view(np.uint8).reshape(-1, width)
+        done = 0
+        while done < len(data):  # a signal or a full disk may cut a write short
+            done += os.pwrite(fd, memoryview(data)[done:], start + done)

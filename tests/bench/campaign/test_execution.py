@@ -1,0 +1,301 @@
+"""The order of boots, and what a campaign does when machines die, writers are killed, and plans change.
+
+Machines that can be made to fail at will are programs here; real ones are in tests/real_kernels/test_campaign.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.campaign.execution import Execution, Plan, Step, plan_campaign
+from prologue_bench.campaign.schedule import make_schedule
+from prologue_bench.campaign.variants import Image, Link
+from prologue_bench.campaign.watch import watching
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.recorder.output import Recorded
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.results.journal import Journal, hold, open_journal
+from prologue_bench.results.model import Evidence, Readback, Variant, Workload
+from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
+from prologue_bench.targets.base import Attempt
+
+MEASURED = Measured(Workload("work", "work", "seconds", "lower"), None)
+PLAN = Plan(Task((MEASURED,), 2), blocks=3, seed=7, control=True, retries=1, timeout=10, command="prologue bench run")
+LINK = Link(
+    "6.1", "5eed", "2",
+    (Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
+     Image(Variant("build", "build", "b" * 64, 9), Path("Image.build"))),
+    ("same link: 0 symbols moved",), {64: 0x52800000, 68: 0xD65F03C0},
+)  # fmt: skip
+
+
+class Machine:
+    """Does what ``failing`` says for its n-th boot: None, or what happens instead."""
+
+    evidence: Evidence = "timing"
+
+    def __init__(self, failing: Callable[[int], str | None] = lambda _: None) -> None:
+        self.failing = failing
+        self.attempts: list[Attempt] = []
+
+    def facts(self) -> Mapping[str, str]:
+        return {"target": "made up"}
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        return asked
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        self.attempts.append(attempt)
+        what = self.failing(len(self.attempts))
+        if what == "lost":
+            raise GuestLostError("guest lost: no answer for 10 s; console in log, its end:\nlast lines")
+        if what == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "interrupted":
+            raise KeyboardInterrupt
+        mov = 64 if (attempt.label == "build") != (what == "wrong kernel") else 0
+        values = tuple(float(k + 1) for k in range(task.runs))
+        stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}
+        gate = {"governors": ["powersave" if what == "other governor" else "performance"]}
+        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), gate, gate, {"work": values}, tuple(stub.values()))
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[Step]:
+    steps: list[Step] = []
+    campaign = plan_campaign(plan, LINK, machine)
+    with hold(directory), open_journal(directory, campaign) as journal:
+        Execution(plan, campaign, LINK, machine, journal).run(steps.append)
+    return steps
+
+
+def test_blocks_are_balanced_and_random() -> None:
+    labels = ("a", "b", "c")
+    schedule = make_schedule(labels, 40, 7)
+    assert schedule == make_schedule(labels, 40, 7) != make_schedule(labels, 40, 8)
+    for block in range(40):
+        places = [place for place in schedule if place.block == block]
+        assert [place.position for place in places] == [0, 1, 2]
+        assert sorted(place.variant for place in places) == ["a", "b", "c"]
+    # every variant is at every position about as often: 40/3, and six standard deviations of that
+    counts = Counter((place.variant, place.position) for place in schedule)
+    assert len(counts) == 9
+    assert all(abs(count - 40 / 3) < 18 for count in counts.values())
+    # a longer campaign begins like a shorter one
+    assert make_schedule(labels, 50, 7)[:120] == schedule
+
+
+def test_a_campaign_is_recorded(tmp_path: Path) -> None:
+    machine = Machine()
+    steps = record(tmp_path, machine)
+    results = read_results(tmp_path)
+    assert [step.done for step in steps] == list(range(1, 10))
+    assert [boot.variant for boot in results.boots] == [p.variant for p in make_schedule(LABELS, 3, 7)]
+    assert [attempt.image.name for attempt in machine.attempts if attempt.label != "build"] == ["Image.nop-nop"] * 6
+    assert results.campaign.aa == "nop-nop (A/A)"
+    assert results.campaign.same_link == LINK.proof
+    assert len({boot.started for boot in results.boots}) == 9
+    assert record(tmp_path, machine) == []  # there is nothing left to do
+    assert len(machine.attempts) == 9
+
+
+LABELS = ("nop-nop", "nop-nop (A/A)", "build")
+
+
+def test_a_lost_machine_is_tried_again(tmp_path: Path) -> None:
+    steps = record(tmp_path, Machine(lambda n: "lost" if n == 4 else None))
+    assert [step.boot.void for step in steps if step.boot.void] == ["lost: no answer for 10 s"]
+    results = read_results(tmp_path)
+    assert len(results.boots) == 10
+    assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
+
+
+def test_a_dead_machine_ends_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
+    with pytest.raises(GuestLostError, match="given up after 2 tries") as lost:
+        record(tmp_path, Machine(lambda n: "lost" if n >= 4 else None))
+    assert lost.value.exit_code == 4
+    before = (tmp_path / RESULTS).read_bytes()
+    record(tmp_path, Machine())
+    results = read_results(tmp_path)
+    assert (tmp_path / RESULTS).read_bytes().startswith(before)
+    assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
+    assert [boot.number for boot in results.boots] == list(range(1, 12))
+
+
+def test_another_kernel_than_was_asked_for_is_void_and_not_forever(tmp_path: Path) -> None:
+    steps = record(tmp_path, Machine(lambda n: "wrong kernel"))
+    assert len(steps) == 18  # each place twice
+    assert all("of 64 sites are not those of" in str(step.boot.void) for step in steps)
+    assert steps[-1].done == 0
+    record(tmp_path, Machine())
+    assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
+
+
+def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
+    """The sites of both are the same; the kernel's own prologue writing tells them apart."""
+    steps = record(tmp_path, Machine(lambda n: "not processed" if n == 1 else None))
+    assert "read-back: this kernel " in str(steps[0].boot.void)
+    assert [step.boot.void for step in steps[1:]] == [None] * 9
+
+
+def test_a_boot_that_is_set_up_otherwise_is_void_at_once(tmp_path: Path) -> None:
+    """Readers would leave it out: it is repeated while somebody is there to do so."""
+    steps = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
+    assert [step.boot.void for step in steps if step.boot.void] == [
+        "set up otherwise: governors: powersave, but performance in boot 1"
+    ]
+    assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("tail", [b'{"schema": "prologue.bench-bo', b"\xff\xfe"])
+def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        record(tmp_path, Machine(lambda n: "interrupted" if n == 5 else None))
+    whole = (tmp_path / RESULTS).read_bytes()
+    with (tmp_path / RESULTS).open("ab") as stream:
+        stream.write(tail)
+    machine = Machine()
+    record(tmp_path, machine)
+    assert len(machine.attempts) == 5
+    assert (tmp_path / RESULTS).read_bytes().startswith(whole)
+    results = read_results(tmp_path)
+    assert (len(results.boots), results.notes) == (9, ())
+
+
+def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
+    """Nine boots, each of which kills the recorder once: all are there in the end, none twice."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom tests.bench.campaign.test_execution import Machine, record\n"
+        "directory = Path(sys.argv[1])\n"
+        "done = len(list(directory.glob('died-*')))\n"
+        "def failing(n):\n"
+        "    if n == 2 or done == 0:\n"
+        "        (directory / f'died-{done}').touch()\n"
+        "        return 'killed'\n"
+        "record(directory, Machine(failing))\n"
+    )
+    for _ in range(10):
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+    assert done.returncode == 0
+    results = read_results(tmp_path)
+    assert len(list(tmp_path.glob("died-*"))) == 9
+    assert len(results.boots) == 9
+    assert not results.notes
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": 8}, "seed: 7 and 8"),
+        ({"blocks": 4}, "boots_planned: 3 and 4"),
+        ({"control": False}, r"variant nop-nop \(A/A\)"),
+        ({"task": replace(PLAN.task, runs=5)}, "runs_per_boot: 2 and 5"),
+        ({"task": replace(PLAN.task, governor="performance")}, r"machine governor: \(nothing\) and performance"),
+    ],
+)
+def test_another_plan_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    record(tmp_path, Machine())
+    before = (tmp_path / RESULTS).read_bytes(), (tmp_path / CAMPAIGN).read_bytes()
+    machine = Machine()
+    with pytest.raises(BenchError, match=said):
+        record(tmp_path, machine, replace(PLAN, **change))  # type: ignore[arg-type] # a table of fields
+    assert not machine.attempts
+    assert ((tmp_path / RESULTS).read_bytes(), (tmp_path / CAMPAIGN).read_bytes()) == before
+
+
+def test_the_governor_is_part_of_the_plan(tmp_path: Path) -> None:
+    plan = replace(PLAN, task=replace(PLAN.task, governor="performance"))
+    record(tmp_path, Machine(), plan)
+    assert read_results(tmp_path).campaign.machine == {"target": "made up", "governor": "performance"}
+    assert record(tmp_path, Machine(), plan) == []
+    with pytest.raises(BenchError, match=r"machine governor: performance and \(nothing\)"):
+        record(tmp_path, Machine())
+
+
+def test_a_plan_of_which_nothing_was_booted_is_replaced(tmp_path: Path) -> None:
+    """A mistyped option must not take the directory away."""
+    with hold(tmp_path), open_journal(tmp_path, plan_campaign(replace(PLAN, seed=99), LINK, Machine())):
+        pass
+    record(tmp_path, Machine())
+    assert read_results(tmp_path).campaign.seed == PLAN.seed
+    with pytest.raises(BenchError, match="begun with another plan"):
+        record(tmp_path, Machine(), replace(PLAN, seed=99))
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with hold(tmp_path), pytest.raises(BenchError, match="another process records there"):
+        record(tmp_path, Machine())
+    assert list(tmp_path.iterdir()) == [tmp_path / "lock"]
+
+
+def test_results_without_a_plan_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).write_text("{}\n")
+    with pytest.raises(BenchError, match=r"has results\.jsonl but no campaign\.json"):
+        record(tmp_path, Machine())
+    assert (tmp_path / RESULTS).read_text() == "{}\n"
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    """What was recorded before is whole; nothing is taken for recorded that is not."""
+    campaign = plan_campaign(PLAN, LINK, Machine())
+    with Path("/dev/full").open("ab", buffering=0) as stream:
+        journal = Journal(tmp_path, stream, ())
+        with pytest.raises(BenchError, match="No space left on device: make room, then run it again"):
+            Execution(PLAN, campaign, LINK, Machine(), journal).run(lambda _: None)
+    assert journal.boots == []
+
+
+def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine = Machine(lambda n: "lost" if n == 2 else time.sleep(0.01))
+    campaign = plan_campaign(PLAN, LINK, machine)
+    with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
+        Execution(PLAN, campaign, LINK, machine, journal).run(watch)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert "void: lost: no answer for 10 s" in lines[1]
+    assert "9/9" in lines[-1]
+    assert "left" not in lines[-1]
+    assert all(" s left" in line for line in lines[:-1])
+    assert "work: 1 2" in lines[0]
+    first = json.loads((tmp_path / RESULTS).read_text().splitlines()[0])
+    assert lines[0].split(": ")[1] == first["variant"]
+
+
+def test_no_time_is_left_behind_the_last_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Void boots leave their places empty, and nobody goes on there."""
+    machine = Machine(lambda n: "wrong kernel" if n > 2 else None)
+    campaign = plan_campaign(PLAN, LINK, machine)
+    with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
+        Execution(PLAN, campaign, LINK, machine, journal).run(watch)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 16  # two that count, and seven places twice
+    assert lines[-1].startswith("boot 16, 2/9: ")
+    assert all(" s left: " in line for line in lines[:-1])
+
+
+def test_places_that_are_still_to_be_tried(tmp_path: Path) -> None:
+    steps = record(tmp_path, Machine(lambda n: "wrong kernel" if n in (2, 5, 6) else None))
+    # The third place gets a second try, and the fifth boot (of the fourth place) too; the sixth was its last.
+    assert [(step.done, step.left) for step in steps] == [
+        (1, 8), (1, 8), (2, 7), (3, 6), (3, 6), (3, 5), (4, 4), (5, 3), (6, 2), (7, 1), (8, 0),
+    ]  # fmt: skip
+    assert [step.left for step in record(tmp_path, Machine())] == [0]

@@ -1,0 +1,112 @@
+"""``bench run`` as a command: which directories it refuses, and how it ends; its machines here run no workload."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.campaign.variants import KINDS
+from prologue_bench.cli import run as run_command
+from prologue_bench.recorder.output import Recorded
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.results.model import Evidence, Readback
+from prologue_bench.results.store import CAMPAIGN, read_results
+from prologue_bench.targets.base import Attempt
+from tests.mini_kernel.build import Spec
+from tests.support.needs import needs_tools
+
+Said = pytest.CaptureFixture[str]
+Mini = Callable[[Spec], Path]
+
+
+@dataclass
+class Machine:
+    """Boots what it is given, and another kernel at its boots of these numbers."""
+
+    wrong: tuple[int, ...] = ()
+    boots: list[str] = field(default_factory=list)
+    evidence: Evidence = "smoke"
+
+    def facts(self) -> Mapping[str, str]:
+        return {"target": "made up"}
+
+    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        return asked
+
+    def boot(self, attempt: Attempt, task: Task) -> Recorded:
+        self.boots.append(attempt.label)
+        readback = Readback("5eed", 9, 0, 9) if len(self.boots) in self.wrong else None
+        values = {measured.workload.name: (1.5,) * task.runs for measured in task.workloads}
+        return Recorded({}, readback, {}, {}, values)
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def run(vmlinux: Path, directory: Path, *more: str) -> int:
+    return main(["bench", "run", "--vmlinux", str(vmlinux), "-o", str(directory), "--workload", "time:true", *more])
+
+
+def hashes(directory: Path) -> dict[str, str]:
+    """Every file below, by its name, but for the lock."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name != "lock"
+    }
+
+
+@pytest.mark.qemu
+def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    """The Images of another link have the same names."""
+    needs_tools("qemu-system-aarch64")
+    directory, plan = tmp_path / "campaign", ("--retries", "0", "--timeout", "20")
+    assert run(mini(Spec()), directory, *plan) == 4  # a mini kernel powers off without a word
+    begun = hashes(directory)
+    campaign: dict[str, Any] = json.loads((directory / CAMPAIGN).read_text())
+    assert {begun[f"images/Image.{v['kind']}"] for v in campaign["variants"]} == {
+        v["image_sha256"] for v in campaign["variants"]
+    }
+    capsys.readouterr()
+    assert run(mini(Spec(layout="4,2")), directory, *plan) == 2
+    assert "was begun with another plan (kernel " in capsys.readouterr().err
+    assert hashes(directory) == begun
+    assert {path.name for path in (directory / "images").iterdir()} == {f"Image.{kind}" for kind in KINDS}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ((), ""),
+        ((1,), "1 of 4 boots stayed void"),
+        ((1, 2, 3, 4), "no report: true: no valid boot of the base 'nop-nop'"),
+    ],
+)
+def test_places_without_a_boot_are_findings(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: Said, wrong: tuple[int, ...], said: str
+) -> None:
+    vmlinux = mini(Spec())
+    directory = vmlinux.with_name("campaign")
+    plan = ("--variants", "nop-nop,boot", "--no-control", "--boots", "2", "--runs", "1", "--retries", "0")
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Machine(wrong))
+    assert run(vmlinux, directory, *plan) == (1 if wrong else 0)
+    output = capsys.readouterr()
+    assert said in output.err
+    _, proof, report = output.out.partition("boot: as linked\n")
+    assert proof
+    assert ("nop-nop" in report) == (len(wrong) < 4)
+    assert [boot.number for boot in read_results(directory).boots if boot.void] == list(wrong)
+    # The same command tries again what is missing, and then all is well.
+    monkeypatch.setattr(run_command, "choose_target", lambda _: Machine())
+    assert run(vmlinux, directory, *plan) == 0
+    assert len(read_results(directory).boots) == 4 + len(wrong)

@@ -1,0 +1,259 @@
+"""Exact counts: of a program whose instructions are known one by one, and of Debian's kernels."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.elf.flat import flat_pieces
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.sites.kernel import Kernel
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.exact import boot
+from prologue_bench.exact.boot import ONE_CPU, Counts, Words, count_boot, find_places, run_plugin
+from tests.support.needs import needs_kernel, needs_tools
+
+LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is 0
+QEMUS_OWN = 6  # instructions of QEMU's boot stub, before the Image
+LOOPS = 1000
+
+# An Image that runs with the MMU off, so that virtual addresses are physical ones. The comment behind an instruction
+# says how many instructions it and its like are, or which words its store covers.
+PROGRAM = f"""
+head:   b       start                   // 1
+        .long   0
+        .quad   0, 0x10000, 0xa
+        .quad   0, 0, 0
+        .ascii  "ARM\\x64"
+        .long   0
+
+start:  adr     x0, words               // 1
+        mov     x1, #0                  // 1
+        str     w1, [x0]                // 1    first, before ftrace_init
+        bl      begin                   // 1
+end:    str     x1, [x0, #8]            // 1    both words of the literal
+        strb    w1, [x0, #16]           // 1    other, a part of a word
+        str     x1, [x0, #20]           // 1    no text, then init text
+        add     x4, x0, #16             // 1
+        ldxr    w3, [x4]                // 1
+        stxr    w5, w3, [x4]            // 1    other
+        bl      freed                   // 1
+        str     w1, [x0, #24]           // 1    nobody's text any more
+        b       stop                    // 1
+
+begin:  mov     w2, #{LOOPS}            // 1
+1:      stp     w1, w1, [x0]            //      first and second, {LOOPS} times
+        subs    w2, w2, #1
+        b.ne    1b
+        ldr     w3, [x0]                // 1    only read
+        ret                             // 1
+freed:  ret                             // 1
+
+stop:   movz    w0, #0x8400, lsl #16    // PSCI SYSTEM_OFF
+        movk    w0, #8
+        hvc     #0
+        b       .
+
+        .balign 16
+words:  .long   0, 0, 0, 0, 0, 0, 0
+"""
+CLASSES = np.array([1, 2, 3, 3, 4, 0, 0x80 | 4], np.uint8)  # of those words
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, int]]:
+    """The QEMU command that runs PROGRAM, and its addresses."""
+    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
+    directory = tmp_path_factory.mktemp("program")
+    elf, image = directory / "elf", directory / "Image"
+    command = ["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-no-pie", f"-Wl,-Ttext={LOAD:#x},--build-id=none"]
+    source = PROGRAM.encode()
+    subprocess.run(
+        [*command, "-x", "assembler", "-", "-o", str(elf)], input=source, check=True, stderr=subprocess.DEVNULL
+    )
+    read = ElfImage(elf)
+    image.write_bytes(b"".join(data for _, data in flat_pieces(read)))
+    symbols = Symbols(read)
+    numbers = {"load": LOAD}
+    for argument, name in (("begin",) * 2, ("end",) * 2, ("freed",) * 2, ("stop",) * 2, ("text", "words")):
+        symbol = symbols.find(name)
+        assert symbol is not None
+        numbers[argument] = symbol.vaddr
+    return ONE_CPU.command(image, None, ""), numbers
+
+
+@pytest.mark.qemu
+def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
+    command, numbers = program
+    seen = run_plugin(command, numbers, CLASSES, tmp_path / "a,b", 20)
+    inside = 3 * LOOPS + 3
+    assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 9 + 1
+    assert seen["ftrace_init"]["instructions"] == inside
+    assert boot._words(seen["ftrace_init"]) == Words(first=LOOPS, second=LOOPS, literal=0, other=0)
+    assert boot._words(seen["boot"]) == Words(first=LOOPS + 1, second=LOOPS, literal=2, other=3)
+    assert {name: place["offset"] for name, place in seen["places"].items()} == {
+        name: numbers[name] - LOAD for name in ("load", "begin", "end", "freed", "stop")
+    }
+    assert seen["places"]["stop"]["word"] == 0x52B08000  # MOVZ W0, #0x8400, LSL #16
+
+
+@pytest.mark.qemu
+def test_a_stop_that_never_comes(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
+    command, numbers = program
+    with pytest.raises(GuestLostError, match=r"machine ended .*, reached only load, begin, end, freed;"):
+        run_plugin(command, numbers | {"stop": 0x1000}, CLASSES, tmp_path / "run", 20)
+
+
+@pytest.mark.qemu
+def test_arguments_that_the_plugin_refuses(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
+    command, numbers = program
+    with pytest.raises(GuestLostError, match="what is surprise=0x1"):
+        run_plugin(command, numbers | {"surprise": 1}, CLASSES, tmp_path / "run", 20)
+    with pytest.raises(GuestLostError, match="class 0x7"):
+        run_plugin(command, numbers, np.full(4, 7, np.uint8), tmp_path / "run", 20)
+    with pytest.raises(GuestLostError, match="no freed="):
+        run_plugin(command, numbers | {"freed": 0}, CLASSES, tmp_path / "run", 20)
+
+
+def test_runs_that_differ_are_refused() -> None:
+    run: dict[str, Any] = {"boot": {"instructions": 9}, "ftrace_init": {"first": 1}, "places": {"stop": {"word": 1}}}
+    boot._require_equal([run, copy.deepcopy(run)], Path("vmlinux"))
+    for span, name, value in (("boot", "instructions", 8), ("ftrace_init", "first", 2), ("places", "stop", None)):
+        other = copy.deepcopy(run)
+        other[span][name] = value
+        with pytest.raises(BenchError, match=f"two runs differ .{span}, {name}"):
+            boot._require_equal([run, other], Path("vmlinux"))
+
+
+@pytest.mark.parametrize(("text_offset", "load"), [(0, 0x40200000), (0x80000, 0x40080000)])
+def test_load_address_of_a_header(text_offset: int, load: int) -> None:
+    head = bytes(8) + text_offset.to_bytes(8, "little") + bytes(40) + b"ARM\x64" + bytes(4)
+    assert boot.load_address(head) == load
+    with pytest.raises(BenchError, match="Image"):
+        boot.load_address(bytes(64))
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    path = Path(__file__).parents[3] / "bench" / "exact_counts.py"
+    spec = importlib.util.spec_from_file_location("exact_counts", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["exact_counts"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+NOTHING = Words(0, 0, 0, 0)
+BOOT = Counts(
+    "6.12.107+deb13-cloud-arm64", "4,2", 43880, 1_465_454_780, 27_642_309,
+    Words(43880, 0, 87760, 3850), Words(43880, 0, 87760, 0),
+)  # fmt: skip
+BUILD = replace(
+    BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=Words(0, 0, 87760, 3850),
+    ftrace_init_words=Words(0, 0, 87760, 0),
+)  # fmt: skip
+TABLE = """\
+                                         boot          build       change
+------------------------------  -------------  -------------  -----------
+6.12.107+deb13-cloud-arm64
+sites                                  43,880         43,880
+instructions, reset to init     1,465,454,780  1,449,659,155  -15,795,625
+  of them in ftrace_init           27,642,309     12,039,377  -15,602,932
+    per site                            630.0          274.4       -355.6
+text words, reset to init             135,490         91,610      -43,880
+  in ftrace_init: first slots          43,880              0      -43,880
+                  second slots              0              0            0
+                  literals             87,760         87,760            0
+                  other                     0              0            0"""
+
+
+def test_table(script: ModuleType) -> None:
+    pair = script.Pair(Path("vmlinux"), BOOT, BUILD)
+    assert script.table([pair]) == TABLE
+    assert script.table([pair, pair]).count(BOOT.release) == 2
+
+
+def test_report_fits_a_mail_and_json_has_it_all(script: ModuleType) -> None:
+    needs_tools("qemu-system-aarch64")
+    pairs = [script.Pair(Path("vmlinux"), BOOT, BUILD)]
+    lines = script.report(pairs, "cortex-a57").splitlines()
+    assert max(map(len, lines)) <= 75
+    assert all(line.isascii() for line in lines)
+    assert "evidence: exact." in "\n".join(lines)
+    data = json.loads(script.to_json(pairs, "cortex-a57"))
+    assert (data["schema"], data["evidence"]) == ("prologue.exact-counts/1", "exact")
+    assert data["kernels"][0]["boot"]["ftrace_init_words"]["literal"] == 87760
+
+
+@pytest.mark.kernel
+@pytest.mark.qemu
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_what_processing_saves_on_a_debian_kernel(suite: str, tmp_path: Path) -> None:
+    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
+    vmlinux = needs_kernel(suite).vmlinux
+    processed = tmp_path / "processed"
+    assert main(["variant", str(vmlinux), "--kind", "build", "-o", str(processed)]) == 0
+    boot, build = count_boot(vmlinux, tmp_path), count_boot(processed, tmp_path)
+    processed.unlink()
+    sites = boot.sites
+    assert build.sites == sites > 30000
+    literals = 2 * sites if boot.layout == "4,2" else 0
+    assert boot.ftrace_init_words == Words(first=sites, second=0, literal=literals, other=0)
+    assert build.ftrace_init_words == Words(first=0, second=0, literal=literals, other=0)
+    # Nobody else writes slots before there is an init, and the rest of the boot does what it did.
+    assert (boot.words.first, build.words.first) == (sites, 0)
+    assert boot.words.second == build.words.second == 0
+    assert 0 < boot.words.other == build.words.other < sites
+    saved = boot.ftrace_init - build.ftrace_init
+    assert 200 < saved / sites < 1000
+    assert abs(boot.instructions - build.instructions - saved) < saved / 20
+
+
+@pytest.mark.kernel
+@pytest.mark.qemu
+def test_a_kernel_that_never_reaches_init(tmp_path: Path) -> None:
+    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
+    vmlinux = needs_kernel("bookworm").vmlinux
+    with pytest.raises(GuestLostError, match=r"init was never reached(.|\n)*Kernel panic"):
+        count_boot(vmlinux, tmp_path, append="rdinit=/none")
+    assert list(tmp_path.glob("*/Image")) == []
+
+
+@pytest.mark.kernel
+def test_classes_of_a_debian_kernel() -> None:
+    kernel = Kernel(needs_kernel("trixie").vmlinux)
+    places = find_places(kernel)
+    assert kernel.sites is not None
+    words = kernel.image.words(np.array([places.end - 4], np.uint64))
+    assert int(words[0]) >> 26 == 0x94000000 >> 26  # the BL
+    kinds = places.classes & 0x7F
+    counted = {k: int((kinds == k).sum()) for k in (1, 2, 3)}
+    assert counted == {1: len(kernel.sites), 2: len(kernel.sites), 3: 2 * len(kernel.sites)}
+    # Memory that free_initmem gives away: init text and what is behind it, nothing before.
+    given = np.flatnonzero(places.classes & 0x80)
+    begin = next(section.addr for section in kernel.image.text if section.name == ".init.text")
+    assert int(given[0]) == (begin - places.text) // 4
+    assert (kinds[: given[0]] != 0).sum() > 1 << 21
+
+
+@pytest.mark.kernel
+def test_a_file_without_ftrace_init_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(needs_kernel("bookworm").vmlinux)
+    find = kernel.symbols.find
+    monkeypatch.setattr(kernel.symbols, "find", lambda name: None if name == "free_initmem" else find(name))
+    with pytest.raises(BenchError, match="no symbol free_initmem"):
+        find_places(kernel)

@@ -1,0 +1,70 @@
+"""What we read out of apt's answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
+from prologue_bench.guest import apt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SHOWN = """\
+Package: linux-image-cloud-arm64-dbg
+Source: linux-signed-arm64 (6.1.192+2)
+Version: 6.1.192-2
+Architecture: arm64
+Depends: linux-image-6.1.0-56-cloud-arm64-dbg (= 6.1.192-2), python3:any (>= 3.9~), libc6 (>= 2.34) | musl
+Size: 1324
+Description-en: Debugging symbols
+ over several lines, with
+ .
+ a blank one.
+
+Package: another
+Version: 1
+Size: 1
+"""
+
+
+def test_first_paragraph_of_show() -> None:
+    package = apt.parse_package(_SHOWN)
+    assert (package.name, package.version, package.size) == ("linux-image-cloud-arm64-dbg", "6.1.192-2", 1324)
+    fixed = ("linux-image-6.1.0-56-cloud-arm64-dbg", "6.1.192-2")
+    assert package.depends == (fixed, ("python3", None), ("libc6", None))
+
+
+def test_a_package_without_dependencies() -> None:
+    assert apt.parse_package("Package: a\nVersion: 1\nSize: 2\n").depends == ()
+
+
+@pytest.mark.parametrize(
+    ("output", "kind", "message"),
+    [
+        ("E: Unable to locate package nix\n", BenchError, "no package nix for arm64 in trixie"),
+        ("N: Unable to locate package nix\nE: No packages found\n", BenchError, "no package nix for arm64 in trixie"),
+        (
+            "Err:1 http://a\nE: Failed to fetch http://a  Temporary failure resolving 'a'\nE: Some index files\n",
+            UnreachableError,
+            "cannot fetch nix: Failed to fetch http://a  Temporary failure resolving 'a'",
+        ),
+        ("E: Failed to fetch http://a/b.deb  404  Not Found\n", UnreachableError, "cannot fetch nix: Failed to fetch"),
+        ("E: write (28: No space left on device)\n", BenchError, "no space left for nix in "),
+        ("Segmentation fault\n", BenchError, "apt failed on nix: Segmentation fault"),
+        ("", BenchError, "apt failed on nix: no message"),
+    ],
+)
+def test_apts_failures_become_one_line(output: str, kind: type[BenchError], message: str) -> None:
+    error = apt._explained(output, "nix", "trixie")
+    assert type(error) is kind
+    assert str(error).startswith(message)
+    assert "\n" not in str(error)
+
+
+def test_no_apt_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match="apt-get is not installed"):
+        apt.machine_archive()

@@ -1,0 +1,74 @@
+"""The runner on consoles that are ordinary programs, and the command line; real boots are in tests/real_kernels."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.errors import MissingToolError
+from prologue_bench.guest import vm
+from tests.support.processes import HEEDING, gone, until_gone
+
+_HOLD = """
+import sys
+from pathlib import Path
+from prologue_bench.guest.vm import run_console
+run_console(["sh", "-c", "echo $$; exec sleep 300"], Path(sys.argv[1]), 300)
+"""
+
+
+def test_console_is_kept_and_returned(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lines, seconds, ended = vm.run_console(["printf", r"one\r\ntwo\n\377"], log, 10)
+    assert ended
+    assert lines == ["one", "two", "\ufffd"]
+    assert log.read_text(encoding="utf-8").splitlines() == lines
+    assert 0 < seconds < 10
+
+
+def test_a_hang_is_stopped_with_all_its_children(tmp_path: Path) -> None:
+    lines, _, ended = vm.run_console(["sh", "-c", "sleep 300 & echo $!; wait"], tmp_path / "log", 1)
+    assert not ended
+    assert until_gone(int(lines[0]))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_machine_does_not_outlive_us(tmp_path: Path, how: signal.Signals) -> None:
+    log = tmp_path / "log"
+    ours = subprocess.Popen([*HEEDING, sys.executable, "-c", _HOLD, str(log)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 10
+    while (not log.exists() or not log.read_text().endswith("\n")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    machine = int(log.read_text())
+    assert not gone(machine)
+    os.kill(ours.pid, how)
+    ours.wait(10)
+    assert until_gone(machine)
+
+
+def test_no_qemu(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="no-such-qemu"):
+        vm.run_console(["no-such-qemu"], tmp_path / "log", 1)
+
+
+def test_command_line_of_job_and_machine() -> None:
+    job = vm.Job(names=("smoke", "hackbench"), parameters=(("args", "-g 1 -l 10"), ("runs", 2)), append="nokaslr")
+    words = job.command_line("5eed").split()
+    assert words[:2] == ["console=ttyAMA0", "loglevel=4"]
+    assert "panic=-1" in words
+    assert "nokaslr" in words
+    assert words[-4:] == [
+        "prologue.token=5eed",
+        "prologue.jobs=smoke,hackbench",
+        "prologue.args=-g,1,-l,10",
+        "prologue.runs=2",
+    ]
+    command = vm.Machine(cpu="max,pauth-impdef=on", cpus=1).command(Path("Image"), Path("cpio"), "words")
+    assert command[command.index("-cpu") + 1] == "max,pauth-impdef=on"
+    assert command[command.index("-append") + 1] == "words"

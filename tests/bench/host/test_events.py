@@ -1,0 +1,42 @@
+"""The console parser on kept logs, one per way in which a boot can go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.host.events import Event, parse, parse_line
+
+_LOGS = Path(__file__).parent / "consoles"
+
+
+def _events(name: str) -> list[Event]:
+    return parse((_LOGS / f"{name}.log").read_text(encoding="utf-8").splitlines(), "5eed5eed")
+
+
+def test_clean_boot_gives_every_event_also_behind_a_kernel_message() -> None:
+    events = _events("clean")
+    assert [event.name for event in events] == ["start", "traced", "end"]
+    assert events[0].data == {"release": "6.1.0-56-cloud-arm64", "cpus": 2, "functions": 36784}
+    assert events[1].data["entries"] == 1988
+
+
+def test_dead_ftrace_is_told_by_the_guest() -> None:
+    events = _events("ftrace_bug")
+    assert [event.name for event in events] == ["start", "error", "dmesg", "dmesg", "end"]
+    assert "ftrace_bug" in events[2].data["line"]
+    assert events[-1].data == {"functions": 0, "taint": 512}
+
+
+def test_panic_tears_a_line_and_leaves_no_end() -> None:
+    assert [event.name for event in _events("panic")] == ["start"]
+
+
+def test_hang_leaves_no_end_and_another_boots_token_counts_for_nothing() -> None:
+    assert [event.name for event in _events("hang")] == ["start"]
+
+
+@pytest.mark.parametrize("line", ["", "@t", "@t ", "@t {", "@t []", "@t 7", '@t {"event"}', 't {"event": "end"}'])
+def test_broken_lines_are_no_events(line: str) -> None:
+    assert parse_line(line, "t") is None

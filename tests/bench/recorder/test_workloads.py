@@ -1,0 +1,146 @@
+"""What ``--workload`` takes, and that the patterns find the numbers in what the programs really print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.errors import BenchError
+from prologue_bench.recorder.output import read_recorded
+from prologue_bench.recorder.script import script
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.recorder.workloads import parse_workload, parse_workloads
+
+# As rt-tests 2.4 and perf 6.1 print it.
+HACKBENCH = """\
+Running in process mode with 10 groups using 40 file descriptors each (== 400 tasks)
+Each sender will pass 1000 messages of 100 bytes
+Time: 5.731
+"""
+MESSAGING = """\
+# Running 'sched/messaging' benchmark:
+# 20 sender and receiver threads per group
+# 10 groups == 400 threads run
+
+     Total time: 0.265 [sec]
+"""
+
+
+def extracted(measured: Measured, output: Path) -> float:
+    """What the recorder takes from a program's output."""
+    instead = replace(measured, workload=replace(measured.workload, command=f"cat {output}"))
+    task = Task((instead,), 1)
+    done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True)
+    (value,) = read_recorded(done.stdout.splitlines(), task).values[measured.workload.name]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "command"),
+    [
+        (
+            "hackbench:process,sockets,g=10,l=1000",
+            "hackbench g=10 l=1000, processes, sockets",
+            "hackbench -g 10 -l 1000 -P",
+        ),
+        (
+            "hackbench:thread,pipes,g=2,f=5",
+            "hackbench g=2 l=100 f=5, threads, pipes",
+            "hackbench -g 2 -l 100 -f 5 -T -p",
+        ),
+        ("hackbench:", "hackbench g=10 l=100, processes, sockets", "hackbench -g 10 -l 100 -P"),
+        (
+            "perf-messaging:thread,l=5",
+            "perf messaging g=10 l=5, threads, sockets",
+            "perf bench sched messaging -g 10 -l 5 -t",
+        ),
+        ("time:sleep 1; true", "sleep 1; true", "sleep 1; true"),
+    ],
+)
+def test_what_is_run(text: str, name: str, command: str) -> None:
+    workload = parse_workload(text).workload
+    assert (workload.name, workload.command) == (name, command)
+    assert (workload.unit, workload.direction) == ("seconds", "lower")
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "value"), [("hackbench:", HACKBENCH, 5.731), ("perf-messaging:", MESSAGING, 0.265)]
+)
+def test_the_numbers_are_found(tmp_path: Path, text: str, output: str, value: float) -> None:
+    (tmp_path / "output").write_text(output)
+    assert extracted(parse_workload(text), tmp_path / "output") == value
+
+
+def test_a_kernel_build_times_only_the_build(tmp_path: Path) -> None:
+    """By a clock that nobody sets: the date of this machine goes back by a day whenever it is asked."""
+    (tmp_path / "Makefile").write_text("mrproper defconfig:\n\tsleep 1\nvmlinux:\n\tsleep 0.2\n\techo noise\n")
+    date = tmp_path / "date"
+    days = tmp_path / "days"
+    date.write_text(f"#!/bin/sh\necho >>{days}; echo $((1900000000 - 86400 * $(wc -l <{days}))).000000001\n")
+    date.chmod(0o755)
+    measured = parse_workload(f"kernel-build:{tmp_path},j=2")
+    task = Task((measured,), 1)
+    programs = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True, env=programs)
+    assert 0.2 <= read_recorded(done.stdout.splitlines(), task).values[measured.workload.name][0] < 1
+    assert "-j2" in measured.workload.name
+    assert "-j$(nproc)" in parse_workload(f"kernel-build:{tmp_path}").workload.command
+
+
+def test_a_workload_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "w.toml"
+    path.write_text(
+        'name = "loopback"\ncommand = "iperf3 -c localhost"\nunit = "Gbit/s"\ndirection = "higher"\n'
+        "pattern = '\\([0-9.]*\\) Gbits'\n"
+    )
+    measured = parse_workload(str(path))
+    assert (measured.workload.unit, measured.workload.direction) == ("Gbit/s", "higher")
+    (tmp_path / "output").write_text(
+        "[  5]  0.0-1.0 sec  1.1 GBytes  9.4 Gbits/sec\n[SUM]  0.0-10.0 sec  9.41 Gbits/sec\n"
+    )
+    assert extracted(measured, tmp_path / "output") == 9.41
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hackbench:proces", "'proces' is none of process, thread"),
+        ("hackbench:process,thread", "both process and thread"),
+        ("hackbench:g=0", "'g=0' is none of"),
+        ("perf-messaging:f=3", "'f=3' is none of"),
+        ("kernel-build:", "which tree"),
+        ("kernel-build:/usr/src/linux,x=1", "'x=1' is none of j=N"),
+        ("time: ", "which command"),
+        ("iperf", "unknown; there are hackbench"),
+        ("nowhere.toml", "nowhere.toml: No such file"),
+    ],
+)
+def test_what_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BenchError, match=said):
+        parse_workload(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('name = "a"', "unit: expected text"),
+        ('name = "a"\ncommand = "a"\nunit = "MB"\ndirection = "up"\npattern = "x"', r"expected one group"),
+        ("name = ", "not TOML"),
+        ('nam = "a"', "nam: is none of"),
+        ('name = "a"\ncommand = "a"\nunit = "MB"\ndirection = "higher"', "without a pattern"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "w.toml"
+    path.write_text(content)
+    with pytest.raises(BenchError, match=said):
+        parse_workload(str(path))
+
+
+def test_the_same_twice_is_refused() -> None:
+    with pytest.raises(BenchError, match="is there twice"):
+        parse_workloads(["hackbench:", "hackbench:sockets,process"])

@@ -1,0 +1,225 @@
+"""Reports as they are mailed: golden texts, width, what JSON and CSV hold. ``PROLOGUE_WRITE_GOLDEN=1`` writes them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.report.layout import WIDTH, command_lines
+from tests.support.result_sets import (
+    BASE,
+    BUILD,
+    CONTROL,
+    HACKBENCH,
+    MESSAGING,
+    Made,
+    boots,
+    campaign,
+    make,
+    make_exact,
+    write,
+)
+
+Said = pytest.CaptureFixture[str]
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def bench(capsys: Said, *words: str) -> str:
+    assert main(["bench", *words]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def check(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("PROLOGUE_WRITE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+    assert text.isascii()
+    if path.suffix == ".txt":
+        assert max(len(line) for line in text.splitlines()) <= WIDTH
+
+
+def half_void(directory: Path) -> None:
+    """A campaign with void boots, a boot without read-back, and fewer boots than planned."""
+    made = Made(pairs=8)
+    recorded = boots(made)
+    recorded[0] = replace(recorded[0], void="gate: the CPU was throttled", values=MappingProxyType({}))
+    recorded[1] = replace(recorded[1], readback=None)
+    write(directory, replace(campaign(made), boots_planned=10, command="prologue bench run campaign.toml"), recorded)
+
+
+MADE = {
+    "equivalent": Made(),
+    "different": Made(effects={BUILD: 0.012}, workloads=(HACKBENCH, MESSAGING)),
+    "inconclusive": Made(pairs=20, boot_noise=0.03),
+    "too-few": Made(pairs=4),
+    "control-fails": Made(effects={CONTROL: 0.02}),
+    "no-control": Made(control=False),
+    "smoke": Made(evidence="smoke"),
+}
+
+
+def coarse(directory: Path) -> None:
+    """A campaign timed with a clock of 10 ms, which saw nothing but whole steps."""
+    made = Made(pairs=8)
+    seconds = {BASE: 4.99, CONTROL: 4.99, BUILD: 5.01}
+    recorded = [
+        replace(boot, values=MappingProxyType({HACKBENCH.name: (seconds[boot.variant],) * 3})) for boot in boots(made)
+    ]
+    write(directory, campaign(made), recorded)
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, made in MADE.items():
+        make(tmp_path / name, made)
+    make_exact(tmp_path / "exact", {BASE: 4103322, BUILD: 1204100})
+    half_void(tmp_path / "half-void")
+    coarse(tmp_path / "coarse")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["2019-a57", "2019-a53"])
+def test_the_tables_of_2019(name: str, capsys: Said) -> None:
+    text = bench(capsys, "compare", f"example:{name}")
+    assert ("0.9% faster" if name == "2019-a57" else "2.1% slower") in text
+    check(f"{name}.txt", text)
+    check(f"{name}-table.txt", bench(capsys, "table", f"example:{name}"))
+
+
+@pytest.mark.parametrize("name", [*MADE, "exact", "half-void", "coarse"])
+def test_reports(sets: Path, name: str, capsys: Said) -> None:
+    check(f"{name}.txt", bench(capsys, "compare", name))
+
+
+@pytest.mark.parametrize("values", [(5.731234567, 5.731234568), (100 / 3, 200 / 7)])
+def test_numbers_without_an_error_are_short(values: tuple[float, float], tmp_path: Path, capsys: Said) -> None:
+    """One boot of one run, timed to the nanosecond."""
+    made = Made(pairs=1, runs=1, control=False)
+    seconds = dict(zip((BASE, BUILD), values, strict=True))
+    recorded = [
+        replace(boot, values=MappingProxyType({HACKBENCH.name: (seconds[boot.variant],)})) for boot in boots(made)
+    ]
+    write(tmp_path, campaign(made), recorded)
+    for command in ("compare", "table"):
+        shown = [line for line in bench(capsys, command, str(tmp_path)).splitlines() if str(tmp_path) not in line]
+        assert max(map(len, shown)) <= WIDTH
+
+
+def test_other_forms(sets: Path, capsys: Said) -> None:
+    check("different.md", bench(capsys, "compare", "different", "--format", "markdown"))
+    check("different-table.txt", bench(capsys, "table", "different"))
+    check("different-table.md", bench(capsys, "table", "different", "--format", "markdown"))
+
+
+@pytest.mark.usefixtures("sets")
+def test_the_same_twice(capsys: Said) -> None:
+    assert bench(capsys, "compare", "inconclusive") == bench(capsys, "compare", "inconclusive")
+
+
+@pytest.mark.usefixtures("sets")
+def test_smoke_prints_no_percentage(capsys: Said) -> None:
+    for form in ("text", "markdown"):
+        said = bench(capsys, "compare", "smoke", "--format", form)
+        assert "%" not in said
+        assert "faster" not in said
+    data = json.loads(bench(capsys, "compare", "smoke", "--format", "json"))
+    assert data["workloads"][0]["comparisons"] == []
+
+
+@pytest.mark.usefixtures("sets")
+def test_json_holds_every_sample(capsys: Said) -> None:
+    data = json.loads(bench(capsys, "compare", "different", "--format", "json", "--margin", "0.5%"))
+    assert data["schema"] == "prologue.bench-compare/1"
+    assert data["settings"]["margin"] == 0.005
+    assert data["settings"]["resampling_seed"] == 2019
+    first, second = data["workloads"]
+    samples = [len(boot["samples"]) for variant in first["variants"] for boot in variant["boots"]]
+    assert samples == [10] * 36
+    control, build = second["comparisons"]
+    assert (control["variant"], build["variant"], build["verdict"]) == (CONTROL, BUILD, "different")
+    assert build["low"] < build["ratio"] < build["high"]
+    assert second["aa_difference"] == abs(control["ratio"] - 1)
+    table = json.loads(bench(capsys, "table", "different", "--format", "json"))
+    assert table["schema"] == "prologue.bench-table/1"
+    assert [row["runs"] for row in table["rows"]] == [120] * 6
+
+
+@pytest.mark.usefixtures("sets")
+def test_csv_has_a_row_for_each_variant(capsys: Said) -> None:
+    rows = list(csv.DictReader(io.StringIO(bench(capsys, "compare", "different", "--format", "csv"))))
+    assert [row["variant"] for row in rows] == [BASE, CONTROL, BUILD] * 2
+    assert [row["verdict"] for row in rows][::3] == ["", ""]
+    table = list(csv.DictReader(io.StringIO(bench(capsys, "table", "exact", "--format", "csv"))))
+    assert [float(row["median"]) for row in table] == [4103322, 1204100]
+
+
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize("margin", ["1.25", "0.375", "12.3456789"])
+def test_a_margin_is_said_as_it_was_given(margin: str, capsys: Said) -> None:
+    text = bench(capsys, "compare", "equivalent", "--margin", margin)
+    assert f"equivalent within +-{margin}% " in text
+    assert f"  within +-{margin}%\n" in text
+    assert text.endswith(f"$ prologue bench compare equivalent --margin {margin}\n")
+    if margin == "12.3456789":
+        assert f", yet within +-{margin}%" in " ".join(
+            bench(capsys, "compare", "different", "--margin", margin).split()
+        )
+
+
+def test_labels_cannot_break_a_mail(tmp_path: Path, capsys: Said) -> None:
+    table = {
+        "label": "caf\u00e9 \x1b[31m" + "x" * 90, "unit": "s", "direction": "lower",
+        "machine": {"host": "\u202e" * 40},
+        "samples": {"a | very long label that goes on and on": [1.0, 1.1] * 4, "b\n": [1, 1.2] * 4, " ": [1, 1.3] * 4},
+    }  # fmt: skip
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps(table))
+    for command in ("compare", "table"):
+        text = bench(capsys, command, str(path))
+        assert text.isascii()
+        assert "\x1b" not in text
+        shown = [line for line in text.splitlines() if str(path) not in line]
+        assert max(map(len, shown)) <= WIDTH
+        assert "a \\| very long" in bench(capsys, command, str(path), "--format", "markdown")
+
+
+def test_the_command_that_recorded_can_be_pasted(tmp_path: Path, capsys: Said) -> None:
+    words = ["prologue", "bench", "run", "--target", "ssh:root@board", "--workload", "time:sleep 1; echo 'it is done'"]
+    for k in range(5):
+        words += ["--workload", f"hackbench:process,sockets,g={k + 1},l=1000"]
+    for name, command in (("a", shlex.join(words)), ("b", "typed by hand, and it's no command")):
+        write(tmp_path / name, replace(campaign(Made()), command=command), boots(Made()))
+    lines = bench(capsys, "compare", str(tmp_path / "a")).splitlines()
+    begin = lines.index("recorded by:") + 1
+    end = next(k for k, line in enumerate(lines) if line.startswith("$ prologue bench compare"))
+    assert shlex.split("\n".join(lines[begin:end]).replace("\\\n", "")) == ["$", *words]
+    assert max(map(len, lines[begin:end])) <= WIDTH
+    assert "recorded by: typed by hand, and it's no command\n" in bench(capsys, "compare", str(tmp_path / "b"))
+
+
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize("name", ["different", "exact"])
+def test_a_table_ends_with_its_command(name: str, capsys: Said) -> None:
+    assert bench(capsys, "table", name).endswith(f"\n$ prologue bench table {name}\n")
+    made = bench(capsys, "table", name, "--format", "markdown")
+    assert made.endswith(f"\n```\nprologue bench table {name}\n```\n")
+
+
+def test_a_long_command_is_broken_between_words() -> None:
+    lines = command_lines(["$", "prologue", "bench", "compare", *(f"results of day {k}" for k in range(9))])
+    assert max(map(len, lines)) <= WIDTH
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert lines[0].startswith("$ prologue bench compare 'results of day 0'")

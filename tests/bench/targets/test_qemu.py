@@ -1,0 +1,66 @@
+"""The QEMU target on machines that never get to a guest of ours; real guests are in tests/real_kernels."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.errors import BenchError, GuestLostError, MissingToolError, UnreachableError
+from prologue_bench.guest.initramfs import build_initramfs
+from prologue_bench.guest.vm import Machine
+from prologue_bench.recorder.task import Task
+from prologue_bench.targets.base import Attempt
+from prologue_bench.targets.qemu import QemuTarget
+from tests.mini_kernel.build import Spec
+from tests.support.needs import missing, needs_tools
+
+pytestmark = pytest.mark.qemu
+
+
+@pytest.fixture
+def attempt(mini: Callable[[Spec], Path], tmp_path: Path) -> Attempt:
+    """A boot of the mini kernel, which powers off without a word of our init."""
+    needs_tools("qemu-system-aarch64")
+    try:
+        build_initramfs()
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+    image = tmp_path / "Image"
+    assert main(["image", str(mini(Spec())), "-o", str(image)]) == 0
+    return Attempt(image, tmp_path / "logs" / "boot-0001.log", 20, "boot")
+
+
+def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
+    """Every file that the message names is there."""
+    attempt.log.parent.mkdir()
+    with pytest.raises(GuestLostError, match="ended without a clean power-off") as lost:
+        QemuTarget().boot(attempt, Task((), 1))
+    (command,) = (line for line in lost.value.message.splitlines() if line.startswith("command: "))
+    words = shlex.split(command)
+    assert Path(words[words.index("-initrd") + 1]).stat().st_size
+    assert Path(words[words.index("-kernel") + 1]) == attempt.image
+    # It wrote no results, so there is no such file, and nobody is sent to it.
+    assert "results until then" not in lost.value.message
+    assert sorted(path.name for path in attempt.log.parent.iterdir()) == ["boot-0001.cpio", "boot-0001.log"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        (Machine(cpu="nonsense"), "unable to find CPU model 'nonsense'"),
+        (Machine(cpus=1000), "Invalid SMP CPUs 1000"),
+        (Machine(memory=2), "not enough space after kernel to load initrd"),
+    ],
+)
+def test_options_that_qemu_refuses(attempt: Attempt, machine: Machine, said: str) -> None:
+    """That is no lost machine, and no other try would help."""
+    attempt.log.parent.mkdir()
+    with pytest.raises(BenchError, match=said) as refused:
+        QemuTarget(machine=machine).boot(attempt, Task((), 1))
+    assert refused.value.exit_code == 2
+    assert "\n" not in refused.value.message
+    assert [path.name for path in attempt.log.parent.iterdir()] == ["boot-0001.log"]

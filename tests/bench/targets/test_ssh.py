@@ -1,0 +1,212 @@
+"""The ssh target without a board: what it refuses, and its own scripts run by an ssh that reaches this host only."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
+from prologue_bench.recorder.task import Task
+from prologue_bench.targets.base import Attempt
+from prologue_bench.targets.remote import Remote, Transcript, execute
+from prologue_bench.targets.ssh import Hook, Kexec, SshTarget, evidence, parse_install, read_facts
+from tests.support.processes import until_gone
+
+SAID = ("arch aarch64", "model Some board", "online 0-5", "memory 3914212", "midr 0x00000000410fd034")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Runs what it is asked to run here, behind a greeting as some users' profiles print it.
+SSH = """#!/bin/sh
+for word; do command=$word; done
+echo 'Welcome, 12 updates'
+exec sh -c "$command"
+"""
+
+
+def place(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def bin_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that is first on PATH and has that ssh."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    place(directory, "ssh", SSH)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return directory
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    image = tmp_path / "Image"
+    image.write_bytes(b"not a kernel")
+    return Attempt(image=image, log=tmp_path / "log", timeout=20, label="base")
+
+
+def lost(target: SshTarget, attempt: Attempt) -> str:
+    with pytest.raises(GuestLostError) as caught:
+        target.boot(attempt, Task((), 1))
+    return caught.value.message
+
+
+def test_installs() -> None:
+    assert parse_install("kexec", "reboot") == Kexec(())
+    assert parse_install("kexec --initrd='/a b' -s", "none") == Kexec(("--initrd=/a b", "-s"))
+    assert parse_install("sh -e hook", "reboot -f") == Hook(("sh", "-e", "hook"), "reboot -f")
+    assert parse_install("sh", "none") == Hook(("sh",), None)
+
+
+@pytest.mark.parametrize("install", ["", "/no/such/program --here", "'unfinished"])
+def test_install_that_is_no_command(install: str) -> None:
+    with pytest.raises(BenchError, match=r"^install "):
+        parse_install(install, "reboot")
+
+
+@pytest.mark.parametrize("host", ["", "-oProxyCommand=true"])
+def test_host_that_is_none(host: str) -> None:
+    with pytest.raises(BenchError, match="is no host"):
+        Remote(host)
+
+
+def test_no_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match="openssh-client"):
+        Remote("board")
+
+
+def test_facts() -> None:
+    assert read_facts((*SAID, *SAID[-1:], "midr 0x00000000410fd082"), "board") == {
+        "target": "ssh", "host": "board", "arch": "aarch64", "model": "Some board", "cpu": "410fd034 x2, 410fd082 x1",
+        "cpus": "6", "memory": "4096 MiB", "virtual": "no",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("virtual", "expected"), [("", "timing"), ("virtual KVM", "timing"), ("virtual QEMU", "smoke")]
+)
+def test_evidence(virtual: str, expected: str) -> None:
+    assert evidence(read_facts((*SAID, virtual), "board")) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ((), "board is no Linux machine, not an arm64 one"),
+        (("arch x86_64",), "board is x86_64, not an arm64 one"),
+        ((*SAID, "kexec kernel.kexec_load_disabled is set"), "by kexec: kernel.kexec_load_disabled is set; mend that"),
+    ],
+)
+def test_boards_that_cannot_be_used(lines: tuple[str, ...], what: str) -> None:
+    with pytest.raises(BenchError, match=what):
+        read_facts(lines, "board")
+
+
+def test_facts_of_this_host(bin_path: Path) -> None:
+    """Whatever it is, the script says the truth about it."""
+    assert (bin_path / "ssh").exists()
+    target = SshTarget("board", "true")
+    if os.uname().machine == "aarch64":
+        assert target.facts()["arch"] == "aarch64"
+    else:
+        with pytest.raises(BenchError, match=f"board is {os.uname().machine}, not an arm64 one"):
+            target.facts()
+
+
+def test_a_hook_that_fails(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    place(bin_path, "hook", 'echo "$PROLOGUE_LABEL for $2"; echo "no room on $PROLOGUE_HOST" >&2; exit 7\n')
+    message = lost(SshTarget("board", f"sh {bin_path / 'hook'}", "none"), attempt)
+    assert "the hook failed with status 7: no room on board" in message
+    assert f"log in {tmp_path / 'log'}" in message
+    assert "base for board" in (tmp_path / "log").read_text()
+
+
+def test_a_hook_that_hangs(bin_path: Path, attempt: Attempt) -> None:
+    slow = Attempt(image=attempt.image, log=attempt.log, timeout=2, label="base")
+    place(bin_path, "hook", "#!/bin/sh\nsleep 1000 | cat\n")
+    assert "the hook did not end within " in lost(SshTarget("board", "hook", "none"), slow)
+
+
+def test_an_image_damaged_on_the_way(bin_path: Path, attempt: Attempt) -> None:
+    place(bin_path, "kexec", "#!/bin/sh\nexit 0\n")
+    place(bin_path, "sha256sum", "#!/bin/sh\necho '12ab  -'\n")
+    message = lost(SshTarget("board"), attempt)
+    assert "the Image could not be loaded: the Image arrived damaged: 12 bytes, sha256 12ab" in message
+
+
+def test_kexec_gets_the_image_and_its_options(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    place(bin_path, "kexec", f'#!/bin/sh\necho "$@" >>{seen}\n[ "$1" = -l ] && cat "$2" >>{seen} || exit 3\n')
+    message = lost(SshTarget("board", "kexec '--append=a b' --initrd=/i"), attempt)
+    load, trigger = seen.read_text().splitlines()
+    path = Path(load.split()[1])
+    assert load.split(maxsplit=2)[2] == "--reuse-cmdline --append=a b --initrd=/i"
+    assert trigger == "not a kernel-e"
+    assert not path.exists()  # nothing of ours fills the board's disk
+    assert "the reboot failed: status 3" in message
+
+
+def test_the_same_boot(bin_path: Path, attempt: Attempt) -> None:
+    assert (bin_path / "ssh").exists()
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=2, label="base")
+    message = lost(SshTarget("board", "true", "none"), quick)
+    assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
+
+
+def test_a_question_cut_short_by_the_deadline_says_nothing(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    """A board under load needs some seconds to answer, and the last of its answers comes when the time is over."""
+    begun = tmp_path / "begun"
+    place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {begun} ] && sleep 3\n:>{begun}\nexec sh"))
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=6, label="base")
+    message = lost(SshTarget("board", "true", "none"), quick)
+    assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
+
+
+def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> None:
+    place(bin_path, "ssh", SSH.replace("exec sh", "sleep 2\nexec sh"))
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=1, label="base")
+    message = lost(SshTarget("board", "true", "none"), quick)
+    assert f"it answered only after its time was over: boot {BOOT_ID.read_text().strip()}" in message
+
+
+def test_it_comes_back_as_the_same_boot(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && rm {away} && exit 255\nexec sh"))
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=4, label="base")
+    assert "it came back as the same boot" in lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
+
+
+def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && echo Connection refused >&2 && exit 255\nexec sh"))
+    quick = Attempt(image=attempt.image, log=attempt.log, timeout=3, label="base")
+    message = lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
+    assert f"it never came back: Connection refused; its last boot_id was {BOOT_ID.read_text().strip()}" in message
+
+
+def test_a_script_that_fails(bin_path: Path, tmp_path: Path) -> None:
+    assert (bin_path / "ssh").exists()
+    with Transcript(tmp_path / "log") as log, pytest.raises(GuestLostError) as caught:
+        SshTarget("board").run("echo one; nonsense --now; exit 9", log, time.monotonic() + 20)
+    assert "the script ended with status 9: " in caught.value.message
+    assert "nonsense" in caught.value.message
+
+
+def test_commands_of_a_script_cannot_eat_it(bin_path: Path) -> None:
+    assert (bin_path / "ssh").exists()
+    said = Remote("board").run('cat\necho "it\'s whole"', 20)
+    assert said.lines == ("Welcome, 12 updates", "it's whole")
+
+
+def test_nothing_outlives_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    said = execute(["sh", "-c", f"sleep 1000 & echo $! >{path}; echo begun; wait"], 1)
+    assert said.status is None
+    assert said.lines == ("begun",)
+    assert until_gone(int(path.read_text()))

@@ -1,1 +1,0 @@
-"""A QEMU guest that plays the board: Debian's kernel, an ssh server, kexec."""

@@ -1,0 +1,148 @@
+"""Campaigns on a real Debian kernel in QEMU, as a user runs them: recorded, stopped, killed, gone on with, reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.sites.kernel import Kernel
+from prologue_bench.results.store import RESULTS, read_results
+from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.processes import HEEDING
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
+
+SUITE = "bookworm"
+PROLOGUE = (sys.executable, "-m", "prologue.cli.main", "bench", "run")
+
+
+def command(directory: Path, *more: object) -> list[str]:
+    """The arguments of a small campaign."""
+    kernel = needs_kernel(SUITE)
+    modules = needs_modules(SUITE, kernel.release)
+    arguments: list[object] = ["--vmlinux", kernel.vmlinux, "--modules", modules, "--timeout", 120, "-o", directory]
+    return [str(argument) for argument in (*arguments, *more)]
+
+
+def test_recorded_killed_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("qemu-system-aarch64")
+    directory = tmp_path / "campaign"
+    plan = ("--variants", "nop-nop,build", "--boots", 1, "--runs", 2, "--seed", 7,
+            "--workload", "hackbench:process,sockets,g=1,l=20", "--workload", "time:true")  # fmt: skip
+    arguments = command(directory, *plan)
+    # Killed while the second machine runs: with it, and nothing that was recorded is lost.
+    first = start(arguments, directory / "logs" / "boot-0002.log", signal.SIGKILL)
+    assert first.returncode == -signal.SIGKILL
+    before = (directory / RESULTS).read_bytes()
+    assert before.count(b"\n") == 1
+    assert not machines(directory)
+    # Ctrl-C, and a terminal that goes away: says how it stands and how to go on.
+    for how in (signal.SIGINT, signal.SIGHUP):
+        stopped = start(arguments, directory / "logs" / "boot-0002.log", how)
+        assert stopped.returncode == 130
+        assert "the same command goes on" in stopped.stderr
+        assert not machines(directory)
+        assert (directory / RESULTS).read_bytes() == before
+    assert sorted(path.name for path in (directory / "images").iterdir()) == ["Image.build", "Image.nop-nop"]
+    # The rest.
+    assert main(["bench", "run", *arguments]) == 0
+    said = capsys.readouterr()
+    assert (directory / RESULTS).read_bytes().startswith(before)
+    assert "same link: 0 of " in said.out
+    assert "smoke" in said.out
+    assert "%" not in said.out.replace("%)", "")  # no percentage of TCG's times
+    results = read_results(directory)
+    # a busy host may make a boot void, which is then repeated
+    valid = [boot for boot in results.boots if boot.void is None]
+    assert sorted(boot.variant for boot in valid) == ["build", "nop-nop", "nop-nop (A/A)"]
+    assert results.campaign.evidence == "smoke"
+    for boot in valid:
+        assert [len(values) for values in boot.values.values()] == [2, 2]
+        assert all(value > 0 for values in boot.values.values() for value in values)
+        # the treatment, as the running machine showed it
+        assert boot.readback is not None
+        assert boot.readback.build_id == Kernel(needs_kernel(SUITE).vmlinux).build_id
+        assert boot.readback.sites >= 128
+        seen = boot.readback.nop if boot.variant.startswith("nop-nop") else boot.readback.mov
+        assert seen == boot.readback.sites
+        assert (directory / "logs" / f"boot-{boot.number:04d}.log").stat().st_size
+    # Reports of what was recorded.
+    for report in (["compare"], ["table"], ["compare", "--format", "json"], ["table", "--format", "csv"]):
+        assert main(["bench", report[0], str(directory), *report[1:]]) == 0
+    assert main(["bench", "plot", str(directory), "-o", str(tmp_path / "plot.png")]) == 0
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def start(arguments: list[str], log: Path, how: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """Run a campaign until that boot's console says something, then send the signal."""
+    log.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        [*HEEDING, *PROLOGUE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while not (log.exists() and log.stat().st_size):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, "", said)
+
+
+def machines(directory: Path) -> list[str]:
+    """QEMU processes that use this directory, some seconds on."""
+    time.sleep(1)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(directory) in words and b"qemu" in words:
+                found.append(words.decode(errors="replace"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("workload", "retries", "said"),
+    [
+        (
+            "time:echo c >/proc/sysrq-trigger",
+            1,
+            ("ended without a clean power-off (Kernel panic - not syncing: sysrq triggered crash)", "el0_svc"),
+        ),
+        ("time:echo hangs >/dev/console; sleep 600", 0, ("no power-off within 45 s", "hangs")),
+    ],
+    ids=["panic", "hang"],
+)
+def test_a_lost_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workload: str, retries: int, said: tuple[str, ...]
+) -> None:
+    """Exit 4 with the console's last words, within the bound, and what was recorded stays."""
+    needs_tools("qemu-system-aarch64")
+    directory = tmp_path / "campaign"
+    plan = ("--boots", 1, "--runs", 1, "--variants", "boot", "--no-control", "--timeout", 45)
+    arguments = command(directory, *plan, "--retries", retries, "--workload", workload)
+    assert main(["bench", "run", *arguments]) == 4
+    error = capsys.readouterr().err
+    assert f"given up after {retries + 1} tr" in error
+    assert str(directory / "logs" / f"boot-{retries + 1:04d}.log") in error
+    assert "qemu-system-aarch64 -M virt" in error
+    assert (directory / "logs" / f"boot-{retries + 1:04d}.cpio").stat().st_size  # that command wants it
+    assert all(words in error for words in said)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in (directory / RESULTS).read_text().splitlines()]
+    assert [line["void"] for line in lines] == [f"lost: {said[0]}"] * (retries + 1)
+    assert not machines(directory)

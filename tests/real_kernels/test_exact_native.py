@@ -1,0 +1,48 @@
+"""That it pays: guest instructions and text writes of a boot, for both kernels that the tests build with our patch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.real_kernels.native import RECIPES
+from tests.support.needs import needs_built_kernel, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
+
+SCRIPT = Path(__file__).parents[2] / "bench" / "exact_counts.py"
+
+
+def run(*arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_build_saves_what_the_boot_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("qemu-system-aarch64")
+    kernels = [needs_built_kernel(recipe).vmlinux for recipe in RECIPES.values()]
+    table = run(*kernels)
+    with capsys.disabled():
+        print(f"\n{table}")
+    report = json.loads(run(*kernels, "--json"))
+    assert [pair["boot"]["layout"] for pair in report["kernels"]] == ["2", "4,2"]
+    for pair in report["kernels"]:
+        boot, build, sites = pair["boot"], pair["build"], pair["boot"]["sites"]
+        # The pointers of CALL_OPS are set either way; they are data. No instruction is written by `build`.
+        rest = {"second": 0, "literal": 2 * sites if boot["layout"] == "4,2" else 0, "other": 0}
+        assert boot["ftrace_init_words"] == {"first": sites, **rest}
+        assert build["ftrace_init_words"] == {"first": 0, **rest}
+        saved = boot["ftrace_init"] - build["ftrace_init"]
+        assert saved > 300 * sites
+        # The rest of the boot does what it did; random numbers and the scheduler see other timestamps.
+        assert abs(boot["instructions"] - build["instructions"] - saved) < saved / 20
+        # The table came from another run of everything.
+        assert f"{boot['instructions']:,}" in table
+        assert f"{build['ftrace_init']:,}" in table

@@ -1,0 +1,112 @@
+"""Exact counts of hackbench on a Debian kernel: against the number of messages it must send, and as a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.sites.kernel import Kernel
+from prologue_bench.errors import BenchError
+from prologue_bench.exact.entered import read_entered
+from prologue_bench.exact.workload import WorkloadCounts, count_workload
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.results.model import Workload
+from prologue_bench.targets.base import Attempt
+from prologue_bench.targets.icount import IcountTarget
+from tests.support.needs import needs_kernel, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
+
+LOOPS = 5
+PAIRS = 20  # senders of a group, and as many receivers: hackbench's own default
+HACKBENCH = ("hackbench", "-g", "1", "-l", str(LOOPS))
+MESSAGES = PAIRS * PAIRS * LOOPS  # each sender to each receiver
+READY = 2 * PAIRS  # one byte of each task, before anything else; then one of the parent wakes them all
+
+
+@pytest.fixture(scope="module")
+def vmlinux() -> Path:
+    needs_tools("qemu-system-aarch64", "gcc", "aarch64-linux-gnu-gcc")
+    return needs_kernel("bookworm").vmlinux
+
+
+def entries(counts: WorkloadCounts) -> dict[str, int]:
+    return dict(reversed(counts.entered))  # of functions with one name, the one entered most
+
+
+@pytest.mark.parametrize(("channel", "tasks"), [("sockets", "-P"), ("pipes", "-T")])
+def test_entries_are_as_many_as_messages(vmlinux: Path, tmp_path: Path, tasks: str, channel: str) -> None:
+    argv = (*HACKBENCH, tasks, *(["-p"] if channel == "pipes" else []))
+    counts = count_workload(vmlinux, tmp_path, argv)  # twice, and equal to the last instruction
+    seen = entries(counts)
+    writes = ("sock_write_iter", "unix_stream_sendmsg") if channel == "sockets" else ("pipe_write",)
+    for name in writes:
+        assert seen[name] == MESSAGES + READY + 1
+    if channel == "sockets":  # the byte that wakes everybody is only polled for
+        assert seen["unix_stream_recvmsg"] == MESSAGES + READY
+    assert seen["wake_up_new_task"] == READY + 1  # hackbench's tasks, and hackbench
+    assert counts.prologues == sum(count for _, count in counts.entered)
+    assert counts.kernel > counts.user > 0
+    assert 5 < counts.per_thousand < counts.per_thousand_kernel < 50
+    assert not list(tmp_path.glob("Image*"))
+
+
+def test_a_workload_that_fails(vmlinux: Path, tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"busybox sh -c .*: exit status 3(.|\n)*no luck"):
+        count_workload(vmlinux, tmp_path, ("busybox", "sh", "-c", "echo no luck; exit 3"))
+    with pytest.raises(BenchError, match="no such program, only busybox, hackbench"):
+        count_workload(vmlinux, tmp_path, ("make", "-j8"))
+
+
+def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
+    sockets = Measured(Workload("sockets", " ".join(HACKBENCH), "seconds", "lower"), r"Time: *\([0-9.]*\)")
+    shell = Measured(Workload("shell", "busybox sh -c 'echo a | cat'", "seconds", "lower"), None)
+    task = Task((sockets, shell), 1)
+    kernel = Kernel(vmlinux)
+    values, density = {}, []
+    with IcountTarget(vmlinux) as target:
+        assert target.evidence == "exact"
+        facts = target.facts()
+        assert (facts["target"], facts["cpus"]) == ("icount", "1")
+        assert "nokaslr" in facts["command line"]
+        assert "rt-tests" in facts["guest"]
+        names = [measured.workload.name for measured in target.measures(task.workloads)]
+        for kind in ("boot", "build", "nop-nop"):
+            variant, image = tmp_path / kind, tmp_path / f"Image.{kind}"
+            assert main(["variant", str(vmlinux), "--kind", kind, "-o", str(variant)]) == 0
+            assert main(["image", str(variant), "-o", str(image)]) == 0
+            variant.unlink()
+            boots = []
+            for k in range(2):
+                log = tmp_path / f"{kind}-{k}.log"
+                boots.append(target.boot(Attempt(image=image, log=log, timeout=300, label=kind), task))
+                entered = read_entered(log.with_suffix(".entered.json"))
+                assert sum(n for _, n in entered["sockets"]) == boots[-1].values["sockets, prologues"][0]
+                assert dict(reversed(entered["sockets"]))["unix_stream_sendmsg"] == MESSAGES + READY + 1
+            assert boots[0] == boots[1]
+            seen = boots[0]
+            values[kind] = {name: value for name, (value,) in seen.values.items()}
+            assert list(values[kind]) == names
+            assert seen.machine["release"] == kernel.release
+            # The treatment, where it was executed.
+            assert seen.readback is not None
+            assert seen.readback.build_id == kernel.build_id
+            assert seen.readback.sites > 500
+            assert (seen.readback.nop if kind == "nop-nop" else seen.readback.mov) == seen.readback.sites
+            density.append(values[kind]["sockets, prologues"] / values[kind]["sockets"])
+            image.unlink()
+    # The same work, though not the same moments at which tasks were switched.
+    assert max(density) < 1.01 * min(density)
+    sites = len(kernel.sites or ())
+    written = {kind: counts["text words written in ftrace_init"] for kind, counts in values.items()}
+    assert written == {"boot": sites, "build": 0, "nop-nop": 0}
+    assert values["nop-nop"]["ftrace_init"] < values["build"]["ftrace_init"] < values["boot"]["ftrace_init"]
+
+
+def test_workloads_that_cannot_be_counted_are_refused_before_the_first_boot(vmlinux: Path) -> None:
+    target = IcountTarget(vmlinux)
+    for command, message in (("perf bench sched messaging", "no such program"), ("hackbench | tee x", "shell")):
+        with pytest.raises(BenchError, match=message):
+            target.measures((Measured(Workload("it", command, "seconds", "lower"), None),))

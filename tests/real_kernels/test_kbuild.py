@@ -1,0 +1,234 @@
+"""The build step as a kernel developer meets it: in trees with our patch, run by make."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.kernel_tree.source import OPTION
+from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
+from prologue.sites.module import Module
+from prologue_bench.guest.initramfs import build_initramfs
+from prologue_bench.guest.kbuild import Recipe, make
+from prologue_bench.guest.vm import Job, boot
+from prologue_bench.host import cache
+from tests.mini_kernel.build import Spec
+from tests.real_kernels.native import MACHINES, RECIPES
+from tests.support.needs import needs_built_kernel
+
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
+
+TOOL: Final = Path(sys.executable).with_name("prologue")
+SOURCE: Final = "kernel/range.c"  # small, always built in
+# What a developer may add by mistake: a record at something that is no pair, and a branch behind the MOV.
+NO_PAIR: Final = r"""
+asm(".text\n.balign 8\n.globl prologue_broken\n.type prologue_broken, %function\n"
+    "prologue_broken:\tret\n\tret\n\tret\n\tret\n.size prologue_broken, . - prologue_broken\n"
+    ".pushsection __patchable_function_entries, \"awo\", %progbits, .text\n"
+    ".balign 8\n.quad prologue_broken\n.popsection\n");
+"""
+IN_EXIT: Final = r"""
+void prologue_in_exit(void);
+__attribute__((section(".exit.text"), used)) void prologue_in_exit(void) { barrier(); }
+"""
+BRANCH: Final = r"""
+asm(".text\n.globl prologue_broken\n.type prologue_broken, %function\n"
+    "prologue_broken:\tb vfs_write + 4\n.size prologue_broken, . - prologue_broken\n");
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree to work in, built as the recipe says, objects and all."""
+
+    path: Path
+    recipe: Recipe
+
+    @property
+    def vmlinux(self) -> Path:
+        return self.path / "out" / "vmlinux"
+
+    def make(self, *targets: str, tool: str | None = str(TOOL), **environment: str) -> tuple[int, str]:
+        """Exit status and output; ``vmlinux`` and ``modules`` if nothing else is asked for."""
+        named = [] if tool is None else [f"PROLOGUE={tool}"]
+        done = make(self.path, self.recipe, "-j2", *(targets or ("vmlinux", "modules")), *named, **environment)
+        return done.returncode, done.stdout
+
+    def relink(self, *targets: str, **options: Any) -> tuple[int, str]:
+        """The same, and vmlinux is missing."""
+        self.vmlinux.unlink(missing_ok=True)
+        return self.make(*targets, **options)
+
+    def append(self, text: str) -> None:
+        """Add to a source file, not through its hard link into the cache."""
+        path = self.path / SOURCE
+        content = path.read_text() + text
+        path.unlink()
+        path.write_text(content)
+
+
+@pytest.fixture(scope="module", params=list(RECIPES))
+def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
+    built = needs_built_kernel(RECIPES[request.param])
+    # On the cache's own file system: the sources are hard links, only what was built is copied.
+    with tempfile.TemporaryDirectory(dir=cache.root()) as name:
+        path = Path(name) / "tree"
+        subprocess.run(["cp", "-al", str(built.tree), str(path)], check=True)
+        shutil.rmtree(path / "out")
+        subprocess.run(["cp", "-a", str(built.out), str(path / "out")], check=True)
+        yield Tree(path, built.recipe)
+
+
+def steps(output: str) -> list[str]:
+    """The lines that kbuild printed for our step."""
+    return re.findall(r"^  PROLOGUE .*", output, re.MULTILINE)
+
+
+def state(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main(["scan", str(path), "--json"]) == 0
+    return str(json.loads(capsys.readouterr().out)["state"])
+
+
+def test_every_link_is_processed_once(
+    tree: Tree, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, output = tree.relink("Image", "modules")
+    assert status == 0, output
+    assert steps(output) == ["  PROLOGUE vmlinux"]
+    assert state(tree.vmlinux, capsys) == "processed"
+    assert main(["verify", str(tree.vmlinux), "--image", str(tree.path / "out/arch/arm64/boot/Image")]) == 0
+    assert open_binary(tree.vmlinux).image.section(".BTF") is not None or "btf" not in tree.recipe.options
+    monkeypatch.setenv("PROLOGUE", str(TOOL))
+    assert main(["kernel", "check", str(tree.path), "--objtree", str(tree.path / "out")]) == 0
+    # Unchanged sources run nothing.
+    before = tree.vmlinux.stat()
+    status, output = tree.make()
+    assert (status, steps(output)) == (0, []), output
+    assert tree.vmlinux.stat() == before
+
+
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)  # its links take no time
+def test_a_changed_source_is_linked_and_processed_again(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    tree.append("/* changed */\n")
+    status, output = tree.make("vmlinux", "V=1")
+    assert status == 0, output
+    assert f"{TOOL} patch --contract native --in-place  vmlinux; {TOOL} verify  vmlinux" in output
+    assert re.search(r"^vmlinux: processed: [\d,]+ sites, [\d,]+ records", output, re.MULTILINE)
+    assert state(tree.vmlinux, capsys) == "processed"
+
+
+@pytest.mark.parametrize(("text", "rule"), [(NO_PAIR, "PL201"), (BRANCH, "PL302")], ids=["PL201", "PL302"])
+def test_a_fatal_finding_fails_the_build(tree: Tree, text: str, rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = (tree.path / SOURCE).read_text()
+    tree.append(text if rule == "PL201" else text.replace("+ 4", f"+ {4 + 4 * ('bti' in tree.recipe.options)}"))
+    status, output = tree.make("vmlinux")
+    assert status != 0
+    assert rule in output
+    assert "prologue_broken" in output
+    assert not tree.vmlinux.exists()  # or the next make would take it for good
+    (tree.path / SOURCE).write_text(kept)
+    status, output = tree.make("vmlinux")
+    assert status == 0, output
+    assert state(tree.vmlinux, capsys) == "processed"
+
+
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)
+def test_without_the_tool_the_kernel_is_as_always(
+    tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "prologue").exists())
+    status, output = tree.relink("vmlinux", tool=None, PATH=path)
+    assert status == 0, output
+    assert "no 'prologue' in PATH: the kernel writes its prologues at boot" in output
+    assert state(tree.vmlinux, capsys) == "untouched"
+    # The default is whatever is in PATH, and so is the tool of no name.
+    tools = tmp_path / "my tools"
+    tools.mkdir()
+    (tools / "prologue").symlink_to(TOOL)
+    for tool in (None, ""):
+        status, output = tree.relink("vmlinux", tool=tool, PATH=f"{tools}{os.pathsep}{path}")
+        assert (status, steps(output)) == (0, ["  PROLOGUE vmlinux"]), output
+        assert state(tree.vmlinux, capsys) == "processed"
+    # A tool that was asked for has to be there.
+    status, output = tree.relink("vmlinux", tool="/nowhere/prologue")
+    assert status != 0
+    assert "/nowhere/prologue" in output
+    assert not tree.vmlinux.exists()
+    assert tree.make("vmlinux")[0] == 0
+
+
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)  # later kernels leave such records out
+def test_what_only_an_exit_would_run_can_be_traced(tree: Tree, tmp_path: Path) -> None:
+    """Compilers put destructors there (KASAN, GCOV), the kernel keeps them, and 6.1 keeps their records."""
+    kept = (tree.path / SOURCE).read_text()
+    tree.append(IN_EXIT)
+    assert tree.make("vmlinux", "Image")[0] == 0
+    (tree.path / SOURCE).write_text(kept)
+    sites = Kernel(tree.vmlinux).sites
+    symbol = Kernel(tree.vmlinux).symbols.find("prologue_in_exit")
+    assert sites is not None
+    assert symbol is not None
+    assert symbol.vaddr in sites.first
+    job = Job(append="ftrace=function ftrace_filter=prologue_in_exit")
+    image = tree.path / "out/arch/arm64/boot/Image"
+    seen = boot(image, build_initramfs(), tmp_path / "log", job, MACHINES["6.1"])
+    assert seen.all("dmesg") == []
+    assert seen.one("end").data["functions"] > 10_000
+    assert tree.make("vmlinux")[0] == 0
+
+
+def test_modules_are_processed_before_they_are_signed(tree: Tree, tmp_path: Path) -> None:
+    if "signed" not in tree.recipe.options:  # later kernels call no step for modules: one command does them all
+        modules = sorted((tree.path / "out").rglob("*.ko"))
+        assert main(["patch", str(tree.path / "out"), "--contract", "native", "--in-place", "--quiet"]) == 0
+        assert steps(tree.make("modules")[1]) == []
+        assert {open_binary(path).state for path in modules} == {"processed"}
+        return
+    overlay = tree.path / "out/fs/overlayfs/overlay.ko"
+    overlay.unlink()
+    status, output = tree.make("modules")
+    assert (status, steps(output)) == (0, ["  PROLOGUE [M] fs/overlayfs/overlay.ko"]), output
+    status, output = tree.make("modules_install", f"INSTALL_MOD_PATH={tmp_path}", "DEPMOD=true")
+    assert status == 0, output
+    (installed,) = tmp_path.rglob("overlay.ko")
+    module = open_binary(installed)
+    assert isinstance(module, Module)
+    assert module.state == "processed"
+    assert module.signature is not None
+    assert main(["verify", str(installed), "--vmlinux", str(tree.vmlinux)]) == 0
+
+
+def test_a_kernel_without_the_marker_says_what_to_do(tree: Tree, mini: Callable[[Spec], Path]) -> None:
+    kept = tree.vmlinux.rename(tree.vmlinux.with_name("kept"))
+    shutil.copy(mini(Spec(contract="stock")), tree.vmlinux)
+    step = ["make", "-C", str(tree.path / "out"), "-f", "../arch/arm64/Makefile.postlink", "srctree=..", "vmlinux"]
+    done = subprocess.run([*step, f"PROLOGUE={TOOL}"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE" in done.stderr
+    kept.rename(tree.vmlinux)
+
+
+@pytest.mark.parametrize("tree", ["6.1"], indirect=True)
+def test_without_the_option_no_module_stays_processed(tree: Tree) -> None:
+    """Its kernel would give up ftrace. The last of this file: it leaves another configuration."""
+    overlay = tree.path / "out/fs/overlayfs/overlay.ko"
+    assert open_binary(overlay).state == "processed"
+    config = tree.path / "out/.config"
+    config.write_text(config.read_text().replace(f"CONFIG_{OPTION}=y", f"# CONFIG_{OPTION} is not set"))
+    status, output = tree.make("fs/overlayfs/overlay.ko")
+    assert (status, steps(output)) == (0, []), output
+    assert open_binary(overlay).state == "untouched"

@@ -1,0 +1,197 @@
+"""A board driven through labgrid: its own QEMU driver plays it, with a shell on a serial console."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tests.support.board
+from prologue.cli.main import main
+from prologue.sites.kernel import Kernel
+from prologue_bench.errors import GuestLostError
+from prologue_bench.guest.initramfs import build_initramfs, pack
+from prologue_bench.guest.modules import load_order
+from prologue_bench.recorder.task import Measured, Task
+from prologue_bench.results.model import Workload
+from prologue_bench.targets.base import Attempt
+from tests.support.board.machine import free_port, make_key
+from tests.support.board.system import pack_board
+from tests.support.needs import needs_kernel, needs_modules, needs_tools
+
+pytest.importorskip("labgrid", reason="needs labgrid")
+from prologue_bench.targets.labgrid import LabgridTarget
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
+
+# A board's usual init, as far as the bench can tell: a shell for root on the console, again if it is left.
+INIT = b"""#!/bin/busybox sh
+/bin/busybox mkdir -p /bin
+/bin/busybox --install -s /bin
+export PATH=/bin PS1='board# '
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+while :; do setsid sh -c 'exec sh -i </dev/ttyAMA0 >/dev/ttyAMA0 2>&1'; done
+"""
+# labgrid starts QEMU as it likes; this takes it along when the test is killed.
+QEMU = '#!/bin/sh\nexec setpriv --pdeathsig KILL qemu-system-aarch64 "$@"\n'
+ENVIRONMENT = """
+targets:
+  board:
+    resources: {resources}
+    drivers:
+      QEMUDriver:
+        qemu_bin: qemu
+        machine: virt,gic-version=3
+        cpu: cortex-a57
+        memory: 1G
+        kernel: kernel
+        boot_args: console=ttyAMA0 loglevel={loglevel}
+        extra_args: -smp 2 -nodefaults -initrd {initramfs} -name {tag} {more}
+      {driver}
+tools:
+  qemu: {qemu}
+images:
+  kernel: {image}
+"""
+SERIAL = """ShellDriver: {prompt: 'board# ', login_prompt: 'login: ', username: root, login_timeout: 200}
+      ShellStrategy: {}"""
+HACKBENCH = Measured(
+    Workload("hackbench", "hackbench -g 1 -l 20", "seconds", "lower"), r"^Time: *\([0-9][0-9]*\.[0-9]*\)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Two variants of one link as flat Images, and some of their sites as bytes from ``_stext``."""
+
+    linked: Path
+    unwritten: Path
+    release: str
+    sites: tuple[int, ...]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    needs_tools("qemu-system-aarch64", "setpriv")
+    kernel = needs_kernel("bookworm")
+    vmlinux = kernel.vmlinux
+    directory = tmp_path_factory.mktemp("images")
+    unwritten = directory / "vmlinux.nop-nop"
+    assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(unwritten)]) == 0
+    made = Images(directory / "Image.boot", directory / "Image.nop-nop", kernel.release, some_sites(vmlinux))
+    assert main(["image", str(vmlinux), "-o", str(made.linked)]) == 0
+    assert main(["image", str(unwritten), "-o", str(made.unwritten)]) == 0
+    unwritten.unlink()
+    yield made
+    shutil.rmtree(directory)
+
+
+def some_sites(vmlinux: Path) -> tuple[int, ...]:
+    """First slots across .text, which stays when the kernel has booted."""
+    kernel = Kernel(vmlinux)
+    start, end, sites = kernel.symbols.find("_stext"), kernel.symbols.find("_etext"), kernel.sites
+    assert start is not None
+    assert end is not None
+    assert sites is not None
+    first = np.unique(sites.first[(sites.first >= start.vaddr) & (sites.first < end.vaddr)])
+    return tuple((first[:: len(first) // 20] - np.uint64(start.vaddr)).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Farm:
+    """An environment file; ``tag`` is in the command line of each QEMU that it starts."""
+
+    environment: Path
+    tag: str
+
+    def processes(self) -> list[str]:
+        """What still runs of it."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):  # ended meanwhile
+                command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found += [command] if self.tag in command else []
+        return found
+
+
+def farm(directory: Path, image: Path, initramfs: bytes, **settings: str) -> Farm:
+    tool, archive, tag = directory / "qemu", directory / "board.cpio", f"labgrid-{secrets.token_hex(8)}"
+    tool.write_text(QEMU)
+    tool.chmod(0o755)
+    archive.write_bytes(initramfs)
+    text = ENVIRONMENT.format(qemu=tool, initramfs=archive, image=image, tag=tag, **settings)
+    (directory / "environment.yaml").write_text(text)
+    return Farm(directory / "environment.yaml", tag)
+
+
+def test_variants_over_a_serial_line(images: Images, tmp_path: Path) -> None:
+    # The kernel unpacks archives that follow each other as one: hackbench and busybox, and another init.
+    initramfs = build_initramfs().read_bytes() + pack({"init": INIT})
+    lab = farm(tmp_path, images.linked, initramfs, driver=SERIAL, resources="{}", more="", loglevel="4")
+    task = Task((HACKBENCH,), 2, images.sites)
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(b"\xff" * 65536)
+    with LabgridTarget(lab.environment, "board") as target:
+        # A lost boot first: what it leaves behind must not be in the way of the next.
+        lost = Attempt(garbage, tmp_path / "lost.log", 8, "garbage")
+        with pytest.raises(GuestLostError, match=r"board lost: not done within 8 s; console in .*lost\.log"):
+            target.boot(lost, task)
+        assert lab.processes() == []
+
+        facts = target.facts()
+        assert target.evidence == "smoke"
+        assert facts["target"] == "labgrid"
+        assert facts["board"] == "board"
+        assert facts["arch"] == "aarch64"
+        assert facts["model"] == "linux,dummy-virt"
+        assert facts["cpu"] == "2 0xd07"
+        assert facts["cpus"] == "2"
+        assert facts["virtual"] == "emulated"
+        assert target.facts() is facts
+
+        for image, mov in ((images.linked, len(images.sites)), (images.unwritten, 0)):
+            log = tmp_path / f"{image.name}.log"
+            seen = target.boot(Attempt(image, log, 400, image.name), task)
+            assert lab.processes() == []
+            assert len(seen.values["hackbench"]) == 2
+            assert min(seen.values["hackbench"]) > 0
+            assert seen.readback is not None
+            assert (seen.readback.mov, seen.readback.nop) == (mov, len(images.sites) - mov)
+            assert "@prologue " in log.read_text(errors="replace")
+
+
+def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> None:
+    needs_tools("ssh", "ssh-keygen", "dpkg-deb")
+    key, port = make_key(tmp_path), free_port()
+    modules = load_order(needs_modules("bookworm", images.release), ("virtio_pci", "virtio_net"))
+    initramfs = pack_board(modules, key.with_suffix(".pub").read_text(), tmp_path)
+    # Nobody reads the console meanwhile, and QEMU lets the guest wait when it has written a few lines there.
+    init = Path(tests.support.board.__file__).with_name("init").read_bytes()
+    initramfs += pack({"init": b"#!/bin/busybox sh\nexec /bin/busybox sh /quiet >/log 2>&1\n", "quiet": init})
+    lab = farm(
+        tmp_path,
+        images.linked,
+        initramfs,
+        driver=f"SSHDriver: {{keyfile: {key}, connection_timeout: 200.0}}",
+        resources=f"{{NetworkService: {{address: 127.0.0.1, port: {port}, username: root}}}}",
+        more=f"-netdev user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22 "
+        "-device virtio-net-pci,netdev=net,romfile=",
+        loglevel="1",
+    )
+    with LabgridTarget(lab.environment, "board") as target:
+        seen = target.boot(
+            Attempt(images.unwritten, tmp_path / "log", 400, "nop-nop"), Task((HACKBENCH,), 1, images.sites)
+        )
+    assert len(seen.values["hackbench"]) == 1
+    assert seen.readback is not None
+    assert seen.readback.nop == len(images.sites)
+    assert lab.processes() == []

@@ -1,0 +1,137 @@
+"""Every module of real Debian kernels: verified, processed, re-read; and the boot files beside them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.cli.parallel import run_many
+from prologue.elf.compressed import decompress
+from prologue.reread.module import reread_module
+from prologue.sites.load import find_modules, open_binary
+from prologue_bench.guest.kernels import DebianKernel
+from prologue_bench.guest.modules import boot_file
+from tests.support.needs import needs_kernel, needs_modules
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]
+
+# True of the file: text and record of an overridden weak function that the link of the module kept.
+WEAK = {"rvu_nicpf.ko.xz": {"PL109"}, "rvu_nicpf.ko": {"PL109"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kernel package, and the vmlinux that it belongs to, if that is at hand."""
+
+    package: Path
+    kernel: DebianKernel | None
+
+    @property
+    def vmlinux(self) -> list[str]:
+        return ["--vmlinux", str(self.kernel.vmlinux)] if self.kernel else []
+
+
+@pytest.fixture(scope="module", params=["bookworm cloud-arm64", "trixie cloud-arm64", "bookworm arm64"])
+def case(request: pytest.FixtureRequest) -> Case:
+    suite, flavour = request.param.split()
+    cloud = needs_kernel(suite)
+    release = cloud.release.replace("cloud-arm64", flavour)
+    return Case(needs_modules(suite, release), cloud if flavour == "cloud-arm64" else None)
+
+
+def verified(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, set[str]]]:
+    """Exit code, and the rules that fired in each file."""
+    capsys.readouterr()
+    status = main(["verify", *map(str, arguments), "--format", "json", "--no-config"])
+    fired: dict[str, set[str]] = {}
+    for finding in json.loads(capsys.readouterr().out)["findings"]:
+        fired.setdefault(Path(finding["file"]).name, set()).add(finding["code"])
+    return status, fired
+
+
+def test_no_module_gives_a_false_finding(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the kernel's own keys every signature is good, too."""
+    assert len(find_modules(case.package)) > 900
+    status, fired = verified(capsys, case.package, *case.vmlinux)
+    assert {name: codes - WEAK.get(name, set()) for name, codes in fired.items() if codes - WEAK.get(name, set())} == {}
+    assert status == 0
+
+
+def test_every_module_is_processed(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """LIEF finds every pair where we do, before and after; nothing but the first slots and the signature changes."""
+    work = tmp_path / "modules"
+    work.mkdir()
+    originals = {path.name: path for path in find_modules(case.package)}
+    for path in originals.values():
+        shutil.copy(path, work / path.name)
+    command = ["patch", str(work), "--in-place", "--contract", "stock", "--strip-signature", "--json"]
+    assert main(command) == 0
+    results = json.loads(capsys.readouterr().out)["files"]
+    assert len(results) == len(originals)
+    sites = {Path(result["file"]).name: result["sites"] for result in results}
+    assert sum(sites.values()) > 40_000
+
+    processed = [work / name for name, count in sites.items() if count]
+    for name, found in run_many(partial(compare, originals), processed, "compare"):
+        assert found == sites[name], name
+    status, fired = verified(capsys, work)
+    assert {name: codes - WEAK.get(name, set()) for name, codes in fired.items() if codes - WEAK.get(name, set())} == {}
+    assert status == 0
+
+    before = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in work.iterdir()}
+    assert main(command) == 0
+    assert {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in work.iterdir()} == before
+    capsys.readouterr()
+    shutil.rmtree(work)
+
+
+def compare(originals: dict[str, Path], path: Path) -> tuple[str, int]:
+    """Name and number of pairs, after a comparison of both files by a reader of its own."""
+    old = open_binary(originals[path.name], unsigned=True)
+    before, after = bytes(old.image.content), path.read_bytes()
+    if path.suffix == ".xz":
+        after = decompress(after, path)
+    places = reread_module(before, path, processed=False)
+    assert reread_module(after, path, processed=True) == places, path.name
+    assert len(after) == len(before), path.name
+    sections = {section.name: section for section in old.image.text}
+    restored = bytearray(after)
+    for name, offset in places:
+        at = sections[name].offset + offset
+        restored[at : at + 4] = b"\x1f\x20\x03\xd5"
+    assert restored == before, path.name
+    return path.name, len(places)
+
+
+def test_the_boot_file_belongs_to_the_vmlinux(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """Debian signs its boot files; what that changes is no finding."""
+    if case.kernel is None:
+        pytest.skip("the vmlinux of the generic kernel is in test_generic")
+    image = boot_file(case.package)
+    assert verified(capsys, case.kernel.vmlinux, "--select", "PL404", "--image", image) == (0, {})
+    other = case.package / "boot"
+    assert main(["scan", str(image)]) == 0
+    assert "flat arm64 Image" in capsys.readouterr().out
+    assert other.is_dir()
+
+
+def test_signatures_are_those_of_the_kernel_s_keys(case: Case, tmp_path: Path) -> None:
+    if case.kernel is None:
+        pytest.skip("needs the vmlinux with the keys")
+    signed = next(path for path in find_modules(case.package) if path.name.startswith("overlay.ko"))
+    module = open_binary(signed)
+    content = bytearray(module.image.content)
+    copy = tmp_path / "overlay.ko"
+    copy.write_bytes(content)
+    assert main(["verify", str(copy), *case.vmlinux]) == 0
+    place = next(s for s in module.image.sections if s.name == ".rodata").offset
+    content[place] ^= 1
+    copy.write_bytes(content)
+    assert main(["verify", str(copy)]) == 0  # without the keys nobody can tell
+    assert main(["verify", str(copy), *case.vmlinux]) == 1

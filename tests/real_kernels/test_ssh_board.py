@@ -1,0 +1,242 @@
+"""The ssh target on a board of QEMU's: an ssh server, kexec, and all that can go wrong with a board."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.errors import GuestLostError
+from prologue_bench.guest.modules import load_order
+from prologue_bench.recorder.sampling import sample_sites
+from prologue_bench.recorder.task import Task
+from prologue_bench.recorder.workloads import parse_workload
+from prologue_bench.results.store import read_results
+from prologue_bench.targets.base import Attempt
+from prologue_bench.targets.remote import Remote, Transcript
+from prologue_bench.targets.ssh import SshTarget
+from tests.support.board.machine import DISK, DRIVERS, Board, free_port, login, make_key, running
+from tests.support.board.system import pack_board
+from tests.support.needs import needs_kernel, needs_modules, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+
+HOST: Final = "root@127.0.0.1"
+KEXEC: Final = f"kexec --no-checks --initrd={DISK}"  # the sum over the Image takes TCG seconds
+TIMEOUT: Final = 200
+SITES: Final = 64
+B_SELF: Final = bytes.fromhex("00000014")  # b .
+# Does what the target's own kexec does, the way a user would write it.
+HOOK: Final = """#!/bin/sh -e
+image=$1 host=$2
+[ "$image" = "$PROLOGUE_IMAGE" ] && [ "$host" = "$PROLOGUE_HOST" ]
+echo "hook: $PROLOGUE_LABEL"
+there() {{ ssh {options} "$host" "$1"; }}
+there 'cat >/tmp/mine' <"{installed}"
+there 'kexec -l /tmp/mine --reuse-cmdline --no-checks --initrd={disk}'
+there '(sleep 1; kexec -e) >/dev/null 2>&1 </dev/null &'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A board, and the Image that it runs first."""
+
+    board: Board
+    image: Path
+    task: Task
+    directory: Path
+
+    def target(self, install: str = KEXEC, reboot: str = "reboot", *options: str) -> SshTarget:
+        return SshTarget(HOST, install, reboot, (*options, *self.board.ssh_options))
+
+    def attempt(self, timeout: float = TIMEOUT) -> Attempt:
+        return Attempt(image=self.image, log=self.directory / "log", timeout=timeout, label="boot")
+
+    def log(self) -> str:
+        return (self.directory / "log").read_text()
+
+    def hook(self, installed: Path) -> str:
+        path = self.directory / "hook"
+        options = " ".join(self.board.ssh_options)
+        path.write_text(HOOK.format(options=options, installed=installed, disk=DISK))
+        path.chmod(0o755)
+        return str(path)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    needs_tools("qemu-system-aarch64", "ssh", "ssh-keygen", "cpio", "dpkg-deb")
+    kernel = needs_kernel("bookworm")
+    package = needs_modules("bookworm", kernel.release)
+    directory = tmp_path_factory.mktemp("board")
+    image = directory / "boot.Image"
+    assert main(["image", str(kernel.vmlinux), "-o", str(image)]) == 0
+    task = Task((parse_workload("hackbench:process,sockets,g=1,l=20"),), 2, sample_sites(kernel.vmlinux, SITES))
+    key = make_key(directory)
+    archive = pack_board(load_order(package, DRIVERS), key.with_suffix(".pub").read_text(), directory)
+    with running(image, archive, key, directory) as board:
+        yield Lab(board, image, task, directory)
+
+
+def lost(call: Callable[[], object]) -> str:
+    with pytest.raises(GuestLostError) as caught:
+        call()
+    return caught.value.message
+
+
+def deadline(seconds: float = TIMEOUT) -> float:
+    return time.monotonic() + seconds
+
+
+def answer(lab: Lab) -> str:
+    """The boot_id of the board as it is."""
+    with Transcript(lab.directory / "now") as log, lab.target() as target:
+        return target.run("cat /proc/sys/kernel/random/boot_id", log, deadline())[0]
+
+
+def test_facts(lab: Lab) -> None:
+    with lab.target() as target:
+        assert target.facts() == {
+            "target": "ssh", "host": HOST, "arch": "aarch64", "model": "linux,dummy-virt", "cpu": "411fd070 x2",
+            "cpus": "2", "memory": "1024 MiB", "virtual": "QEMU",
+        }  # fmt: skip
+        assert target.evidence == "smoke"
+        assert target.measures(lab.task.workloads) == lab.task.workloads
+
+
+def test_a_campaign_by_kexec(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two variants on one board, as a user runs it."""
+    kernel, directory = needs_kernel("bookworm"), lab.directory / "campaign"
+    before = answer(lab)
+    arguments = ["--vmlinux", str(kernel.vmlinux), "--variants", "nop-nop,boot", "--no-control", "--boots", "1"]
+    arguments += ["--runs", "2", "--workload", "hackbench:process,sockets,g=1,l=20", "--timeout", str(TIMEOUT)]
+    arguments += ["--install", KEXEC, f"--ssh-options={shlex.join(lab.board.ssh_options)}", "-o", str(directory)]
+    assert main(["bench", "run", "--target", f"ssh:{HOST}", *arguments]) == 0
+    assert "smoke evidence" in capsys.readouterr().out
+    results = read_results(directory)
+    assert results.campaign.machine["host"] == HOST
+    valid = [boot for boot in results.boots if boot.void is None]
+    assert sorted(boot.variant for boot in valid) == ["boot", "nop-nop"]
+    boot_ids = {before}
+    for boot in valid:
+        assert boot.readback is not None
+        seen = boot.readback.nop if boot.variant == "nop-nop" else boot.readback.mov
+        assert seen == boot.readback.sites >= 128
+        (samples,) = boot.values.values()
+        assert len(samples) == 2
+        assert min(samples) > 0
+        log = (directory / "logs" / f"boot-{boot.number:04d}.log").read_text()
+        assert "there: kexec -e" in log
+        boot_ids |= set(re.findall(r'"boot_id": "([0-9a-f-]{36})"', log))
+    assert len(boot_ids) >= 3
+    assert answer(lab) in boot_ids
+
+
+def test_the_doctor_looks_at_the_board(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    options = f"--ssh-options={shlex.join(lab.board.ssh_options)}"
+    vmlinux = str(needs_kernel("bookworm").vmlinux)
+    assert main(["bench", "doctor", "--target", f"ssh:{HOST}", options, "--vmlinux", vmlinux]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "linux,dummy-virt, aarch64, 411fd070 x2: emulated as far as it tells, smoke evidence" in said
+    assert "ok    read back: " in said
+
+
+def test_a_hook_installs_and_reboots(lab: Lab) -> None:
+    before = answer(lab)
+    with lab.target(lab.hook(lab.image), "none") as target:
+        recorded = target.boot(lab.attempt(), lab.task)
+    assert recorded.readback is not None
+    assert recorded.readback.mov == SITES
+    assert recorded.machine["boot_id"] == answer(lab) != before
+    assert "hook: boot" in lab.log()
+
+
+def test_another_kernel_comes_back(lab: Lab) -> None:
+    image = lab.image.read_bytes()
+    header = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"  # of a build-id; the vDSO has one too
+    other = lab.directory / "other.Image"
+    other.write_bytes(re.sub(re.escape(header) + b".{20}", header + bytes(20), image, flags=re.DOTALL))
+    attempt = Attempt(image=other, log=lab.directory / "log", timeout=TIMEOUT, label="other")
+    with lab.target(lab.hook(lab.image), "none") as target:
+        message = lost(lambda: target.boot(attempt, lab.task))
+    assert "came back with another kernel: its build-id is not that of the Image" in message
+    assert f"log in {attempt.log}" in message
+
+
+def test_a_board_that_is_not_rebooted(lab: Lab) -> None:
+    before = answer(lab)
+    with lab.target("true", "none") as target:
+        message = lost(lambda: target.boot(lab.attempt(timeout=20), lab.task))
+    assert f"never went down, it is the same boot {before}" in message
+
+
+def test_a_reboot_that_fails(lab: Lab) -> None:
+    with lab.target("true", "echo not today; false") as target:
+        message = lost(lambda: target.boot(lab.attempt(), lab.task))
+    assert "the reboot failed: not today; status 1" in message
+
+
+def test_an_image_that_kexec_refuses(lab: Lab) -> None:
+    nothing = lab.directory / "empty.Image"
+    nothing.write_bytes(bytes(4096))
+    attempt = Attempt(image=nothing, log=lab.directory / "log", timeout=TIMEOUT, label="empty")
+    with lab.target() as target:
+        message = lost(lambda: target.boot(attempt, lab.task))
+    assert "the Image could not be loaded: Cannot determine the file type" in message
+
+
+def test_the_connection_breaks_in_the_script(lab: Lab) -> None:
+    before = answer(lab)
+    with Transcript(lab.directory / "log") as log, lab.target() as target:
+        message = lost(lambda: target.run("echo begun; sleep 1; kill -9 $PPID", log, deadline()))
+    assert f"the connection broke: the board is alive, still boot {before}" in message
+    assert "begun" in message
+
+
+def test_a_script_that_never_ends(lab: Lab) -> None:
+    with Transcript(lab.directory / "log") as log, lab.target() as target:
+        message = lost(lambda: target.run("echo begun; sleep 1000", log, deadline(20)))
+    assert "the script did not end within " in message
+    assert "the board is alive, still boot" in message
+
+
+def test_a_crash_in_the_script(lab: Lab) -> None:
+    """The board starts another kernel under the script, as a watchdog would."""
+    before = answer(lab)
+    load = f"cat >/tmp/mine && kexec -l /tmp/mine --reuse-cmdline --no-checks --initrd={DISK}"
+    options = ("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=60")
+    with Transcript(lab.directory / "log") as log, lab.target(KEXEC, "reboot", *options) as target:
+        assert Remote(HOST, lab.board.ssh_options).send(lab.image, load, TIMEOUT).status == 0
+        message = lost(lambda: target.run("kexec -e", log, deadline()))
+    assert f"the board crashed and rebooted: boot {before} became {answer(lab)}" in message
+
+
+def test_nobody_listens(lab: Lab) -> None:
+    target = SshTarget(HOST, ssh_options=login(lab.directory / "key", free_port()))
+    message = lost(target.facts)
+    assert message.startswith(f"{HOST} does not answer: ssh: connect to host 127.0.0.1 port")
+    assert "Connection refused" in message
+    assert f"try: ssh {HOST} true" in message
+
+
+def test_a_board_that_never_comes_back(lab: Lab) -> None:
+    """The last of this file: the kernel stays at its second instruction, and so does the board."""
+    image = bytearray(lab.image.read_bytes())
+    image[4:8] = B_SELF
+    hanging = lab.directory / "hanging.Image"
+    hanging.write_bytes(image)
+    before = answer(lab)
+    attempt = Attempt(image=hanging, log=lab.directory / "log", timeout=40, label="hanging")
+    with lab.target() as target:
+        message = lost(lambda: target.boot(attempt, lab.task))
+    assert "it never came back: " in message
+    assert f"its last boot_id was {before}" in message
+    assert "there: kexec -e" in message

@@ -1,0 +1,57 @@
+"""What a test needs: missing in CI it fails, elsewhere it skips and says why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.errors import MissingToolError, UnreachableError
+from prologue_bench.guest.kbuild import BuiltKernel, Recipe, build_kernel
+from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
+from prologue_bench.guest.modules import fetch_modules
+from tests.mini_kernel.build import missing_tools
+
+
+def missing(what: str) -> None:
+    """Fail or skip the calling test."""
+    if os.environ.get("CI"):
+        pytest.fail(f"needs {what}")
+    pytest.skip(f"needs {what}")
+
+
+def needs_tools(*names: str) -> None:
+    absent = [name for name in names if shutil.which(name) is None]
+    if absent:
+        missing(", ".join(absent))
+
+
+def needs_mini_kernel_tools() -> None:
+    if missing_tools():
+        missing(", ".join(missing_tools()))
+
+
+def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
+    try:
+        return fetch_kernel(suite, flavour)
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return
+
+
+def needs_modules(suite: str, release: str) -> Path:
+    try:
+        return fetch_modules(suite, release)
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return
+
+
+def needs_built_kernel(recipe: Recipe) -> BuiltKernel:
+    try:
+        return build_kernel(recipe)
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return

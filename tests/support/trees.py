@@ -1,0 +1,113 @@
+"""Kernel trees to install into: made ones, from what the patches take for granted, and pieces of Debian's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from prologue.kernel_tree.patches import load_patch
+from prologue_bench.errors import MissingToolError, UnreachableError
+from prologue_bench.guest import deb
+from prologue_bench.guest.packages import download
+from prologue_bench.host import cache
+from tests.support.needs import missing, needs_tools
+
+SOURCES: Final = {
+    "6.1": ("bookworm", "linux-source-6.1"),
+    "6.12": ("trixie", "linux-source-6.12"),
+    "7.2": ("sid", "linux-source-7.2"),
+}
+CHECKPATCH: Final = ("scripts/checkpatch.pl", "scripts/const_structs.checkpatch", "scripts/spelling.txt")
+Fingerprint = dict[str, tuple[int, str]]
+
+
+def made_tree(series: str, directory: Path) -> Path:
+    """A tree whose files hold the lines that the patch changes, where it says, and otherwise numbered comments."""
+    directory.mkdir(parents=True)
+    version, _, patchlevel = series.partition(".")
+    (directory / "Makefile").write_text(
+        f"# SPDX-License-Identifier: GPL-2.0\nVERSION = {version}\nPATCHLEVEL = {patchlevel}\nSUBLEVEL = 99\n"
+        "EXTRAVERSION =\nNAME = Made for a Test\n\n# VERSION = 1\n"
+    )
+    for change in load_patch(series).changes:
+        path = directory / change.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if change.creates:
+            continue
+        end = change.hunks[-1].old_start + 40
+        lines = [b"# line %d" % number for number in range(1, end)]
+        for hunk in change.hunks:
+            lines[hunk.old_start - 1 : hunk.old_start - 1 + len(hunk.old)] = hunk.old
+        path.write_bytes(b"\n".join(lines) + b"\n")
+    return directory
+
+
+def needs_real_tree(series: str) -> Path:
+    """The files of Debian's source that matter here. The cache's: copy before changing anything."""
+    needs_tools("xz", "tar", "dpkg-deb")
+    suite, package = SOURCES[series]
+    names = [change.path for change in load_patch(series).changes if not change.creates]
+    names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *names})
+    try:
+        (file,) = download(suite, [package])
+    except (MissingToolError, UnreachableError) as error:
+        missing(str(error))
+        raise  # not reached: missing() does not return
+    key = f"sources/{file.stem}-{hashlib.sha256('|'.join(names).encode()).hexdigest()[:16]}"
+    return cache.produce(key, partial(_extract, file, package, names))
+
+
+def _extract(file: Path, package: str, names: list[str], directory: Path) -> None:
+    directory.mkdir()
+    tarball = directory.with_name("source.tar.xz")
+    assert deb.extract_first(file, lambda name: name.endswith(".tar.xz"), tarball, lambda _: None)
+    members = [f"{package}/{name}" for name in names]
+    command = ["tar", "--use-compress-program=xz -T0", "-xf", str(tarball), "-C", str(directory)]
+    subprocess.run([*command, "--strip-components=1", "--occurrence=1", *members], check=True)
+
+
+def fingerprint(tree: Path) -> Fingerprint:
+    """Every name below a directory but git's own, with mode and content."""
+    result: Fingerprint = {}
+    for path in sorted(tree.rglob("*")):
+        name = path.relative_to(tree).as_posix()
+        if name.split("/")[0] == ".git":
+            continue
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            content = str(path.readlink())
+        else:
+            content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(mode) else ""
+        result[name] = (mode, content)
+    return result
+
+
+def untouched(tree: Path) -> dict[str, tuple[int, int, int]]:
+    """What would change if a file, or a directory, were written to at all."""
+    found = {path: path.lstat() for path in tree.rglob("*")}
+    return {str(path): (status.st_ino, status.st_mtime_ns, status.st_ctime_ns) for path, status in found.items()}
+
+
+def git(directory: Path, *arguments: str, given: bytes = b"") -> str:
+    """Run git there, with no settings but ours; fails if git does."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ["-c", "user.name=a tester", "-c", "user.email=tester@example.org", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(
+        ["git", *who, *arguments], cwd=directory, env=environment, input=given, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def repository(directory: Path) -> Path:
+    """Make a git repository of a directory, with all that is in it committed."""
+    git(directory, "init", "--quiet")
+    git(directory, "add", "--all", "--force")
+    git(directory, "commit", "--quiet", "--allow-empty", "--message=all")
+    return directory
