@@ -1,4 +1,4 @@
-"""What labgrid environments the target refuses, and a board that is this host's shell; QEMU is in tests/real_kernels."""
+"""What labgrid environments are refused, and a board that is a shell of this host; QEMU is in tests/real_kernels."""
 
 from __future__ import annotations
 
