@@ -1,16 +1,13 @@
-"""A64 instruction words: the constants that ftrace uses, masks, branch arithmetic.
+"""A64 instruction words: the constants that ftrace uses, classes, branch arithmetic. One word at a time.
 
 Every encoding is from the Arm ARM (DDI 0487), "A64 Base Instruction Descriptions"; the tests compare each
 with what keystone assembles. All words are little-endian ``uint32``, addresses are ``uint64`` in bytes.
-Functions take a plain ``int`` or a numpy array where their signature says so, and never modify it.
+``prologue.insn.decode`` asks the same of arrays of words.
 """
 
 from __future__ import annotations
 
 from typing import Final
-
-import numpy as np
-import numpy.typing as npt
 
 INSN_SIZE: Final = 4
 
@@ -97,41 +94,3 @@ def encode_b(pc: int, target: int, *, link: bool = False) -> int:
     if offset % INSN_SIZE or not -BL_REACH <= offset < BL_REACH:
         raise ValueError(f"{target:#x} is not reachable by a branch at {pc:#x}")
     return (0x94000000 if link else 0x14000000) | (offset // INSN_SIZE) & 0x3FFFFFF
-
-
-def calls_to(words: npt.NDArray[np.uint32], base: int, target: int) -> npt.NDArray[np.int64]:
-    """Indices of the words that are BL to ``target``; ``words`` of shape (n,) begin at address ``base``."""
-    distance = (target - base) // INSN_SIZE - np.arange(len(words), dtype=np.int64)
-    wanted = (0x94000000 | distance & 0x3FFFFFF).astype(np.uint32)
-    hits: npt.NDArray[np.int64] = np.flatnonzero((words == wanted) & (abs(distance) < BL_REACH // INSN_SIZE))
-    return hits
-
-
-def branches(words: npt.NDArray[np.uint32], base: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """Every direct branch among the words: B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ.
-
-    Args:
-        words: shape (n,), from address ``base`` on.
-        base: address of the first word.
-
-    Returns:
-        Indices of the branches, ascending within each kind, and the addresses that they branch to; shape (m,).
-
-    """
-    indices: list[npt.NDArray[np.int64]] = []
-    distances: list[npt.NDArray[np.int64]] = []
-    # (mask, value, lowest bit and width of the offset): CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
-    for mask, value, shift, width in (
-        (0x7C000000, 0x14000000, 0, 26),
-        (0xFF000010, 0x54000000, 5, 19),
-        (0x7E000000, 0x34000000, 5, 19),
-        (0x7E000000, 0x36000000, 5, 14),
-    ):
-        hits = np.flatnonzero(words & np.uint32(mask) == np.uint32(value))
-        # Up against bit 31 and back down as a signed number: that extends the sign.
-        signed = (words[hits] << np.uint32(32 - width - shift)).view(np.int32) >> (32 - width)
-        indices.append(hits)
-        distances.append(signed.astype(np.int64))
-    index = np.concatenate(indices)
-    target = base + (index + np.concatenate(distances)).astype(np.uint64) * np.uint64(4)
-    return index, target.astype(np.uint64)

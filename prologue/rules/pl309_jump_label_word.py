@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.insn import a64, cmodx
+from prologue.insn.decode import B, matches
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.tables import jump_labels
@@ -19,7 +20,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     mine = binary.image.in_text(labels.code)
     code, target = labels.code[mine], labels.target[mine]
     words = binary.image.words(code)
-    branch = words & np.uint32(0xFC000000) == np.uint32(0x14000000)
+    branch = matches(words, B)
     good = (words == a64.NOP) | (branch & (binary.jump_targets(code, words) == target))
     for k in np.flatnonzero(~good & cmodx.listed_words(words, "new")).tolist():
         vaddr, word = int(code[k]), int(words[k])

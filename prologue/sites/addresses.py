@@ -7,25 +7,12 @@ from typing import Final
 import numpy as np
 
 from prologue.elf.image import I64, U32, U64
+from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate, field, matches
 from prologue.insn.disasm import registers_written
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
 
-_ADR: Final = (0x9F000000, 0x10000000)
-_ADRP: Final = (0x9F000000, 0x90000000)
-_ADD: Final = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not shifted
 _NEAR: Final = 64  # instructions: schedulers put an ADD close behind its ADRP
-
-
-def _matching(words: U32, pattern: tuple[int, int]) -> I64:
-    found: I64 = np.flatnonzero(words & np.uint32(pattern[0]) == np.uint32(pattern[1]))
-    return found
-
-
-def _immediate(words: U32) -> I64:
-    """The signed 21-bit immediate of ADR and ADRP: immhi at bits 23:5, immlo at 30:29 (Arm ARM, "ADR", "ADRP")."""
-    value = (words >> np.uint32(5) & np.uint32(0x7FFFF)) << np.uint32(2) | words >> np.uint32(29) & np.uint32(3)
-    return (value << np.uint32(11)).view(np.int32).astype(np.int64) >> 11
 
 
 def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
@@ -42,9 +29,9 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
     for section in binary.image.text:
         words = binary.image.view(section, "<u4")
         base = np.uint64(section.addr)
-        adr = _matching(words, _ADR)
+        adr = np.flatnonzero(matches(words, ADR))
         pc = base + adr.astype(np.uint64) * np.uint64(4)
-        found = [(adr, pc + _immediate(words[adr]).view(np.uint64))]
+        found = [(adr, pc + adr_immediate(words[adr]).view(np.uint64))]
         found.append(_pairs(words, base))
         for index, target in found:
             hit = np.flatnonzero(wanted.contains(target))
@@ -58,11 +45,11 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
 
 def _pairs(words: U32, base: np.uint64) -> tuple[I64, U64]:
     """Index of every ADD that may complete an ADRP, and the address that both make."""
-    adrp, add = _matching(words, _ADRP), _matching(words, _ADD)
+    adrp, add = np.flatnonzero(matches(words, ADRP)), np.flatnonzero(matches(words, ADD_IMM))
     if not len(adrp) or not len(add):
         return np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    register = words[adrp] & np.uint32(31)
-    source = words[add] >> np.uint32(5) & np.uint32(31)
+    register = field(words[adrp], 0)
+    source = field(words[add], 5)
     # One sorted list for all registers: the key is register, then position.
     span = np.int64(len(words) + 1)
     keys = register.astype(np.int64) * span + adrp
@@ -73,19 +60,19 @@ def _pairs(words: U32, base: np.uint64) -> tuple[I64, U64]:
     usable &= (register[before] == source) & (add - adrp[before] < _NEAR) & (add > adrp[before])
     add, before = add[usable], adrp[before[usable]]
     page = (base + before.astype(np.uint64) * np.uint64(4)) & ~np.uint64(0xFFF)
-    page += (_immediate(words[before]) << 12).view(np.uint64)
-    return add, page + (words[add] >> np.uint32(10) & np.uint32(0xFFF)).astype(np.uint64)
+    page += (adr_immediate(words[before]) << 12).view(np.uint64)
+    return add, page + field(words[add], 10, 12).astype(np.uint64)
 
 
 def _intact(words: U32, index: int) -> bool:
     """Whether the register that an ADD reads still holds what its ADRP wrote; true for an ADR."""
     word = int(words[index])
-    if word & _ADD[0] != _ADD[1]:
+    if word & ADD_IMM[0] != ADD_IMM[1]:
         return True
     source = word >> 5 & 31
     for k in range(index - 1, max(index - _NEAR, -1), -1):
         between = int(words[k])
-        if between & _ADRP[0] == _ADRP[1] and between & 31 == source:
+        if between & ADRP[0] == ADRP[1] and between & 31 == source:
             return True
         if source in registers_written(between):
             return False

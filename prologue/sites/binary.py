@@ -13,6 +13,7 @@ import numpy as np
 from prologue.elf.image import I64, U32, U64, Bool, ElfImage, Section
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
+from prologue.insn.decode import jump_distance
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
@@ -97,8 +98,7 @@ class Binary(ABC):
 
     def jump_targets(self, vaddrs: U64, words: U32) -> U64:
         """Where a B or BL at each address goes; the words are those at the addresses."""
-        distance = (words << np.uint32(6)).view(np.int32).astype(np.int64) >> 4
-        return vaddrs + distance.view(np.uint64)
+        return vaddrs + jump_distance(words).view(np.uint64)
 
     def is_code(self, vaddrs: U64) -> Bool:
         """Which of the addresses in text are instructions and not data between them."""

@@ -13,6 +13,7 @@ from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import I64, U64, ElfImage, Section
 from prologue.errors import InputError
 from prologue.insn import a64
+from prologue.insn.decode import branches, calls_to
 from prologue.sites.binary import Binary, Pointers, State
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker
@@ -124,7 +125,7 @@ class Kernel(Binary):
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Every direct branch among the section's words, data in text included."""
-        return a64.branches(self.image.view(section, "<u4"), section.addr)
+        return branches(self.image.view(section, "<u4"), section.addr)
 
     def relative32(self, fields: U64) -> U64:
         """The linker resolved these; 0 for fields outside of the file."""
@@ -186,7 +187,7 @@ class Kernel(Binary):
                 if not 0 <= begin < section.size:
                     continue
                 words, base = words[begin // 4 : end // 4], caller.vaddr
-            for k in a64.calls_to(words, base, adjust.vaddr).tolist():
+            for k in calls_to(words, base, adjust.vaddr).tolist():
                 tests.append(_tests_x0(words[k + 1 : k + 3].tolist()))
         return any(tests) if tests else None
 

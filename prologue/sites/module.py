@@ -14,6 +14,7 @@ from prologue.elf.relocs import R_ABS64, R_POINTERS, Relocations, read_relocatio
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
+from prologue.insn.decode import branches
 from prologue.sites.binary import Binary, Pointers, State
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout
@@ -112,7 +113,7 @@ class Module(Binary):
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Branches that the assembler resolved, and those that a relocation sends into this module."""
-        index, target = a64.branches(self.image.view(section, "<u4"), section.addr)
+        index, target = branches(self.image.view(section, "<u4"), section.addr)
         places, targets, defined = self.relocations.branches
         at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
         resolved = ~np.isin(at, places)

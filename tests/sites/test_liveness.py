@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from prologue.insn.disasm import insn_text, register_use
+from prologue.insn.x9 import effect, may_read_x9, must_write_x9
 from prologue.sites.kernel import Kernel
-from prologue.sites.liveness import effect, may_read_x9, must_write_x9, reads_of_x9
+from prologue.sites.liveness import reads_of_x9
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import ElfEdit
 

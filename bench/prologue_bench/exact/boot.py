@@ -17,6 +17,7 @@ from elftools.elf.elffile import ELFFile
 from prologue.elf.flat import flat_sections, write_flat
 from prologue.elf.payload import is_flat
 from prologue.insn import a64
+from prologue.insn.decode import calls_to
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_guest, plugin_option
@@ -238,7 +239,7 @@ def find_places(kernel: Kernel) -> Places:
         raise BenchError(f"{path}: no symbol {', '.join(absent)}")
     caller, begin, freed, init_begin, init_end = (symbol for symbol in found.values() if symbol is not None)
     body = np.frombuffer(kernel.image.read_at(caller.vaddr, caller.size) or b"", "<u4")
-    calls = a64.calls_to(body, caller.vaddr, begin.vaddr)
+    calls = calls_to(body, caller.vaddr, begin.vaddr)
     if len(calls) != 1:
         raise BenchError(f"{path}: start_kernel calls ftrace_init {len(calls)} times, not once")
     end = caller.vaddr + 4 * int(calls[0]) + 4

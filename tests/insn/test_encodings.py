@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from prologue.insn import a64
 from prologue.insn.cmodx import NEW_LIST, OLD_LIST, judge, listed
+from prologue.insn.decode import branches, calls_to
 
 ENGINE = keystone.Ks(keystone.KS_ARCH_ARM64, keystone.KS_MODE_LITTLE_ENDIAN)
 
@@ -93,12 +94,12 @@ def test_calls_to_finds_exactly_the_calls() -> None:
         words[k] = a64.encode_b(base + 4 * k, target, link=True)
     words[5] = a64.encode_b(base + 20, target + 4, link=True)
     words[6] = a64.encode_b(base + 24, target)
-    assert a64.calls_to(words, base, target).tolist() == [0, 17, 63]
+    assert calls_to(words, base, target).tolist() == [0, 17, 63]
 
 
 @given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=40), st.sampled_from([0, 0x40200000, 0xFFFF800008010000]))
 def test_branches_are_those_that_one_by_one_decoding_finds(words: list[int], base: int) -> None:
-    index, target = a64.branches(np.array(words, np.uint32), base)
+    index, target = branches(np.array(words, np.uint32), base)
     found = dict(zip(index.tolist(), target.tolist(), strict=True))
     one_by_one = {k: a64.branch_target(word, base + 4 * k) for k, word in enumerate(words)}
     assert found == {k: place for k, place in one_by_one.items() if place is not None}

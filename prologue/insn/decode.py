@@ -1,0 +1,91 @@
+"""Arrays of A64 words: which match an encoding, and what their immediates mean.
+
+Encodings are those of the Arm ARM (DDI 0487), "A64 Base Instruction Descriptions". Functions never modify their
+arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.insn import a64
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+Encoding = tuple[int, int]
+"""Mask and value."""
+
+ADR: Final[Encoding] = (0x9F000000, 0x10000000)
+ADRP: Final[Encoding] = (0x9F000000, 0x90000000)
+ADD_IMM: Final[Encoding] = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not shifted
+B: Final[Encoding] = a64.CLASSES["B"]
+BL: Final[Encoding] = a64.CLASSES["BL"]
+
+# Encoding, lowest bit and width of the offset: CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
+_DIRECT: Final = (
+    ((0x7C000000, 0x14000000), 0, 26),
+    ((0xFF000010, 0x54000000), 5, 19),
+    ((0x7E000000, 0x34000000), 5, 19),
+    ((0x7E000000, 0x36000000), 5, 14),
+)
+
+
+def matches(words: U32, encoding: Encoding) -> Bool:
+    """Which words are of an encoding; shape of ``words``."""
+    found: Bool = words & np.uint32(encoding[0]) == np.uint32(encoding[1])
+    return found
+
+
+def field(words: U32, low: int, width: int = 5) -> U32:
+    """``width`` bits from bit ``low`` up, a register's number by default."""
+    return words >> np.uint32(low) & np.uint32((1 << width) - 1)
+
+
+def signed(words: U32, low: int, width: int) -> I64:
+    """The same bits as a signed number: up against bit 31, and back down with the sign."""
+    return ((words << np.uint32(32 - width - low)).view(np.int32) >> (32 - width)).astype(np.int64)
+
+
+def jump_distance(words: U32) -> I64:
+    """Bytes from each B or BL to its target (imm26)."""
+    return signed(words, 0, 26) * a64.INSN_SIZE
+
+
+def adr_immediate(words: U32) -> I64:
+    """The signed 21-bit immediate of ADR and ADRP: immhi at bits 23:5, immlo at 30:29 (Arm ARM, "ADR", "ADRP")."""
+    return signed(field(words, 5, 19) << np.uint32(2) | field(words, 29, 2), 0, 21)
+
+
+def calls_to(words: U32, base: int, target: int) -> I64:
+    """Indices of the words that are BL to ``target``; ``words`` of shape (n,) begin at address ``base``."""
+    distance = (target - base) // a64.INSN_SIZE - np.arange(len(words), dtype=np.int64)
+    wanted = (BL[1] | distance & 0x3FFFFFF).astype(np.uint32)
+    hits: I64 = np.flatnonzero((words == wanted) & (abs(distance) < a64.BL_REACH // a64.INSN_SIZE))
+    return hits
+
+
+def branches(words: U32, base: int) -> tuple[I64, U64]:
+    """Every direct branch among the words: B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ.
+
+    Args:
+        words: shape (n,), from address ``base`` on.
+        base: address of the first word.
+
+    Returns:
+        Indices of the branches, ascending within each kind, and the addresses that they branch to; shape (m,).
+
+    """
+    indices: list[I64] = []
+    distances: list[I64] = []
+    for encoding, low, width in _DIRECT:
+        hits = np.flatnonzero(matches(words, encoding))
+        indices.append(hits)
+        distances.append(signed(words[hits], low, width))
+    index = np.concatenate(indices)
+    target = base + (index + np.concatenate(distances)).astype(np.uint64) * np.uint64(4)
+    return index, target.astype(np.uint64)

@@ -1,0 +1,109 @@
+"""What instructions do with X9, which the MOV overwrites: masks over arrays of words, and the last word on one.
+
+The masks say "may read" too often and never too seldom; ``effect`` decides on the few words that they stop at. It asks
+capstone about loads, stores and vectors. On integer instructions capstone 5 is wrong about some aliases (it has CMP
+write its first operand and UBFX read its destination), but there the masks are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue.insn import a64
+from prologue.insn.decode import BL, U32, Bool, field, matches
+from prologue.insn.disasm import register_use
+
+_X9: Final = 9
+
+
+def names_x9(words: U32) -> Bool:
+    """Which words have a 9 where an instruction may name a register."""
+    result = np.zeros(len(words), np.bool_)
+    for low in (0, 5, 10, 16):
+        result |= words & np.uint32(31 << low) == np.uint32(_X9 << low)
+    return result
+
+
+def may_read_x9(words: U32) -> Bool:
+    """Which words may read X9 or W9: every form whose register fields could say so.
+
+    Groups and fields are those of the Arm ARM, "A64 instruction set encoding" (op0 at bits 28:25).
+    """
+    rt, rn, rm, ra = (field(words, low) == np.uint32(_X9) for low in (0, 5, 16, 10))
+    immediate = matches(words, (0x1C000000, 0x10000000))
+    adr, wide = matches(words, (0x1F000000, 0x10000000)), matches(words, (0x1F800000, 0x12800000))
+    # MOVK and BFM change part of Rd; EXTR has two sources.
+    partly = matches(words, (0x7F800000, 0x72800000)) | matches(words, (0x7F800000, 0x33000000))
+    extract = matches(words, (0x1F800000, 0x13800000))
+    from_immediate = immediate & ~adr & ((rn & ~wide) | (rt & partly) | (rm & extract))
+
+    control = matches(words, (0x1C000000, 0x14000000))
+    compare_branch = matches(words, (0x7C000000, 0x34000000))  # CBZ, CBNZ, TBZ, TBNZ
+    indirect = matches(words, (0xFE000000, 0xD6000000))
+    system_write = matches(words, (0xFFE00000, 0xD5000000))  # MSR and SYS; MRS has bit 21 set
+    from_control = control & ((rt & (compare_branch | system_write)) | ((rn | rt) & indirect))
+
+    memory = matches(words, (0x0A000000, 0x08000000))
+    unsigned = matches(words, (0x3B000000, 0x39000000))  # the immediate fills bits 21:10
+    literal = matches(words, (0x3B000000, 0x18000000))
+    general = matches(words, (0x04000000, 0))
+    # Only plain loads are known not to read Rt: LDR with an unsigned or signed 9-bit offset.
+    load = general & (field(words, 22, 2) != 0) & (unsigned | matches(words, (0x3B200000, 0x38000000)))
+    pair_load = general & matches(words, (0x3A400000, 0x28400000))
+    rt_read = rt & general & ~load & ~pair_load & ~literal
+    other = (ra & ~pair_load & ~unsigned & ~literal) | (rm & ~unsigned & ~literal & ~pair_load)
+    from_memory = memory & ((rn & ~literal) | rt_read | other)
+
+    register = matches(words, (0x0E000000, 0x0A000000))
+    compares_immediate = matches(words, (0x1FE00800, 0x1A400800))  # CCMP, CCMN with a number where Rm would be
+    rmif = matches(words, (0x1FE00400, 0x1A000400))
+    from_register = register & (
+        rn | (rm & ~compares_immediate & ~rmif) | (ra & matches(words, (0x1F000000, 0x1B000000)))
+    )
+    scalable = matches(words, (0x1E000000, 0x04000000)) | matches(words, (0x9E000000, 0x80000000))  # SVE, SME
+    vector = (matches(words, (0x0E000000, 0x0E000000)) | scalable) & (rn | rm | rt)
+    result: Bool = from_immediate | from_control | from_memory | from_register | vector
+    return result
+
+
+def must_write_x9(words: U32) -> Bool:
+    """Which words, if they do not read X9, certainly write it: the forms that compilers use for temporaries."""
+    rd = field(words, 0) == np.uint32(_X9)
+    immediate = matches(words, (0x1C000000, 0x10000000))
+    flags_only = matches(words, (0x1FE00000, 0x1A400000)) | matches(words, (0x1FE00400, 0x1A000400))  # CCMP, CCMN; RMIF
+    register = matches(words, (0x0E000000, 0x0A000000)) & ~flags_only
+    load = matches(words, (0x3F000000, 0x39000000)) & (field(words, 22, 2) != 0)
+    near_load = matches(words, (0x3F200000, 0x38000000)) & (field(words, 22, 2) != 0)
+    prefetch = matches(words, (0xFF800000, 0xF9800000)) | matches(words, (0xFFA00000, 0xF8800000))
+    literal = matches(words, (0xBF000000, 0x18000000))
+    pair = matches(words, (0x3E400000, 0x28400000)) & (rd | (field(words, 10) == np.uint32(_X9)))
+    mrs = matches(words, (0xFFF00000, 0xD5300000))
+    result: Bool = rd & (immediate | register | ((load | near_load) & ~prefetch) | literal | mrs) | pair
+    return result
+
+
+def effect(word: int) -> Literal["read", "write", "neither"]:
+    """What an instruction that may read X9 does with what a caller may have left there.
+
+    Compilers read registers that nobody has written in two ways that mean nothing: they insert one field after
+    the other (BFI, BFXIL, MOVK) until all are there, and they spill an ``int`` that is not initialised on every
+    path. Nothing that has to keep X9 stores half of it.
+    """
+    inserts = word & 0x7F800000 == 0x72800000 or (word & 0x7F800000 == 0x33000000 and word >> 5 & 31 != _X9)
+    if inserts and word & 31 == _X9:
+        return "write"
+    if word & 0x1C000000 == 0x10000000 or word & 0x0E000000 == 0x0A000000:
+        return "read"  # integer arithmetic: the masks are exact
+    if word & 0xFFC003FF == 0xB90003E9:  # STR W9, [SP, #imm]
+        return "neither"
+    read, written = register_use(word)
+    return "read" if _X9 in read else "write" if _X9 in written else "neither"
+
+
+def ends_path(words: U32) -> Bool:
+    """Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction."""
+    call, trap = matches(words, BL), matches(words, a64.CLASSES["BRK"])
+    result: Bool = call | trap | matches(words, (0xFE000000, 0xD6000000)) | matches(words, (0xFFFF0000, 0))
+    return result
