@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     """A place in a file: printed as ``symbol+0x4 (section+0x1a2c, 0xffff800008010000)``.
 

@@ -26,7 +26,7 @@ class Request:
     vmlinux: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """What came of one file; ``error`` is set if it could not be verified at all."""
 
@@ -45,7 +45,7 @@ def verify_file(request: Request, path: Path) -> Verified:
     try:
         return _verify(request, path)
     except PrologueError as error:
-        return Verified(path, error=str(error), reason=error.message, exit_code=error.exit_code)
+        return Verified(path=path, error=str(error), reason=error.message, exit_code=error.exit_code)
 
 
 def _verify(request: Request, path: Path) -> Verified:
@@ -68,7 +68,7 @@ def _verify(request: Request, path: Path) -> Verified:
         notes.append(f"{path}: no dynamic ftrace, no sites to verify")
     if before is not None:
         notes.append(_accounting(before, binary))
-    return Verified(path, findings, tuple(notes), subject.inputs, stock)
+    return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, stock=stock)
 
 
 _KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}

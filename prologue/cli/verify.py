@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from prologue.cli.parallel import print_errors, run_many
 from prologue.errors import OutputError, UsageError
-from prologue.gate.baseline import Split, baseline_notes, baseline_text, in_scope, load_baseline, split
+from prologue.gate.baseline import baseline_text
 from prologue.gate.config import Config, load_config, load_config_file
-from prologue.gate.refusal import stock_finding
-from prologue.gate.verdict import Verdict
+from prologue.gate.judge import judge
 from prologue.outputs import new_file, require_other
 from prologue.report.render import render
-from prologue.rules.base import INPUTS, Input, Rule, Severity
 from prologue.rules.registry import select_rules
 from prologue.sites.load import named_files
-from prologue.verify import Request, Verified, verify_file
-
-_ANYTHING: Final[frozenset[Input]] = frozenset(INPUTS)  # what a file that could not be read may have been
+from prologue.verify import Request, verify_file
 
 
 def run(args: Namespace) -> int:
@@ -39,7 +33,7 @@ def run(args: Namespace) -> int:
     results = list(run_many(partial(verify_file, request), paths, "verify", args.jobs))
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
-    verdict = _judge(results, rules, release, baseline)
+    verdict = judge(results, rules, release=release, baseline=baseline)
     if args.write_baseline:
         _write(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: say in each entry why it is acceptable, and who says so", file=sys.stderr)
@@ -63,34 +57,6 @@ def _require_writable(args: Namespace, paths: list[Path], baseline: Path | None)
     require_other(args.output, baseline)
     if args.write_baseline and args.write_baseline.exists():
         raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
-
-
-def _judge(results: list[Verified], rules: tuple[Rule, ...], release: bool, baseline: Path | None) -> Verdict:
-    """Set known findings aside and decide what fails."""
-    verified = [result for result in results if not result.error]
-    findings = [finding for result in verified for finding in result.findings]
-    files = [str(result.path) for result in results]
-    notes = [note for result in verified for note in result.notes]
-    parts = Split(findings, [], [], [])
-    if baseline is not None:
-        parts = split(findings, in_scope(load_baseline(baseline), files, rules))
-        if release:  # nobody may ship what is known to be fatal
-            fatal = [finding for finding, _ in parts.baselined if finding.severity == "fatal"]
-            kept = [pair for pair in parts.baselined if pair[0].severity != "fatal"]
-            parts = replace(parts, new=parts.new + fatal, baselined=kept)
-        notes += baseline_notes(parts, baseline)
-    failing: tuple[Severity, ...] = ("fatal", "error", "warn") if release else ("fatal", "error")
-    return Verdict(
-        files=files,
-        findings=parts.new,
-        baselined=parts.baselined,
-        notes=notes,
-        failing=failing,
-        rules=rules,
-        inputs={str(result.path): result.inputs or _ANYTHING for result in results},
-        refused=[stock_finding(str(result.path)) for result in verified if release and result.stock],
-        unreadable={str(result.path): result.error for result in results if result.error},
-    )
 
 
 def _config(args: Namespace) -> Config:

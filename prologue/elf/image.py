@@ -45,7 +45,7 @@ _MODULE_GAP: Final = 1 << 16
 _PARSE_ERRORS = (ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A section header; ``type`` is pyelftools' name for it or the number as text."""
 
@@ -79,7 +79,7 @@ class Section:
         return self.addr <= vaddr < self.addr + self.size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A PT_LOAD program header."""
 
@@ -139,22 +139,22 @@ class ElfImage:
         names = self._section_names(raw, elf.get_shstrndx())
         sections = tuple(
             Section(
-                index,
-                name,
-                str(h["sh_type"]),
-                int(h["sh_flags"]),
-                int(h["sh_addr"]),
-                int(h["sh_offset"]),
-                int(h["sh_size"]),
-                int(h["sh_link"]),
-                int(h["sh_info"]),
-                int(h["sh_entsize"]),
+                index=index,
+                name=name,
+                type=str(h["sh_type"]),
+                flags=int(h["sh_flags"]),
+                addr=int(h["sh_addr"]),
+                offset=int(h["sh_offset"]),
+                size=int(h["sh_size"]),
+                link=int(h["sh_link"]),
+                info=int(h["sh_info"]),
+                entsize=int(h["sh_entsize"]),
             )
             for index, (h, name) in enumerate(zip(raw, names, strict=True))
         )
         self.sections = _laid_out(sections) if self.relocatable else sections
         self.segments = tuple(
-            Segment(*(int(p[field]) for field in ("p_offset", "p_vaddr", "p_paddr", "p_filesz", "p_memsz")))
+            Segment(**{name: int(p[f"p_{name}"]) for name in ("offset", "vaddr", "paddr", "filesz", "memsz")})
             for p in (elf._get_segment_header(index) for index in range(elf.num_segments()))
             if p["p_type"] == "PT_LOAD"
         )

@@ -94,7 +94,11 @@ def read_relocations(image: ElfImage, symbols: Symbols) -> Relocations:
         )
     if not parts:
         empty = np.zeros(0, np.uint64)
-        return Relocations(empty, empty, empty, np.zeros(0, np.bool_), np.zeros(0, np.int64))
+        return Relocations(
+            places=empty, types=empty, targets=empty, defined=np.zeros(0, np.bool_), homes=np.zeros(0, np.int64)
+        )
     places, types, targets, defined, homes = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(places, kind="stable")
-    return Relocations(places[order], types[order], targets[order], defined[order], homes[order])
+    return Relocations(
+        places=places[order], types=types[order], targets=targets[order], defined=defined[order], homes=homes[order]
+    )

@@ -30,7 +30,7 @@ _DIGESTS: Final = frozenset({"sha1", "sha224", "sha256", "sha384", "sha512", "sh
 _RSA: Final = "rsassa_pkcs1v15"
 _ECDSA: Final = frozenset(f"{digest}_ecdsa" for digest in _DIGESTS)
 
-Verdict = Literal["good", "bad", "unknown-key"]
+SignatureVerdict = Literal["good", "bad", "unknown-key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def find_signature(data: bytes | memoryview | mmap.mmap, path: object) -> Signat
 
 def check_signature(
     module: bytes | memoryview | mmap.mmap, pkcs7: bytes, certificates: Sequence[bytes], path: object = None
-) -> Verdict:
+) -> SignatureVerdict:
     """Check the message ``pkcs7`` for ``module``, which ends where the signature starts.
 
     ``good``: made with the key of one of the certificates (DER), for these bytes. ``bad``: not for these bytes.
@@ -103,7 +103,7 @@ def check_signature(
         raise InputError(f"module signature or certificate not understood ({what})", path=path) from error
     if not verdicts:
         raise InputError("the module signature names no signer: damaged", path=path)
-    order: tuple[Verdict, ...] = ("bad", "good", "unknown-key")
+    order: tuple[SignatureVerdict, ...] = ("bad", "good", "unknown-key")
     return next(verdict for verdict in order if verdict in verdicts)
 
 
@@ -149,7 +149,7 @@ def kernel_certificates(image: ElfImage, symbols: Symbols) -> list[bytes]:
 _DAMAGE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
-def _check_signer(signer: Any, module: bytes | memoryview | mmap.mmap, known: Sequence[Any]) -> Verdict:
+def _check_signer(signer: Any, module: bytes | memoryview | mmap.mmap, known: Sequence[Any]) -> SignatureVerdict:
     from asn1crypto import core
 
     algorithm = signer["digest_algorithm"]["algorithm"].native

@@ -161,15 +161,21 @@ class Symbols:
         section = self._image.section_at(vaddr)
         shown = None if self._image.relocatable else vaddr
         if section is None:
-            return Location(shown)
+            return Location(vaddr=shown)
         values, order = self._places
         index = int(np.searchsorted(values, np.uint64(vaddr), side="right")) - 1
         inside = vaddr - section.addr
         if index < 0 or int(values[index]) < section.addr:
-            return Location(shown, section.name, inside)
+            return Location(vaddr=shown, section=section.name, section_offset=inside)
         first = int(np.searchsorted(values, values[index]))
         name = self._best_name(order[first : index + 1])
-        return Location(shown, section.name, inside, name, vaddr - int(values[index]))
+        return Location(
+            vaddr=shown,
+            section=section.name,
+            section_offset=inside,
+            symbol=name,
+            symbol_offset=vaddr - int(values[index]),
+        )
 
     def _best_name(self, rows: npt.NDArray[np.int64]) -> str:
         """Name one address by what begins there, not by what ends there; rows come worst first."""

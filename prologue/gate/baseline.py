@@ -22,7 +22,7 @@ _HEADER: Final = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """One entry of a baseline: which findings it covers, and who says so."""
 

@@ -15,7 +15,7 @@ _PYPROJECT: Final = "pyproject.toml"
 _KEYS: Final = ("select", "ignore", "baseline", "release")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """What a project sets for ``verify``; the command line overrides it."""
 
@@ -93,7 +93,7 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
     release = table.get("release", False)
     if not isinstance(release, bool):
         raise UsageError(f"release must be true or false, not {release!r}", path=path)
-    return Config(select, ignore, _baseline(path, table), release, path)
+    return Config(select=select, ignore=ignore, baseline=_baseline(path, table), release=release, path=path)
 
 
 def _names(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:

@@ -42,4 +42,14 @@ def unreadable_finding(path: str, error: str) -> Finding:
 
 
 def _finding(path: str, message: str, fix: str) -> Finding:
-    return Finding(GATE.code, GATE.slug, GATE.severity, path, Location(None), message, (), (), fix)
+    return Finding(
+        code=GATE.code,
+        slug=GATE.slug,
+        severity=GATE.severity,
+        path=path,
+        where=Location(vaddr=None),
+        message=message,
+        found=(),
+        expected=(),
+        fix=fix,
+    )

@@ -8,7 +8,7 @@ from prologue.gate.baseline import Known
 from prologue.rules.base import Finding, Input, Rule, Severity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Everything that a report is made of."""
 

@@ -23,8 +23,8 @@ NEW_LIST: Final = (*OLD_LIST, "B.cond", "CBZ", "CBNZ", "TBZ", "TBNZ")
 CITATION: Final = 'Arm ARM DDI 0487, "Concurrent modification and execution of instructions" (B2.2.5 in most issues)'
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
     """Whether a live transition is architecturally safe, and why."""
 
     old: str  # class, or the word in hex when it has none
@@ -62,18 +62,23 @@ def _name(word: int) -> str:
     return special.get(word) or a64.classify(word) or f"{word:08x}"
 
 
-def judge(old: int, new: int, issue: Issue = "old") -> Verdict:
+def judge(old: int, new: int, issue: Issue = "old") -> Judgement:
     """Decide whether ``old`` may become ``new`` while other CPUs may be executing it."""
     names = _name(old), _name(new)
+    allowed, reason = _reason(old, new, names, issue)
+    return Judgement(old=names[0], new=names[1], allowed=allowed, reason=reason, issue=issue)
+
+
+def _reason(old: int, new: int, names: tuple[str, str], issue: Issue) -> tuple[bool, str]:
     if old == new:
-        return Verdict(*names, True, "nothing changes", issue)
+        return True, "nothing changes"
     off = [name for name, word in zip(names, (old, new), strict=True) if not listed(word, issue)]
     if not off:
-        return Verdict(*names, True, "both are on the list", issue)
+        return True, "both are on the list"
     off = list(dict.fromkeys(off))
     reason = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} not on the list"
     if all(listed(word, "new") for word in (old, new)):
         reason += "; newer issues list it (--issue new)"
     elif {old, new} == {a64.NOP, a64.MOV_X9_X30}:
         reason += ": a CPU may have executed the NOP as a NOP and then meet the BL, and LR is lost"
-    return Verdict(*names, False, reason, issue)
+    return False, reason

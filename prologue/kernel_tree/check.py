@@ -19,7 +19,7 @@ from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 Status = Literal["ok", "no", "-"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One thing that was looked at; "-" is neither good nor bad."""
 
@@ -57,18 +57,28 @@ def _patch(tree: KernelTree) -> Check:
     install = f"prologue kernel install {shlex.quote(str(tree.path))}"
     if differing and (there or tree.has_option):
         named = ", ".join(f"{file.path} ({file.why})" for file in differing)
-        return Check("patch", "no", f"differs from this prologue's: {named}", f"{install} (says more)", facts)
+        return Check(
+            name="patch",
+            status="no",
+            message=f"differs from this prologue's: {named}",
+            to_do=f"{install} (says more)",
+            facts=facts,
+        )
     if not there:
-        return Check("patch", "no", "not installed", install, facts)
+        return Check(name="patch", status="no", message="not installed", to_do=install, facts=facts)
     if absent or differing:
         named = ", ".join(file.path for file in (*absent, *differing))
-        return Check("patch", "no", f"installed in part: {named} left out", install, facts)
-    return Check("patch", "ok", f"installed ({tree.series}, {len(there)} files)", "", facts)
+        return Check(
+            name="patch", status="no", message=f"installed in part: {named} left out", to_do=install, facts=facts
+        )
+    return Check(
+        name="patch", status="ok", message=f"installed ({tree.series}, {len(there)} files)", to_do="", facts=facts
+    )
 
 
 def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
     if not tree.has_option:
-        return Check("config", "-", "has to wait for the patch")
+        return Check(name="config", status="-", message="has to wait for the patch")
     path = out / ".config"
     facts = {"file": str(path)}
     try:
@@ -76,13 +86,13 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
         kconfig = (tree.path / KCONFIG).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         to_do = "make menuconfig" if given else "make menuconfig, or name the directory of make O= with --objtree"
-        return Check("config", "no", f"there is no {path}", to_do, facts)
+        return Check(name="config", status="no", message=f"there is no {path}", to_do=to_do, facts=facts)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
     wrong = why_not_selected(config, kconfig, path)
     if wrong is None:
-        return Check("config", "ok", f"CONFIG_{OPTION}=y", "", facts)
-    return Check("config", "no", f"CONFIG_{OPTION} is off: {wrong[0]}", wrong[1], facts)
+        return Check(name="config", status="ok", message=f"CONFIG_{OPTION}=y", to_do="", facts=facts)
+    return Check(name="config", status="no", message=f"CONFIG_{OPTION} is off: {wrong[0]}", to_do=wrong[1], facts=facts)
 
 
 def _tool() -> Check:
@@ -95,7 +105,7 @@ def _tool() -> Check:
         if named:
             message = f"PROLOGUE={named[0]} of the environment is not there: the build would fail"
         to_do = "pip install it where the build finds it, or build with make PROLOGUE=/path/to/prologue"
-        return Check("tool", "no", message, to_do, {"path": None})
+        return Check(name="tool", status="no", message=message, to_do=to_do, facts={"path": None})
     facts: dict[str, Any] = {"path": path, "version": None}
     try:
         done = subprocess.run(
@@ -103,23 +113,31 @@ def _tool() -> Check:
             errors="replace", timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("tool", "no", f"{path} does not run: {error}", "install it again", facts)
+        return Check(
+            name="tool", status="no", message=f"{path} does not run: {error}", to_do="install it again", facts=facts
+        )
     program, _, version = done.stdout.strip().partition(" ")
     if done.returncode or program != "prologue" or not version:
         said = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        return Check("tool", "no", f"{path} is no prologue that runs: {''.join(said)}", "install it again", facts)
+        return Check(
+            name="tool",
+            status="no",
+            message=f"{path} is no prologue that runs: {''.join(said)}",
+            to_do="install it again",
+            facts=facts,
+        )
     facts["version"] = version
     if version != __version__:
         message = f"{path}, version {version}; warning: this one is {__version__}"
-        return Check("tool", "ok", message, "", facts)
-    return Check("tool", "ok", f"{path}, version {version}", "", facts)
+        return Check(name="tool", status="ok", message=message, to_do="", facts=facts)
+    return Check(name="tool", status="ok", message=f"{path}, version {version}", to_do="", facts=facts)
 
 
 def _kernels(out: Path) -> Iterator[Check]:
     # Newer kernels link vmlinux.unstripped, and make vmlinux from it.
     found = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
     if not found:
-        yield Check("vmlinux", "-", "not built yet")
+        yield Check(name="vmlinux", status="-", message="not built yet")
     for path in found:
         yield _kernel(path, found[0])
 
@@ -137,14 +155,34 @@ def _kernel(path: Path, linked: Path) -> Check:
             "marker": None if marker is None else {"flags": marker.flags, "sites": marker.sites},
         }
     except PrologueError as error:
-        return Check(path.name, "no", str(error), "build again", {"file": str(path)})
+        return Check(name=path.name, status="no", message=str(error), to_do="build again", facts={"file": str(path)})
     quoted, again = shlex.quote(str(path)), f"remove {shlex.quote(str(linked))} and build again"
     if marker is None:
-        return Check(path.name, "no", "has no marker", f"select CONFIG_{OPTION} and build again", facts)
+        return Check(
+            name=path.name,
+            status="no",
+            message="has no marker",
+            to_do=f"select CONFIG_{OPTION} and build again",
+            facts=facts,
+        )
     if state == "processed":
-        return Check(path.name, "ok", f"processed: the marker is set, {marker.sites:,} sites", "", facts)
+        return Check(
+            name=path.name,
+            status="ok",
+            message=f"processed: the marker is set, {marker.sites:,} sites",
+            to_do="",
+            facts=facts,
+        )
     if state == "mixed":
-        return Check(path.name, "no", "damaged: no run of ours leaves this", f"prologue verify {quoted}", facts)
+        return Check(
+            name=path.name,
+            status="no",
+            message="damaged: no run of ours leaves this",
+            to_do=f"prologue verify {quoted}",
+            facts=facts,
+        )
     what = {"untouched": "not processed: the tool was not there when it was built", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
-    return Check(path.name, "no", what.get(state, "has no sites to process"), to_do, facts)
+    return Check(
+        name=path.name, status="no", message=what.get(state, "has no sites to process"), to_do=to_do, facts=facts
+    )

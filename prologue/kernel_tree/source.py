@@ -15,7 +15,7 @@ from prologue.kernel_tree.patches import KernelPatch, load_patch
 
 OPTION: Final = "ARM64_FTRACE_BUILDTIME_PROLOGUE"
 KCONFIG: Final = "arch/arm64/Kconfig"
-State = Literal["in", "out", "differs"]
+Presence = Literal["in", "out", "differs"]
 _VERSION: Final = re.compile(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)[ \t]*$")
 
 
@@ -25,7 +25,7 @@ class TreeFile:
 
     change: FileChange  # with the line numbers of this tree, unless the file differs
     content: bytes | None  # None: not there
-    state: State
+    state: Presence
     why: str = ""  # it differs
 
     @property
@@ -103,7 +103,7 @@ class KernelTree:
         content, _ = self._read(KCONFIG)
         return re.search(rb"(?m)^config %b$" % OPTION.encode(), content or b"") is not None
 
-    def in_state(self, *states: State) -> list[TreeFile]:
+    def in_state(self, *states: Presence) -> list[TreeFile]:
         """The files that stand like that."""
         return [file for file in self.files if file.state in states]
 

@@ -53,7 +53,13 @@ def build_plan(binary: Binary, contract: Contract) -> PatchPlan:
         return _kernel_plan(binary, contract, sites)
     if sites is None:
         raise InputError("no patch sites in this module", path=binary.path)
-    return PatchPlan(contract, binary.build_id, binary.image.size, "processed", (_site_edits(binary, sites),))
+    return PatchPlan(
+        contract=contract,
+        build_id=binary.build_id,
+        file_size=binary.image.size,
+        goal="processed",
+        stages=(_site_edits(binary, sites),),
+    )
 
 
 def _kernel_plan(kernel: Kernel, contract: Contract, sites: Sites | None) -> PatchPlan:
@@ -66,19 +72,21 @@ def _kernel_plan(kernel: Kernel, contract: Contract, sites: Sites | None) -> Pat
         stages += [_record_edits(kernel, sites), *_marker_edits(kernel.marker, len(sites))]
     else:
         stages += _init_edits(kernel)
-    return PatchPlan(contract, kernel.build_id, kernel.image.size, "processed", tuple(stages))
+    return PatchPlan(
+        contract=contract, build_id=kernel.build_id, file_size=kernel.image.size, goal="processed", stages=tuple(stages)
+    )
 
 
 def _site_edits(binary: Binary, sites: Sites) -> Edits:
     """NOP to MOV X9, X30 in every first slot."""
     return Edits(
-        "site",
-        4,
-        "MOV X9, X30 into the first slot",
-        sites.first,
-        binary.image.offsets(sites.first),
-        np.full(len(sites), a64.NOP, np.uint64),
-        np.full(len(sites), a64.MOV_X9_X30, np.uint64),
+        kind="site",
+        width=4,
+        reason="MOV X9, X30 into the first slot",
+        vaddrs=sites.first,
+        offsets=binary.image.offsets(sites.first),
+        old=np.full(len(sites), a64.NOP, np.uint64),
+        new=np.full(len(sites), a64.MOV_X9_X30, np.uint64),
     )
 
 
@@ -87,13 +95,13 @@ def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
     records = kernel.records
     assert records is not None  # noqa: S101 - there are no sites without records
     return Edits(
-        "record",
-        8,
-        f"record to the second slot ({records.encoding})",
-        records.vaddrs[sites.record],
-        records.homes[sites.record],
-        sites.unmoved_values(),
-        sites.second,
+        kind="record",
+        width=8,
+        reason=f"record to the second slot ({records.encoding})",
+        vaddrs=records.vaddrs[sites.record],
+        offsets=records.homes[sites.record],
+        old=sites.unmoved_values(),
+        new=sites.second,
     )
 
 
@@ -119,13 +127,13 @@ def _init_edits(kernel: Kernel) -> list[Edits]:
     vaddrs = np.array([word.vaddr for word in open_edits], np.uint64)
     return [
         Edits(
-            "init",
-            4,
-            "ftrace_init_nop writes no prologue",
-            vaddrs,
-            kernel.image.offsets(vaddrs),
-            np.array([word.old for word in open_edits], np.uint64),
-            np.array([word.new for word in open_edits], np.uint64),
+            kind="init",
+            width=4,
+            reason="ftrace_init_nop writes no prologue",
+            vaddrs=vaddrs,
+            offsets=kernel.image.offsets(vaddrs),
+            old=np.array([word.old for word in open_edits], np.uint64),
+            new=np.array([word.new for word in open_edits], np.uint64),
         )
     ]
 

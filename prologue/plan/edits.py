@@ -18,7 +18,7 @@ Kind = Literal["site", "record", "init", "marker"]
 SCHEMA: Final = "prologue.plan/1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
     """One stage: edits of one kind, every array of shape (n,).
 
@@ -41,7 +41,7 @@ class Edits:
         return replace(self, old=self.new, new=self.old)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PatchPlan:
     """All edits that take a file from untouched to ``goal``, in the order in which they must be written.
 
@@ -70,13 +70,13 @@ class PatchPlan:
 def edit(kind: Kind, width: Literal[4, 8], reason: str, place: tuple[int, int], words: tuple[int, int]) -> Edits:
     """A stage of one edit; ``place`` is (vaddr, file offset), ``words`` is (old, new)."""
     return Edits(
-        kind,
-        width,
-        reason,
-        np.array([place[0]], np.uint64),
-        np.array([place[1]], np.int64),
-        np.array([words[0]], np.uint64),
-        np.array([words[1]], np.uint64),
+        kind=kind,
+        width=width,
+        reason=reason,
+        vaddrs=np.array([place[0]], np.uint64),
+        offsets=np.array([place[1]], np.int64),
+        old=np.array([words[0]], np.uint64),
+        new=np.array([words[1]], np.uint64),
     )
 
 
@@ -125,15 +125,21 @@ def from_json(data: Any, path: object) -> PatchPlan:
             columns = [[row[k] if k == 1 else int(row[k], 16) for row in rows] for k in range(4)]
             stages.append(
                 Edits(
-                    stage["kind"],
-                    stage["width"],
-                    stage["reason"],
-                    np.array(columns[0], np.uint64),
-                    np.array(columns[1], np.int64),
-                    np.array(columns[2], np.uint64),
-                    np.array(columns[3], np.uint64),
+                    kind=stage["kind"],
+                    width=stage["width"],
+                    reason=stage["reason"],
+                    vaddrs=np.array(columns[0], np.uint64),
+                    offsets=np.array(columns[1], np.int64),
+                    old=np.array(columns[2], np.uint64),
+                    new=np.array(columns[3], np.uint64),
                 )
             )
-        return PatchPlan(data["contract"], data["build_id"], data["file_size"], data["goal"], tuple(stages))
+        return PatchPlan(
+            contract=data["contract"],
+            build_id=data["build_id"],
+            file_size=data["file_size"],
+            goal=data["goal"],
+            stages=tuple(stages),
+        )
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise InputError(f"not a plan that prologue saved ({error})", path=path) from error

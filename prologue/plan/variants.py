@@ -42,4 +42,6 @@ def variant_plan(kernel: Kernel, kind: VariantKind) -> PatchPlan:
         offset = int(kernel.image.offsets(np.array([symbol.vaddr], np.uint64))[0])
         words = (int.from_bytes(raw, "little"), a64.RET)
         stages = (edit("init", 4, "ftrace_init returns at once", (symbol.vaddr, offset), words),)
-    return PatchPlan(kernel.contract, kernel.build_id, kernel.image.size, "variant", stages)
+    return PatchPlan(
+        contract=kernel.contract, build_id=kernel.build_id, file_size=kernel.image.size, goal="variant", stages=stages
+    )

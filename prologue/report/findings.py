@@ -82,7 +82,7 @@ def findings_text(
 
 def _disassembled(finding: Finding) -> str:
     """The found instructions in assembly; nothing for addresses and bytes."""
-    if not finding.found or not finding.code.startswith("PL2"):
+    if not finding.found or not finding.finds_insns:
         return ""
     from prologue.insn.disasm import insn_text
 

@@ -68,11 +68,13 @@ class Hit:
     expected: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule, with all that its documentation page needs.
 
-    ``code`` and ``slug`` are stable: once released they never change meaning.
+    ``code`` and ``slug`` are stable: once released they never change meaning. ``decides_writing``: ``patch`` refuses a
+    file in which it fires (decision 4). ``open_while_unfinished``: a file that an interrupted run left may violate it,
+    and ``patch`` finishes such a file.
     """
 
     code: str
@@ -86,9 +88,12 @@ class Rule:
     citation: str
     check: Callable[[Subject], Iterator[Hit]]
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
+    decides_writing: bool = False
+    open_while_unfinished: bool = False
+    finds_insns: bool = False  # what its hits found are instructions, which reports disassemble
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A hit with its rule and its place."""
 
@@ -101,6 +106,7 @@ class Finding:
     found: tuple[int, ...]
     expected: tuple[int, ...]
     fix: str
+    finds_insns: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: {self.where}: {self.code} {self.slug}: {self.message}"

@@ -8,9 +8,6 @@ from prologue.rules.base import Finding, Rule, Subject
 from prologue.rules.registry import RULES
 from prologue.sites.binary import Binary
 
-# What an interrupted run leaves behind is finished, not refused.
-_UNFINISHED = frozenset({"PL110", "PL202", "PL402"})
-
 
 def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Finding, ...]:
     """All findings, in the order of the rules and of addresses."""
@@ -22,15 +19,16 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Findin
         for hit in dict.fromkeys(rule.check(subject)):
             findings.append(
                 Finding(
-                    rule.code,
-                    rule.slug,
-                    rule.severity,
-                    str(subject.binary.path),
-                    subject.binary.symbols.locate(hit.vaddr),
-                    hit.message,
-                    hit.found,
-                    hit.expected,
-                    rule.fix,
+                    code=rule.code,
+                    slug=rule.slug,
+                    severity=rule.severity,
+                    path=str(subject.binary.path),
+                    where=subject.binary.symbols.locate(hit.vaddr),
+                    message=hit.message,
+                    found=hit.found,
+                    expected=hit.expected,
+                    fix=rule.fix,
+                    finds_insns=rule.finds_insns,
                 )
             )
     return tuple(findings)
@@ -51,20 +49,15 @@ class ApprovedPlan:
 _APPROVAL = object()
 
 
-def _decides_writing(rule: Rule) -> bool:
-    """Whether the rule is about what is written: PL3 judges the rest of the text, and that is verify's (decision 4)."""
-    return rule.severity in ("fatal", "error") and not rule.code.startswith("PL3")
-
-
 def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
-    """Let the rules about records, sites and marker judge the file that the plan is for.
+    """Let the rules that decide writing judge the file that the plan is for.
 
     Raises:
-        RefusedError: a fatal or error finding, except those that mean "begun, not finished".
+        RefusedError: one of them fires, except those that an unfinished file may violate.
 
     """
-    passed = _UNFINISHED if binary.state == "unfinished" else frozenset[str]()
-    deciding = tuple(rule for rule in RULES if _decides_writing(rule) and rule.code not in passed)
+    unfinished = binary.state == "unfinished"
+    deciding = tuple(rule for rule in RULES if rule.decides_writing and not (unfinished and rule.open_while_unfinished))
     bad = run_rules(Subject(binary), deciding)
     if bad:
         more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""

@@ -27,6 +27,8 @@ RULE = Rule(
     slug="site-not-pair",
     severity="fatal",
     inputs=("V", "K"),
+    finds_insns=True,
+    decides_writing=True,
     what="A site whose two words are neither NOP; NOP nor MOV X9, X30; NOP.",
     why="ftrace compares before it writes: it reports `ftrace bug` and is dead for that boot. And writing a MOV over "
     "a word that is not the compiler's NOP destroys code.",

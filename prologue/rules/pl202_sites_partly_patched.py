@@ -3,40 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, Literal
 
 import numpy as np
 
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.init_stub import FUNCTION
 from prologue.sites.kernel import Kernel
+from prologue.sites.sites import Sites
+from prologue.sites.state import Share
+
+Role = Literal["native", "silent", "writing", "unknown"]
+
+_NOT_MOVED: Final = (
+    "unfinished: all {count} sites hold the MOV, but not all records are moved and the marker is not set"
+)
+_STILL_WRITES: Final = "unfinished: all {count} sites hold the MOV, but {init} would still write prologues"
+_LOSES_LR: Final = "{init} writes no prologues, but none of {count} sites holds the MOV: LR would be lost"
+_DEAD: Final = "{init} demands NOPs, but all {count} sites hold the MOV: ftrace would be dead"
+# Whose sites, how many of them hold the MOV, and what the kernel does about prologues. What is not here is sound, or
+# another rule's.
+_WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
+    ("kernel", "all", "native"): _NOT_MOVED,
+    ("kernel", "all", "writing"): _STILL_WRITES,
+    ("kernel", "all", "unknown"): _STILL_WRITES,
+    ("kernel", "all", "silent"): _STILL_WRITES,
+    ("kernel", "none", "silent"): _LOSES_LR,
+    ("module", "none", "silent"): _LOSES_LR,
+    ("module", "all", "writing"): _DEAD,
+}
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Sites of the minority, or one hit if every site is done and what comes after them is not."""
+    """Sites of the minority, or one hit if all sites are alike and the kernel that runs them expects otherwise."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
     mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())
-    kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
     if mov and nop:
-        minority = sites.has_mov if mov <= nop else sites.has_nop
-        for k in np.flatnonzero(minority).tolist():
-            found = (int(sites.word0[k]),)
-            state = "holds the MOV, most sites do not" if mov <= nop else "holds no MOV, most sites do"
-            yield Hit(int(sites.first[k]), f"unfinished: {state}", found, (a64.MOV_X9_X30,))
-    elif kernel is binary and binary.state == "unfinished":
-        if subject.kernel.contract == "stock":
-            what = "ftrace_init_nop would still write prologues"
-        else:
-            what = "not all records are moved and the marker is not set"
-        yield Hit(int(sites.first[0]), f"unfinished: all {mov} sites hold the MOV, but {what}")
-    elif nop and kernel is not None and kernel.writes_no_prologues:
-        where = kernel.init_stub.edits[0].vaddr if kernel is binary else int(sites.first[0])
-        name = "ftrace_init_nop" if kernel is binary else f"ftrace_init_nop of {kernel.path}"
-        yield Hit(where, f"{name} writes no prologues, but none of {nop} sites holds the MOV: LR would be lost")
-    elif mov and kernel is not None and kernel is not binary and not kernel.marker and kernel.init_stub.state == "live":
-        name = f"ftrace_init_nop of {kernel.path}"
-        yield Hit(int(sites.first[0]), f"{name} demands NOPs, but all {mov} sites hold the MOV: ftrace would be dead")
+        yield from _minority(sites, mov, nop)
+        return
+    kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
+    if kernel is None or not (mov or nop) or (kernel is binary and mov and binary.state != "unfinished"):
+        return
+    wrong = _WRONG.get(("kernel" if kernel is binary else "module", "all" if mov else "none", _role(kernel)))
+    if wrong is not None:
+        init = FUNCTION if kernel is binary else f"{FUNCTION} of {kernel.path}"
+        where = kernel.init_stub.edits[0].vaddr if kernel is binary and nop else int(sites.first[0])
+        yield Hit(where, wrong.format(count=mov or nop, init=init))
+
+
+def _minority(sites: Sites, mov: int, nop: int) -> Iterator[Hit]:
+    few, state = (sites.has_mov, "holds the MOV, most sites do not") if mov <= nop else (
+        sites.has_nop, "holds no MOV, most sites do")  # fmt: skip
+    for k in np.flatnonzero(few).tolist():
+        yield Hit(int(sites.first[k]), f"unfinished: {state}", (int(sites.word0[k]),), (a64.MOV_X9_X30,))
+
+
+def _role(kernel: Kernel) -> Role:
+    """What this kernel does about prologues: its own at boot, and those of modules that it loads."""
+    if kernel.marker is not None:
+        return "native"
+    if kernel.writes_no_prologues:
+        return "silent"
+    return "writing" if kernel.init_stub.state == "live" else "unknown"
 
 
 RULE = Rule(
@@ -44,6 +75,9 @@ RULE = Rule(
     slug="sites-partly-patched",
     severity="fatal",
     inputs=("V", "K"),
+    finds_insns=True,
+    decides_writing=True,
+    open_while_unfinished=True,
     what="Some sites hold the MOV and some do not; or all do, but records, marker or init were not brought along; or "
     "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them.",
     why="Processing was interrupted, or a foreign tool wrote here. The kernel's boot-time patching demands a NOP "

@@ -45,6 +45,7 @@ RULE = Rule(
     slug="pair-without-record",
     severity="warn",
     inputs=("V", "K"),
+    finds_insns=True,
     what="MOV X9, X30; NOP, or NOP; NOP at a function entry, that no record lists.",
     why="The function looks traceable, but ftrace does not know it: its record was lost, or points elsewhere. A MOV "
     "without a record was written by something that did not go by the records.",

@@ -28,6 +28,8 @@ RULE = Rule(
     slug="paciasp-before-pair",
     severity="error",
     inputs=("V", "K"),
+    finds_insns=True,
+    decides_writing=True,
     what="PACIASP, or a shadow call stack push, right before the pair.",
     why="The trampoline takes X9 for the caller's return address. Behind PACIASP it is a signed pointer, and a return "
     "through it faults; behind a push the shadow stack and what the tracer sees disagree.",

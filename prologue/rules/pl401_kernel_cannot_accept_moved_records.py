@@ -21,6 +21,7 @@ RULE = Rule(
     slug="kernel-cannot-accept-moved-records",
     severity="fatal",
     inputs=("V",),
+    decides_writing=True,
     what="Moved records in a kernel without `__ftrace_prologue_marker`.",
     why="No kernel from 5.5 to 7.2 accepts a moved record: it adds its own adjustment, does not find the NOP that it "
     "expects, and ftrace is dead for that boot.",

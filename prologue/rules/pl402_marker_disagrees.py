@@ -31,6 +31,8 @@ RULE = Rule(
     slug="marker-disagrees",
     severity="fatal",
     inputs=("V",),
+    decides_writing=True,
+    open_while_unfinished=True,
     what="`__ftrace_prologue_marker` disagrees with records and text.",
     why="The kernel believes the marker. If it wrongly says processed, ftrace puts a BL behind a NOP and LR is lost on "
     "the first traced call; if it wrongly says unprocessed, ftrace dies at boot.",

@@ -41,6 +41,7 @@ RULE = Rule(
     slug="signature-broken",
     severity="fatal",
     inputs=("K",),
+    decides_writing=True,
     what="A signed module whose signature does not belong to its content. Checked with the keys in `--vmlinux`, or "
     "against the file from before.",
     why="A kernel that enforces signatures refuses the module; any other is tainted by it, and nobody can tell "

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from prologue.insn.decode import jump_distance
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
-
-State = Literal["untouched", "processed", "unfinished", "mixed", "no sites"]
+from prologue.sites.state import State
 
 
 @dataclass(frozen=True, slots=True)

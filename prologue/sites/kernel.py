@@ -14,11 +14,12 @@ from prologue.elf.image import I64, U64, ElfImage, Section
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches, calls_to
-from prologue.sites.binary import Binary, Pointers, State
+from prologue.sites.binary import Binary, Pointers
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker
 from prologue.sites.records import Bounds, Records, find_bounds, read_records
 from prologue.sites.sites import Layout, find_layout
+from prologue.sites.state import State, native_state, stock_state
 
 Contract = Literal["native", "stock"]
 
@@ -78,26 +79,10 @@ class Kernel(Binary):
 
     @cached_property
     def state(self) -> State:
-        """How far processing got.
-
-        Writing goes sites, then records or the init stub, then the marker: every state that a kill can leave
-        behind is ``unfinished``, and what no run of ours leaves behind is ``mixed``.
-        """
-        sites = self.sites
-        if sites is None or not len(sites):
+        """How far processing got."""
+        if self.sites is None:
             return "no sites"
-        mov, nop, moved = int(sites.has_mov.sum()), int(sites.has_nop.sum()), int(sites.moved.sum())
-        marked = self.marker is not None and self.marker.processed
-        stubbed = self.writes_no_prologues
-        if mov + nop != len(sites) or (moved and (nop or self.marker is None)) or (marked and moved < len(sites)):
-            return "mixed"
-        if not mov:
-            return "mixed" if stubbed else "untouched"
-        if self.marker is not None:
-            return "processed" if marked else "unfinished"
-        if stubbed and nop:
-            return "mixed"
-        return "processed" if self.init_stub.state == "neutralised" else "unfinished"
+        return native_state(self.sites, self.marker) if self.marker else stock_state(self.sites, self.init_stub)
 
     @cached_property
     def banner(self) -> str:

@@ -15,9 +15,10 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches
-from prologue.sites.binary import Binary, Pointers, State
+from prologue.sites.binary import Binary, Pointers
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout
+from prologue.sites.state import State, module_state
 
 if TYPE_CHECKING:  # the build step does without them
     from prologue.elf.compressed import Compression
@@ -75,14 +76,8 @@ class Module(Binary):
 
     @cached_property
     def state(self) -> State:
-        """All sites alike, or what is wrong with them."""
-        sites = self.sites
-        if sites is None or not len(sites):
-            return "no sites"
-        mov, nop, moved = int(sites.has_mov.sum()), int(sites.has_nop.sum()), int(sites.moved.sum())
-        if mov + nop != len(sites) or (moved and moved < len(sites)) or (moved and nop):
-            return "mixed"
-        return "unfinished" if mov and nop else "processed" if mov else "untouched"
+        """How far processing got."""
+        return module_state(self.sites) if self.sites is not None else "no sites"
 
     @cached_property
     def modinfo(self) -> dict[str, str]:
@@ -158,16 +153,16 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
     rela[index[absolute]] = True
     wrong = aligned & ~absolute
     return Records(
-        "ABS64",
-        vaddrs,
-        slots,
-        values,
-        homes,
-        rela,
-        np.zeros(len(slots), np.bool_),
-        np.bincount(index[aligned], minlength=len(slots)),
-        tuple(zip(place[wrong].tolist(), kind[wrong].tolist(), strict=True)),
-        tuple(place[~aligned].tolist()),
+        encoding="ABS64",
+        vaddrs=vaddrs,
+        slots=slots,
+        values=values,
+        homes=homes,
+        rela=rela,
+        relr=np.zeros(len(slots), np.bool_),
+        rela_count=np.bincount(index[aligned], minlength=len(slots)),
+        bad_types=tuple(zip(place[wrong].tolist(), kind[wrong].tolist(), strict=True)),
+        misaligned=tuple(place[~aligned].tolist()),
     )
 
 

@@ -23,7 +23,7 @@ STOP: Final = "__stop_mcount_loc"
 Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "ABS64", "none"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """``[start, stop)`` of the record table, or ``problem`` that makes it unusable (PL101)."""
 
@@ -47,13 +47,13 @@ def find_bounds(image: ElfImage, symbols: Symbols) -> Bounds | None:
     if low % 8 or (high - low) % 8:
         return Bounds(problem=f"the table {low:#x}-{high:#x} is not made of aligned 8-byte records", vaddr=low)
     if low == high:
-        return Bounds(low, high, 0)
+        return Bounds(start=low, stop=high, file_offset=0)
     if image.read_at(low, high - low) is None:
         return Bounds(problem=f"the table {low:#x}-{high:#x} does not lie in one section of the file", vaddr=low)
-    return Bounds(low, high, int(image.offsets(np.array([low], np.uint64))[0]))
+    return Bounds(start=low, stop=high, file_offset=int(image.offsets(np.array([low], np.uint64))[0]))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
     """All records in table order; every array has shape (n,)."""
 
@@ -103,16 +103,16 @@ def read_records(image: ElfImage, bounds: Bounds) -> Records:
     rela = np.zeros(count, np.bool_)
     rela[index[relative]] = True
     return Records(
-        _encoding(slots, values, rela, relr),
-        np.uint64(bounds.start) + np.arange(count, dtype=np.uint64) * np.uint64(8),
-        slots,
-        values,
-        homes,
-        rela,
-        relr,
-        rela_count,
-        tuple(zip(entries.targets[wrong].tolist(), entries.types[wrong].tolist(), strict=True)),
-        tuple(entries.targets[~aligned].tolist()),
+        encoding=_encoding(slots, values, rela, relr),
+        vaddrs=np.uint64(bounds.start) + np.arange(count, dtype=np.uint64) * np.uint64(8),
+        slots=slots,
+        values=values,
+        homes=homes,
+        rela=rela,
+        relr=relr,
+        rela_count=rela_count,
+        bad_types=tuple(zip(entries.targets[wrong].tolist(), entries.types[wrong].tolist(), strict=True)),
+        misaligned=tuple(entries.targets[~aligned].tolist()),
     )
 
 

@@ -28,7 +28,7 @@ Layout = Literal["2", "4,2"]
 CALL_OPS_SYMBOL: Final = "ftrace_nop_ops"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sites:
     """One site for every record that points into text; every array has shape (n,)."""
 
@@ -88,7 +88,15 @@ def find_sites(image: ElfImage, symbols: Symbols, records: Records, layout: Layo
         bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
         first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
     pair = image.words_around(first, (-1, 0, 1))
-    return Sites(layout, index, moved, first, pair[0], pair[1], pair[-1] & a64.BTI_MASK == a64.BTI)
+    return Sites(
+        layout=layout,
+        record=index,
+        moved=moved,
+        first=first,
+        word0=pair[0],
+        word1=pair[1],
+        bti=pair[-1] & a64.BTI_MASK == a64.BTI,
+    )
 
 
 def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:

@@ -31,8 +31,16 @@ def test_all_keys(tmp_path: Path) -> None:
         '[[known]]\nrule = "record-outside-text"\nreason = "r"\nowner = "o"\n'
     )
     assert load(tmp_path, text) == (
-        Known("PL109", "weak, and overridden", "mm", "vmlinux*", "arch_*", ".init.text", 3),
-        Known("PL105", "r", "o", "*", None, None, None),
+        Known(
+            rule="PL109",
+            reason="weak, and overridden",
+            owner="mm",
+            file="vmlinux*",
+            symbol="arch_*",
+            section=".init.text",
+            count=3,
+        ),
+        Known(rule="PL105", reason="r", owner="o", file="*", symbol=None, section=None, count=None),
     )
 
 
@@ -102,7 +110,7 @@ def test_what_an_entry_covers(limits: dict[str, object], covered: str) -> None:
         "d": finding(WARN, "out/vmlinux", None),
     }
     other = finding(FATAL, "out/vmlinux")
-    entry = Known("PL109", **(WHY | limits))
+    entry = Known(rule="PL109", **(WHY | limits))
     parts = split([*findings.values(), other], [entry])
     assert [f for f, _ in parts.baselined] == [findings[name] for name in covered]
     assert parts.new == [f for name, f in findings.items() if name not in covered] + [other]
@@ -110,7 +118,11 @@ def test_what_an_entry_covers(limits: dict[str, object], covered: str) -> None:
 
 
 def test_entries_that_match_nothing_or_too_much() -> None:
-    stale, narrow, wide = Known("PL109", symbol="gone", **WHY), Known("PL203", count=1, **WHY), Known("PL203", **WHY)
+    stale, narrow, wide = (
+        Known(rule="PL109", symbol="gone", **WHY),
+        Known(rule="PL203", count=1, **WHY),
+        Known(rule="PL203", **WHY),
+    )
     parts = split([finding(FATAL), finding(FATAL, symbol="other")], [stale, narrow, wide])
     assert parts.new == [finding(FATAL), finding(FATAL, symbol="other")]  # the first entry that matches decides
     assert parts.baselined == []
@@ -120,16 +132,16 @@ def test_entries_that_match_nothing_or_too_much() -> None:
 
 def test_more_entries_than_fnmatch_remembers() -> None:
     findings = [finding(WARN, symbol=f"f{k}") for k in range(600)]
-    known = [Known("PL109", symbol=f"f{k}", **WHY) for k in reversed(range(600))]
+    known = [Known(rule="PL109", symbol=f"f{k}", **WHY) for k in reversed(range(600))]
     parts = split(findings, known)
     assert (parts.new, parts.unused) == ([], [])
     assert all(f.where.symbol == entry.symbol for f, entry in parts.baselined)
 
 
 def test_entries_about_other_files_and_rules_are_out_of_scope() -> None:
-    module = Known("PL109", file="*.ko", **WHY)
-    kernel = Known("PL109", file="vmlinux*", **WHY)
-    other_rule = Known("PL203", **WHY)
+    module = Known(rule="PL109", file="*.ko", **WHY)
+    kernel = Known(rule="PL109", file="vmlinux*", **WHY)
+    other_rule = Known(rule="PL203", **WHY)
     known = (module, kernel, other_rule)
     assert in_scope(known, ["out/vmlinux"], (WARN,)) == (kernel,)
     assert in_scope(known, ["out/vmlinux", "ext4.ko"], (WARN, FATAL)) == known
@@ -138,11 +150,11 @@ def test_entries_about_other_files_and_rules_are_out_of_scope() -> None:
 
 def test_notes() -> None:
     known = [
-        Known("PL109", "weak", "mm"),
-        Known("PL105", "vendor", "arm64", symbol="x"),
-        Known("PL105", "vendor", "arm64", symbol="y"),
-        Known("PL203", "?", "?", file="gone*"),
-        Known("PL203", "?", "?", symbol="z", section=".text", count=1),
+        Known(rule="PL109", reason="weak", owner="mm"),
+        Known(rule="PL105", reason="vendor", owner="arm64", symbol="x"),
+        Known(rule="PL105", reason="vendor", owner="arm64", symbol="y"),
+        Known(rule="PL203", reason="?", owner="?", file="gone*"),
+        Known(rule="PL203", reason="?", owner="?", symbol="z", section=".text", count=1),
     ]
     findings = [finding(WARN), finding(WARN), finding(ERROR, symbol="x"), finding(ERROR, symbol="y")]
     findings += [finding(FATAL, symbol="z")] * 2

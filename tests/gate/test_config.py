@@ -21,7 +21,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_found(top: Path) -> None:
-    assert load_config(top / "a" / "b") == Config((), (), None, False, None)
+    assert load_config(top / "a" / "b") == Config(select=(), ignore=(), baseline=None, release=False, path=None)
 
 
 def test_all_settings(top: Path) -> None:
@@ -29,7 +29,9 @@ def test_all_settings(top: Path) -> None:
     path.write_text(
         'select = ["PL1", "site-not-pair"]\nignore = ["PL109"]\nbaseline = "ci/known.toml"\nrelease = true\n'
     )
-    expected = Config(("PL1", "site-not-pair"), ("PL109",), top / "ci" / "known.toml", True, path)
+    expected = Config(
+        select=("PL1", "site-not-pair"), ignore=("PL109",), baseline=top / "ci" / "known.toml", release=True, path=path
+    )
     assert load_config(top) == load_config(top / "a" / "b") == load_config_file(path) == expected
 
 

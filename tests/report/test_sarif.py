@@ -29,7 +29,7 @@ from prologue.rules.base import SEVERITIES
 from prologue.rules.registry import RULES
 from tests.support.made_findings import ERROR, FATAL, INFO, NASTY, WARN, finding
 
-KNOWN = Known("PL109", "Debian's own", "kernel team")
+KNOWN = Known(rule="PL109", reason="Debian's own", owner="kernel team")
 
 
 @cache

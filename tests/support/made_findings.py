@@ -26,6 +26,16 @@ def finding(  # one place for all that a finding has
     message: str = "MOV X9, X30 before the BTI landing pad",
     vaddr: int | None = 0xFFFF800008010004,
 ) -> Finding:
-    where = Location(vaddr, section, 0x10004, symbol, offset)
+    where = Location(vaddr=vaddr, section=section, section_offset=0x10004, symbol=symbol, symbol_offset=offset)
     words = (0xAA1E03E9, 0xD503245F)
-    return Finding(rule.code, rule.slug, rule.severity, path, where, message, words, words[::-1], rule.fix)
+    return Finding(
+        code=rule.code,
+        slug=rule.slug,
+        severity=rule.severity,
+        path=path,
+        where=where,
+        message=message,
+        found=words,
+        expected=words[::-1],
+        fix=rule.fix,
+    )

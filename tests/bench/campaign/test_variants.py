@@ -83,7 +83,7 @@ def test_both_halves_of_eight_bytes_count() -> None:
     stage = edit("record", 8, "moved", (0, 0x100), (0x1_0000_0000, 0x2_0000_0004))
     olds, news = np.array([8, 8], np.uint64), np.array([12, 8], np.uint64)
     twice = replace(stage, offsets=np.array([0x100, 0x108]), old=olds, new=news)
-    plan = PatchPlan("native", "", 0, "processed", (stage,))
+    plan = PatchPlan(contract="native", build_id="", file_size=0, goal="processed", stages=(stage,))
     assert variants._changed_words(plan) == {0x100: 4, 0x104: 2}
     assert variants._changed_words(replace(plan, stages=(twice,))) == {0x100: 12}
 
