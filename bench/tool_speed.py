@@ -153,7 +153,7 @@ def by_size(runs: int) -> str:
     rows = []
     for verify, vmlinux in verified:
         kernel = Kernel(vmlinux)
-        text = sum(section.size for section in kernel.image.text) / 1e6
+        text = sum(section.size for section in kernel.image.text_sections) / 1e6
         sites = len(kernel.sites) if kernel.sites is not None else 0
         median = statistics.median(verify.seconds[1:])
         rows.append(

@@ -111,7 +111,7 @@ class ElfImage:
         except _PARSE_ERRORS as error:
             raise InputError(f"damaged ELF headers ({error or type(error).__name__})", path=path) from error
         self._check_layout()
-        self.text = tuple(s for s in self.sections if s.is_text)
+        self.text_sections = tuple(s for s in self.sections if s.is_text)
         self._backed = sorted(
             (s for s in self.sections if s.allocated and s.has_bytes), key=lambda section: section.addr
         )
@@ -263,7 +263,7 @@ class ElfImage:
     def in_text(self, vaddrs: U64) -> Bool:
         """Which addresses are 4-aligned and in executable, allocated, file-backed sections."""
         inside = np.zeros(vaddrs.shape, np.bool_)
-        for section in self.text:
+        for section in self.text_sections:
             inside |= vaddrs - np.uint64(section.addr) < np.uint64(section.size)
         aligned: Bool = vaddrs & np.uint64(3) == 0
         return inside & aligned
@@ -276,7 +276,7 @@ class ElfImage:
         """For each distance in instructions, the word that far from each address; 0 outside of its section."""
         result = {distance: np.zeros(vaddrs.shape, np.uint32) for distance in distances}
         aligned = vaddrs & np.uint64(3) == 0
-        for section in self.text:
+        for section in self.text_sections:
             # Below the section the difference wraps to a huge number, so one comparison bounds both ends.
             offset = vaddrs - np.uint64(section.addr)
             inside = np.flatnonzero((offset < np.uint64(section.size & ~3)) & aligned)

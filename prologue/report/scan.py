@@ -64,7 +64,7 @@ def _by_section(binary: Binary) -> dict[str, int]:
     first = binary.sites.first if binary.sites is not None else np.zeros(0, np.uint64)
     counts = {
         section.name: int(((first >= section.addr) & (first < section.addr + section.size)).sum())
-        for section in binary.image.text
+        for section in binary.image.text_sections
     }
     return {name: count for name, count in counts.items() if count}
 

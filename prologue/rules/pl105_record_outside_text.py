@@ -15,9 +15,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     if records is None:
         return
     vaddrs = records.vaddrs
-    for k in np.flatnonzero(records.live & ~subject.binary.image.in_text(records.values)).tolist():
+    for k in np.flatnonzero(records.live & ~subject.binary.text.in_text(records.values)).tolist():
         value = int(records.values[k])
-        place = subject.binary.symbols.locate(value) if subject.binary.image.relocatable else f"{value:#x}"
+        place = subject.binary.symbols.locate(value) if subject.binary.relocatable else f"{value:#x}"
         yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", (value,))
 
 

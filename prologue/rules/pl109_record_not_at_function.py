@@ -17,7 +17,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     entry = sites.entry
     # A function whose PACIASP stands before the pair begins one word earlier: that is PL207's.
-    before = binary.image.words(entry - np.uint64(4))
+    before = binary.text.words(entry - np.uint64(4))
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
     for k in np.flatnonzero(~binary.symbols.is_function_start(begins)).tolist():

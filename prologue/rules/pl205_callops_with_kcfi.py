@@ -27,9 +27,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         if function is None:
             continue
         place = np.array([function.vaddr - 4], np.uint64)
-        if not binary.image.in_text(place)[0]:
+        if not binary.text.in_text(place)[0]:
             continue
-        found, expected = int(binary.image.words(place)[0]), typeid.vaddr & 0xFFFFFFFF
+        found, expected = int(binary.text.words(place)[0]), typeid.vaddr & 0xFFFFFFFF
         if found != expected:
             yield Hit(int(place[0]), f"kCFI hash is {found:08x}, expected {expected:08x}", (found,), (expected,))
 

@@ -20,13 +20,13 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     # Hand-written functions may begin with NOPs that alternatives fill in at boot; none begins with our MOV.
     found = [np.setdiff1d(_pairs_at_entries(binary), alternatives(binary)[0].words())]
-    for section in binary.image.text:
-        words = binary.image.view(section, "<u4")
+    for section in binary.text.text_sections:
+        words = binary.text.view(section, "<u4")
         movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & (words[1:] == a64.NOP))
         found.append(np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4))
     vaddrs = np.setdiff1d(np.concatenate(found), sites.first)
     vaddrs = vaddrs[binary.is_code(vaddrs)]
-    for vaddr, word in zip(vaddrs.tolist(), binary.image.words(vaddrs).tolist(), strict=True):
+    for vaddr, word in zip(vaddrs.tolist(), binary.text.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
         yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))
 
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 def _pairs_at_entries(binary: Binary) -> U64:
     """Addresses of NOP; NOP that begin a function, or follow the landing pad that does."""
     starts = binary.symbols.function_starts
-    words = binary.image.words_around(starts, (0, 1, 2))
+    words = binary.text.words_around(starts, (0, 1, 2))
     bare = (words[0] == a64.NOP) & (words[1] == a64.NOP)
     padded = (words[0] & a64.BTI_MASK == a64.BTI) & (words[1] == a64.NOP) & (words[2] == a64.NOP)
     return np.concatenate([starts[bare], starts[padded] + np.uint64(4)])

@@ -37,7 +37,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         if start is not None and stop is not None:
             inside = (entry >= np.uint64(start.vaddr)) & (entry < np.uint64(stop.vaddr))
             yield from (Hit(vaddr, f"site between {low} and {high}") for vaddr in entry[inside].tolist())
-    for section in kernel.image.text:
+    for section in kernel.text.text_sections:
         if section.name.startswith(SECTIONS):
             inside = (entry >= np.uint64(section.addr)) & (entry < np.uint64(section.addr + section.size))
             yield from (Hit(vaddr, f"site in {section.name}") for vaddr in entry[inside].tolist())

@@ -16,13 +16,13 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None or not len(sites):
         return
     # Behind a landing pad the first slot is no place to branch to either: the pad was skipped.
-    forbidden = SlotMap(binary.image, np.concatenate([sites.second, sites.first[sites.bti]]))
-    for section in binary.image.text:
+    forbidden = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))
+    for section in binary.text.text_sections:
         index, target = binary.branches(section)
         hits = np.flatnonzero(forbidden.contains(target))
         if not len(hits):
             continue
-        is_code, words = binary.symbols.is_code(section), binary.image.view(section, "<u4")
+        is_code, words = binary.symbols.is_code(section), binary.text.view(section, "<u4")
         for k in hits[is_code[index[hits]]].tolist():
             where = binary.symbols.locate(int(target[k]))
             vaddr = section.addr + 4 * int(index[k])

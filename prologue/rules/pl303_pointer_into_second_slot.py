@@ -21,10 +21,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     for k in hit[~own].tolist():
         where = binary.symbols.locate(int(pointers.targets[k]))
         yield Hit(int(pointers.places[k]), f"will hold the address of {where}, a second slot")
-    if binary.image.relocatable:
+    if binary.relocatable:
         return  # there the instructions are empty, and the relocations have told all
     for vaddr, target in made_in_code(binary, binary.second_slots):
-        word = int(binary.image.words(np.array([vaddr], np.uint64))[0])
+        word = int(binary.text.words(np.array([vaddr], np.uint64))[0])
         yield Hit(vaddr, f"makes the address of {binary.symbols.locate(target)}, a second slot", (word,))
 
 

@@ -18,12 +18,12 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return
-    both = SlotMap(binary.image, np.concatenate([sites.first, sites.second]))
+    both = SlotMap(binary.text, np.concatenate([sites.first, sites.second]))
     for what, vaddrs in _named(binary):
         for vaddr in np.unique(vaddrs[both.contains(vaddrs)]).tolist():
             yield Hit(vaddr, f"is {what} and a word of a patch site")
     # A blacklisted function begins at its first slot, and that is as it should be; a second slot is no function.
-    inside = SlotMap(binary.image, np.concatenate([sites.second, sites.first[sites.bti]]))
+    inside = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))
     entries = tables.kprobe_blacklist(binary)
     for vaddr in np.unique(entries[inside.contains(entries)]).tolist():
         yield Hit(vaddr, "is in the kprobe blacklist, as if a function began there, and is a word of a patch site")

@@ -40,7 +40,7 @@ def _in_init_text(module: Module) -> list[int]:
     sites = module.sites
     first = sites.first if sites is not None else np.zeros(0, np.uint64)
     inside = np.zeros(len(first), np.bool_)
-    for section in module.image.text:
+    for section in module.text.text_sections:
         if section.name.startswith(".init"):
             inside |= (first >= section.addr) & (first < section.addr + section.size)
     found: list[int] = first[inside].tolist()

@@ -21,7 +21,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     for live in live_words(binary):
         if live.what == "second slot":
             continue
-        words = binary.image.words(live.vaddrs)
+        words = binary.text.words(live.vaddrs)
         for k in np.flatnonzero(~cmodx.listed_words(words, "new")).tolist():
             vaddr, word = int(live.vaddrs[k]), int(words[k])
             message = f"{live.what} holds {insn_text(word, vaddr)}, which is on no issue's list, and is patched live"

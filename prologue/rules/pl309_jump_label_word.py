@@ -17,9 +17,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     """The word at each entry's code address, and where it goes; a word on no list at all is PL308's."""
     binary = subject.binary
     labels = jump_labels(binary)
-    mine = binary.image.in_text(labels.code)
+    mine = binary.text.in_text(labels.code)
     code, target = labels.code[mine], labels.target[mine]
-    words = binary.image.words(code)
+    words = binary.text.words(code)
     branch = matches(words, B)
     good = (words == a64.NOP) | (branch & (binary.jump_targets(code, words) == target))
     for k in np.flatnonzero(~good & cmodx.listed_words(words, "new")).tolist():

@@ -58,7 +58,7 @@ def _hit(before: Binary, after: Binary, offset: int, size: int) -> Hit:
     message += f"{row:#x}: {old.hex(' ')} became {new.hex(' ')}"
     if section and section.is_text:
         at = vaddr & ~3
-        words = [int.from_bytes(binary.image.read_at(at, 4) or b"", "little") for binary in (before, after)]
+        words = [int.from_bytes(binary.text.read_at(at, 4) or b"", "little") for binary in (before, after)]
         message += f" ({insn_text(words[0], at)} became {insn_text(words[1], at)})"
     found, expected = (int.from_bytes(binary.image.read(offset, 8), "little") for binary in (after, before))
     return Hit(vaddr, message, (found,), (expected,))

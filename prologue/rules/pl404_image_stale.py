@@ -61,7 +61,7 @@ def _hits(subject: Subject, section: Section, differing: I64, flat: bytes) -> It
     for k in np.flatnonzero(own).tolist():
         at = int(words[k])
         found = int.from_bytes(flat[at : at + 4], "little")
-        expected = int(subject.kernel.image.words(vaddrs[k : k + 1])[0])
+        expected = int(subject.kernel.text.words(vaddrs[k : k + 1])[0])
         yield Hit(int(vaddrs[k]), f"{subject.image} holds {found:08x}, vmlinux {expected:08x}", (found,), (expected,))
     other = np.flatnonzero(~own)
     if len(other):

@@ -12,8 +12,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     after, before = subject.binary, subject.before
     if before is None or not after.build_id or after.build_id != before.build_id:
         return
-    theirs = {section.name: section for section in before.image.text}
-    for section in after.image.text:
+    theirs = {section.name: section for section in before.text.text_sections}
+    for section in after.text.text_sections:
         other = theirs.get(section.name)
         if other is None or before.image.data(other) != after.image.data(section):
             message = f"{section.name} differs from {before.path}, but both have build-id {after.build_id}"

@@ -26,8 +26,8 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
 
     """
     result: list[tuple[int, int]] = []
-    for section in binary.image.text:
-        words = binary.image.view(section, "<u4")
+    for section in binary.text.text_sections:
+        words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
         adr = np.flatnonzero(matches(words, ADR))
         pc = base + adr.astype(np.uint64) * np.uint64(4)

@@ -17,6 +17,7 @@ from prologue.sites.records import Records
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
 from prologue.sites.state import State
+from prologue.sites.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,16 @@ class Binary(ABC):
         self.image = image
         self.symbols = Symbols(image)
         self._branches: dict[int, tuple[I64, U64]] = {}
+
+    @property
+    def text(self) -> Text:
+        """The executable memory that is looked at: here the file's."""
+        return self.image
+
+    @property
+    def relocatable(self) -> bool:
+        """Whether this is a module, whose addresses are made up."""
+        return self.image.relocatable
 
     @property
     @abstractmethod
@@ -76,12 +87,12 @@ class Binary(ABC):
     @cached_property
     def sites(self) -> Sites | None:
         """The site of every record that points into text; None without a readable table."""
-        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+        return find_sites(self.text, self.symbols, self.records, self.layout) if self.records else None
 
     @cached_property
     def second_slots(self) -> SlotMap:
         """Every second slot."""
-        return SlotMap(self.image, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
+        return SlotMap(self.text, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
 
     @cached_property
     def build_id(self) -> str:
@@ -101,7 +112,7 @@ class Binary(ABC):
     def is_code(self, vaddrs: U64) -> Bool:
         """Which of the addresses in text are instructions and not data between them."""
         result = np.zeros(len(vaddrs), np.bool_)
-        for section in self.image.text:
+        for section in self.text.text_sections:
             offset = vaddrs - np.uint64(section.addr)
             inside = np.flatnonzero(offset < np.uint64(section.size & ~3))
             if len(inside):

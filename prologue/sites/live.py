@@ -44,12 +44,12 @@ def live_words(binary: Binary) -> Iterator[LiveWords]:
     if binary.sites is not None:
         yield LiveWords("second slot", binary.sites.second)
     labels = jump_labels(binary)
-    yield LiveWords("jump label", labels.code[binary.image.in_text(labels.code)])
+    yield LiveWords("jump label", labels.code[binary.text.in_text(labels.code)])
     for name in _CALLS:
         symbol = binary.symbols.find(name)
         if symbol is not None:
             place = np.array([symbol.vaddr], np.uint64)
-            yield LiveWords(name, place[binary.image.in_text(place)])
+            yield LiveWords(name, place[binary.text.in_text(place)])
 
 
 def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
@@ -57,7 +57,7 @@ def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
     if before is None:
         return
     for live in live_words(after):
-        there = live.vaddrs[before.image.in_text(live.vaddrs)]
-        old, new = before.image.words(there), after.image.words(there)
+        there = live.vaddrs[before.text.in_text(live.vaddrs)]
+        old, new = before.text.words(there), after.text.words(there)
         for k in np.flatnonzero(old != new).tolist():
             yield Change(live.what, int(there[k]), int(old[k]), int(new[k]))

@@ -34,7 +34,7 @@ class _Text:
     """All text sections side by side, a zero word (UDF) behind each, so that a position is one index."""
 
     def __init__(self, binary: Binary) -> None:
-        sections = [s for s in binary.image.text if s.size >= 4]
+        sections = [s for s in binary.text.text_sections if s.size >= 4]
         self._starts = np.array([s.addr for s in sections], np.uint64)
         sizes = np.array([s.size // 4 for s in sections], np.int64)
         self._bases = np.concatenate([[0], np.cumsum(sizes + 1)]).astype(np.int64)
@@ -42,7 +42,7 @@ class _Text:
         # int32 does: no text has 2**31 instructions. -1 is "nowhere here".
         self.successor = np.full(len(self.words), -1, np.int32)
         for section, base, size in zip(sections, self._bases.tolist(), sizes.tolist(), strict=False):
-            self.words[base : base + size] = binary.image.view(section, "<u4")
+            self.words[base : base + size] = binary.text.view(section, "<u4")
         for section, base in zip(sections, self._bases.tolist(), strict=False):
             index, target = binary.branches(section)
             self.successor[base + index] = self.position(target)
@@ -112,7 +112,7 @@ def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, I64]:
         over[start + nine[~may_read & must_write_x9(words[nine])]] = True
         look[start + nine[may_read]] = True
     bugs, is_warning = bug_words(binary)
-    over[text.position(bugs[is_warning & binary.image.in_text(bugs)])] = False
+    over[text.position(bugs[is_warning & binary.text.in_text(bugs)])] = False
     over[first] = True  # another function's pair begins there, and its MOV writes X9
     look |= over
     where = np.where(look, np.arange(len(look)), len(look) - 1)

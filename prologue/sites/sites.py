@@ -17,10 +17,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue.elf.image import I64, U32, U64, Bool, ElfImage
+from prologue.elf.image import I64, U32, U64, Bool
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.sites.records import Records
+from prologue.sites.text import Text
 
 Layout = Literal["2", "4,2"]
 
@@ -77,17 +78,17 @@ def find_layout(symbols: Symbols) -> Layout:
     return "4,2" if symbols.find(CALL_OPS_SYMBOL) else "2"
 
 
-def find_sites(image: ElfImage, symbols: Symbols, records: Records, layout: Layout) -> Sites:
+def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout) -> Sites:
     """Resolve every non-zero record in text to its site."""
-    index = np.flatnonzero(records.live & image.in_text(records.values))
+    index = np.flatnonzero(records.live & text.in_text(records.values))
     value = records.values[index]
-    around = image.words_around(value, range(-2, 3))
+    around = text.words_around(value, range(-2, 3))
     moved = _moved(symbols, value, around, layout)
     first = np.where(moved, value - np.uint64(4), value)
     if layout == "4,2":
         bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
         first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
-    pair = image.words_around(first, (-1, 0, 1))
+    pair = text.words_around(first, (-1, 0, 1))
     return Sites(
         layout=layout,
         record=index,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from prologue.elf.image import U64, Bool, ElfImage
+from prologue.elf.image import U64, Bool
+from prologue.sites.text import Text
 
 
 class SlotMap:
     """Which words of the text belong to the set."""
 
-    def __init__(self, image: ElfImage, vaddrs: U64) -> None:
+    def __init__(self, text: Text, vaddrs: U64) -> None:
         self._maps: list[tuple[np.uint64, Bool]] = []
-        for section in image.text:
+        for section in text.text_sections:
             marked = np.zeros(section.size // 4, np.bool_)
             offset = vaddrs - np.uint64(section.addr)  # wraps below the section, and is out of bounds then
             marked[(offset[offset < np.uint64(section.size & ~3)] >> np.uint64(2)).astype(np.int64)] = True

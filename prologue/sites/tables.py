@@ -53,7 +53,7 @@ def _table(binary: Binary, name: str, section: str, entry: int) -> U64:
         if found is None or not found.has_bytes:
             return np.zeros(0, np.uint64)
         low, high = found.addr, found.addr + found.size
-    if high < low or binary.image.read_at(low, high - low) is None:
+    if high < low or binary.text.read_at(low, high - low) is None:
         return np.zeros(0, np.uint64)
     return np.uint64(low) + np.arange((high - low) // entry, dtype=np.uint64) * np.uint64(entry)
 
@@ -73,7 +73,7 @@ def exception_words(binary: Binary) -> tuple[U64, U64]:
     for size in (12, 8):
         entries = _table(binary, "__ex_table", "__ex_table", size)
         insn = binary.relative32(entries)
-        if len(entries) and binary.image.in_text(insn).all():
+        if len(entries) and binary.text.in_text(insn).all():
             return insn, binary.relative32(entries + np.uint64(4))
     return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
 
@@ -88,7 +88,7 @@ def bug_words(binary: Binary) -> tuple[U64, Bool]:
     for size in (12, 8):
         entries = _table(binary, "__bug_table", "__bug_table", size)
         found = binary.relative32(entries)
-        if len(found) and ((binary.image.words(found) & np.uint32(mask)) == np.uint32(brk)).mean() > 0.9:
+        if len(found) and ((binary.text.words(found) & np.uint32(mask)) == np.uint32(brk)).mean() > 0.9:
             # The last two bytes, read as the upper half of the last word.
             last = binary.image.words_at(binary.image.offsets(entries + np.uint64(size - 4)), 4)
             flags = last >> np.uint64(16) if size == 12 else last
@@ -111,7 +111,7 @@ def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
     if section is None or not section.has_bytes:
         empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
         return empty, empty
-    table: npt.NDArray[np.void] = binary.image.view(section, _ALT)
+    table: npt.NDArray[np.void] = binary.text.view(section, _ALT)
     fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)
     original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
     is_code = table["cpucap"] & _CALLBACK == 0

@@ -57,7 +57,7 @@ def _compare(after: Binary, *, processed: bool) -> None:
     else:
         from prologue.reread.module import reread_module
 
-        starts = {section.name: section.addr for section in after.image.text}
+        starts = {section.name: section.addr for section in after.image.text_sections}
         places = reread_module(bytes(after.image.content), after.path, processed=processed)
         same, first = True, tuple(starts[name] + offset for name, offset in places)
     if not same or not np.array_equal(np.array(first, np.uint64), sites.first):

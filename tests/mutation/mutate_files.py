@@ -62,14 +62,14 @@ def pl404(world: World) -> int:
 
 def pl405(world: World) -> int:
     """One bit of a signed module."""
-    section = world.seed.choice([s for s in world.original.image.text if s.size > 8])
+    section = world.seed.choice([s for s in world.original.image.text_sections if s.size > 8])
     at = section.offset + world.seed.randrange(section.size)
     world.write(at, bytes([world.memory[at] ^ 1 << world.seed.randrange(8)]))
     return NONE
 
 
 def pl406(world: World) -> int:
-    section = world.seed.choice([s for s in world.original.image.text if s.size > 8])
+    section = world.seed.choice([s for s in world.original.image.text_sections if s.size > 8])
     at = world.seed.randrange(section.size)
     world.write(section.offset + at, bytes([world.memory[section.offset + at] ^ 1 << world.seed.randrange(8)]))
     return section.addr

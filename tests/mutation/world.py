@@ -100,7 +100,7 @@ class World:
         """Addresses of instructions that belong to no site and to no data: room for planted ones."""
         parts = []
         taken = np.concatenate([self.sites.first, self.sites.second])
-        for section in self.original.image.text:
+        for section in self.original.image.text_sections:
             code = self.original.symbols.is_code(section)
             parts.append(np.uint64(section.addr) + np.flatnonzero(code).astype(np.uint64) * np.uint64(4))
         every = np.concatenate(parts)

@@ -100,7 +100,7 @@ def compare(originals: dict[str, Path], path: Path) -> tuple[str, int]:
     places = reread_module(before, path, processed=False)
     assert reread_module(after, path, processed=True) == places, path.name
     assert len(after) == len(before), path.name
-    sections = {section.name: section for section in old.image.text}
+    sections = {section.name: section for section in old.image.text_sections}
     restored = bytearray(after)
     for name, offset in places:
         at = sections[name].offset + offset

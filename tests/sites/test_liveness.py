@@ -88,7 +88,7 @@ def test_the_masks_never_overlook_a_read() -> None:
 def test_real_code_is_decoded_exactly(mini: Callable[[Spec], Path]) -> None:
     """On what compilers make, integer instructions are neither overlooked nor invented."""
     image = Kernel(mini(Spec(compiler="clang", bti=True))).image
-    for section in image.text:
+    for section in image.text_sections:
         words = image.view(section, "<u4")
         integer = words[np.isin(words >> 25 & 15, INTEGER)]
         for word, may_read in zip(integer.tolist(), may_read_x9(integer).tolist(), strict=True):

@@ -244,7 +244,7 @@ def find_places(kernel: Kernel) -> Places:
         raise BenchError(f"{path}: start_kernel calls ftrace_init {len(calls)} times, not once")
     end = caller.vaddr + 4 * int(calls[0]) + 4
 
-    text = sorted(kernel.image.text, key=lambda section: section.addr)
+    text = sorted(kernel.image.text_sections, key=lambda section: section.addr)
     low, high = text[0].addr, max(section.addr + section.size for section in text)
     classes = np.zeros((high - low + 3) // 4, np.uint8)
     for section in text:

@@ -245,7 +245,7 @@ def test_classes_of_a_debian_kernel() -> None:
     assert counted == {1: len(kernel.sites), 2: len(kernel.sites), 3: 2 * len(kernel.sites)}
     # Memory that free_initmem gives away: init text and what is behind it, nothing before.
     given = np.flatnonzero(places.classes & 0x80)
-    begin = next(section.addr for section in kernel.image.text if section.name == ".init.text")
+    begin = next(section.addr for section in kernel.image.text_sections if section.name == ".init.text")
     assert int(given[0]) == (begin - places.text) // 4
     assert (kinds[: given[0]] != 0).sum() > 1 << 21
 
