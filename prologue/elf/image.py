@@ -19,11 +19,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from elftools.common.exceptions import ELFError
-from elftools.construct.core import ConstructError
-from elftools.elf.elffile import ELFFile
 
 from prologue.elf.files import open_regular
+from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 
@@ -41,9 +39,6 @@ SHF_COMPRESSED: Final = 1 << 11
 # distance within one section leads into another by accident.
 _MODULE_BASE: Final = 1 << 24
 _MODULE_GAP: Final = 1 << 16
-
-_PARSE_ERRORS = (ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
@@ -108,7 +103,7 @@ class ElfImage:
             raise InputError(f"{kind.description}{kind.advice}", path=path)
         try:
             self._parse()
-        except _PARSE_ERRORS as error:
+        except PARSE_ERRORS as error:
             raise InputError(f"damaged ELF headers ({error or type(error).__name__})", path=path) from error
         self._check_layout()
         self.text_sections = tuple(s for s in self.sections if s.is_text)
@@ -117,13 +112,12 @@ class ElfImage:
         )
 
     def _parse(self) -> None:
-        # An mmap reads and seeks as ELFFile needs it.
-        stream: Any = io.BytesIO(self._map) if isinstance(self._map, bytes) else self._map
-        elf = ELFFile(stream)
-        header: Any = elf.header
+        # An mmap reads and seeks as a file does.
+        headers = Headers(io.BytesIO(self._map) if isinstance(self._map, bytes) else self._map)
+        header = headers.file
         self.elf_type = str(header["e_type"])
         self.entry = int(header["e_entry"])
-        count, entry_size = elf.num_sections(), int(header["e_shentsize"])
+        count, entry_size = headers.section_count, int(header["e_shentsize"])
         if not int(header["e_shoff"]) or not count:
             raise InputError("no section headers: this needs the unstripped vmlinux", path=self.path)
         _require_room(self, "section header table", int(header["e_shoff"]), count * entry_size)
@@ -133,10 +127,10 @@ class ElfImage:
             self,
             "program header table",
             int(header["e_phoff"]),
-            elf.num_segments() * int(header["e_phentsize"]),
+            headers.segment_count * int(header["e_phentsize"]),
         )
-        raw = [elf._get_section_header(index) for index in range(count)]
-        names = self._section_names(raw, elf.get_shstrndx())
+        raw = [headers.section(index) for index in range(count)]
+        names = self._section_names(raw, headers.names_index)
         sections = tuple(
             Section(
                 index=index,
@@ -155,7 +149,7 @@ class ElfImage:
         self.sections = _laid_out(sections) if self.relocatable else sections
         self.segments = tuple(
             Segment(**{name: int(p[f"p_{name}"]) for name in ("offset", "vaddr", "paddr", "filesz", "memsz")})
-            for p in (elf._get_segment_header(index) for index in range(elf.num_segments()))
+            for p in map(headers.segment, range(headers.segment_count))
             if p["p_type"] == "PT_LOAD"
         )
 
