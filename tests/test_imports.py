@@ -90,7 +90,7 @@ def test_the_second_reader_shares_no_code_with_the_first() -> None:
 @pytest.mark.parametrize("heavy", ["lief", "capstone", "rich", "tabulate", "scipy", "matplotlib"])
 def test_the_build_step_does_not_load(heavy: str) -> None:
     code = (
-        "import sys, prologue.cli.patch, prologue.cli.main, prologue.cli.parser as p; p.build_parser();"
-        f"sys.exit({heavy!r} in sys.modules)"
+        "import sys, prologue.cli.patch, prologue.cli.main, prologue.cli.parser as p, prologue.cli.subcommands as s;"
+        f"s.fill_all(p.build_parser()); sys.exit({heavy!r} in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

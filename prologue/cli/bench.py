@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prologue.cli import bench_record, bench_run
+from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InternalError, PrologueError, UsageError
 
-if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-    Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
+if TYPE_CHECKING:
+    from prologue.cli.bench_record import Command
+    from prologue.cli.subcommands import Commands
 
 # What the bench needs beyond the tool itself.
 _EXTRA: Final = ("prologue_bench", "scipy", "matplotlib", "qemu")
@@ -42,23 +42,11 @@ def _not_installed(error: ModuleNotFoundError) -> PrologueError:
     return InternalError(str(error))
 
 
-def add_bench(commands: Commands, command: Command) -> None:
-    """Add ``bench`` and its commands; ``command`` is what adds one with its help and examples."""
-    examples = (
-        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
-        "  prologue bench compare example:2019-a57         the report of a table that ships with the tool\n"
-        "  prologue bench compare results/ --margin 0.5\n"
-        "  prologue bench table results/\n"
-        "  prologue bench plot results/ -o results.png\n"
-    )
-    what = "measure variants of one link, and say what the samples prove"
-    group = commands.add_parser(
-        "bench", help=what, description=what[0].upper() + what[1:] + ".", epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_bench(group: Subcommand) -> None:
+    """Give ``bench`` its commands."""
+    actions = add_commands(group)
     for add in (_run, bench_record.add_record, _compare, _table, _plot, bench_record.add_doctor):
-        add(actions, command)
+        add(actions, add_command)
 
 
 def _bench_command(actions: Commands, command: Command, name: str, handler: str, texts: tuple[str, str]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from prologue.cli.arguments import number_from
 
-if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-    Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
+if TYPE_CHECKING:
+    from prologue.cli.subcommands import Commands, Subcommand
+
+    Command = Callable[[Commands, str, str, str, str], Subcommand]
 
 
 def add_record(actions: Commands, command: Command) -> None:

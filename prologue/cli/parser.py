@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prologue import __version__
 from prologue.cli.arguments import number_from
-from prologue.cli.bench import add_bench
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, fill_all
 
-_RAW = argparse.RawDescriptionHelpFormatter
+if TYPE_CHECKING:
+    from prologue.cli.subcommands import Commands
 
 
 class _PrintCompletion(argparse.Action):
@@ -21,15 +22,16 @@ class _PrintCompletion(argparse.Action):
     ) -> None:
         import shtab
 
+        fill_all(parser)
         print(shtab.complete(parser, shell=str(values)))
         parser.exit()
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the parser with all subcommands."""
+    """Build the parser with all subcommands; ``fill_all`` gives them their options before they are chosen."""
     parser = argparse.ArgumentParser(
         prog="prologue",
-        formatter_class=_RAW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 our own failure; 4 machine lost (bench)\n\n"
         "examples:\n  prologue scan vmlinux\n  prologue patch vmlinux --in-place\n  prologue verify vmlinux",
@@ -40,34 +42,16 @@ def build_parser() -> argparse.ArgumentParser:
         "--print-completion", action=_PrintCompletion, choices=("bash", "zsh", "tcsh"), metavar="SHELL",
         help="print a completion script for bash, zsh or tcsh",
     )  # fmt: skip
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_scan, _patch, _verify, _rules, _explain, _transition, _variant, _image, _kernel):
-        add(commands)
-    add_bench(commands, _command)
+    _add_commands(add_commands(parser))
     return parser
 
 
-def _command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, handler: str, help_: str,
-             examples: str) -> argparse.ArgumentParser:  # fmt: skip
-    command = commands.add_parser(
-        name, help=help_, description=help_[0].upper() + help_[1:] + ".", epilog=f"examples:\n{examples}",
-        formatter_class=_RAW,
-    )  # fmt: skip
-    command.set_defaults(handler=handler)
-    return command
-
-
-def _scan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
+def _add_commands(commands: Commands) -> None:
+    add_command(
         commands, "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
         "  prologue scan vmlinux\n  prologue scan vmlinux --json | jq .sites_by_section",
-    )  # fmt: skip
-    command.add_argument("file", type=Path, metavar="FILE")
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
-
-
-def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
+    ).when_chosen(_scan)  # fmt: skip
+    add_command(
         commands, "patch", "prologue.cli.patch:run", "write MOV X9, X30 into every first slot, and move the records",
         "  prologue patch vmlinux --in-place               the build step\n"
         "  prologue patch vmlinux -o vmlinux.new           keep the original\n"
@@ -76,7 +60,59 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "  prologue patch lab --in-place --reverse plan.json\n"
         "  prologue patch modules/ --in-place --contract native\n"
         "  prologue patch modules/ --in-place --vmlinux lab --strip-signature",
-    )  # fmt: skip
+    ).when_chosen(_patch)  # fmt: skip
+    add_command(
+        commands, "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
+        "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
+        "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
+        "  prologue verify modules/ --vmlinux vmlinux\n"
+        "  prologue verify vmlinux --release --format sarif -o report.sarif",
+    ).when_chosen(_verify)  # fmt: skip
+    add_command(
+        commands, "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json",
+    ).when_chosen(_rules)  # fmt: skip
+    add_command(
+        commands, "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
+        "  prologue explain PL202\n  prologue explain site-not-pair",
+    ).when_chosen(_explain)  # fmt: skip
+    add_command(
+        commands, "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it",
+        "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
+        "  prologue transition 'b.eq' nop --issue new",
+    ).when_chosen(_transition)  # fmt: skip
+    add_command(
+        commands, "variant", "prologue.cli.variant:run", "make a bench variant of one link",
+        "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
+        "  prologue variant vmlinux --kind build -o vmlinux.build",
+    ).when_chosen(_variant)  # fmt: skip
+    add_command(
+        commands, "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
+        "  prologue image vmlinux -o Image",
+    ).when_chosen(_image)  # fmt: skip
+    add_command(
+        commands, "kernel", "", "put the build step into a kernel tree, and see whether it works",
+        "  prologue kernel install linux --dry-run         say which files would change\n"
+        "  prologue kernel install linux\n"
+        "  prologue kernel check linux --objtree build     after make O=build\n"
+        "  prologue kernel patch 6.12 | git am\n"
+        "  prologue kernel install linux --uninstall\n",
+    ).when_chosen(_kernel)  # fmt: skip
+    add_command(
+        commands, "bench", "", "measure variants of one link, and say what the samples prove",
+        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
+        "  prologue bench compare example:2019-a57         the report of a table that ships with the tool\n"
+        "  prologue bench compare results/ --margin 0.5\n"
+        "  prologue bench table results/\n"
+        "  prologue bench plot results/ -o results.png\n",
+    ).when_chosen(_bench)  # fmt: skip
+
+
+def _scan(command: Subcommand) -> None:
+    command.add_argument("file", type=Path, metavar="FILE")
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
+
+
+def _patch(command: Subcommand) -> None:
     command.add_argument("files", type=Path, nargs="+", metavar="FILE",
                          help="vmlinux, module (.ko, .ko.xz, .ko.gz, .ko.zst), or a directory of modules")  # fmt: skip
     where = command.add_mutually_exclusive_group()
@@ -102,20 +138,13 @@ def _patch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _how_to_say(command, "patch", "print nothing but errors")
 
 
-def _how_to_say(command: argparse.ArgumentParser, schema: str, quiet: str) -> None:
+def _how_to_say(command: Subcommand, schema: str, quiet: str) -> None:
     say = command.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
     say.add_argument("-q", "--quiet", action="store_true", help=quiet)
 
 
-def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
-        commands, "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
-        "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
-        "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
-        "  prologue verify modules/ --vmlinux vmlinux\n"
-        "  prologue verify vmlinux --release --format sarif -o report.sarif",
-    )  # fmt: skip
+def _verify(command: Subcommand) -> None:
     command.add_argument("files", type=Path, nargs="+", metavar="FILE",
                          help="vmlinux, module (.ko, .ko.xz, .ko.gz, .ko.zst), or a directory of modules")  # fmt: skip
     command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
@@ -143,67 +172,36 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
 
 
-def _rules(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(commands, "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json")
+def _rules(command: Subcommand) -> None:
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.rules/1)")
 
 
-def _explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
-        commands, "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
-        "  prologue explain PL202\n  prologue explain site-not-pair",
-    )  # fmt: skip
+def _explain(command: Subcommand) -> None:
     command.add_argument("rule", metavar="CODE|SLUG")
 
 
-def _transition(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
-        commands, "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it",
-        "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
-        "  prologue transition 'b.eq' nop --issue new",
-    )  # fmt: skip
+def _transition(command: Subcommand) -> None:
     command.add_argument("old", help="mnemonic, or 32-bit word as 0x...")
     command.add_argument("new", help="mnemonic, or 32-bit word as 0x...")
     command.add_argument("--issue", choices=("old", "new"), default="old", help="which issues' list (default: old)")
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.transition/1)")
 
 
-def _variant(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
-        commands, "variant", "prologue.cli.variant:run", "make a bench variant of one link",
-        "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
-        "  prologue variant vmlinux --kind build -o vmlinux.build",
-    )  # fmt: skip
+def _variant(command: Subcommand) -> None:
     command.add_argument("file", type=Path, metavar="VMLINUX")
     command.add_argument("--kind", choices=("nop-nop", "boot", "build"), required=True,
                          help="sites never touched (not safe to trace) | as linked | processed")  # fmt: skip
     command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
 
 
-def _image(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
-        commands, "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
-        "  prologue image vmlinux -o Image",
-    )  # fmt: skip
+def _image(command: Subcommand) -> None:
     command.add_argument("file", type=Path, metavar="VMLINUX")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="IMAGE")
 
 
-def _kernel(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    examples = (
-        "  prologue kernel install linux --dry-run         say which files would change\n"
-        "  prologue kernel install linux\n"
-        "  prologue kernel check linux --objtree build     after make O=build\n"
-        "  prologue kernel patch 6.12 | git am\n"
-        "  prologue kernel install linux --uninstall\n"
-    )
-    what = "put the build step into a kernel tree, and see whether it works"
-    group = commands.add_parser(
-        "kernel", help=what, description=what[0].upper() + what[1:] + ".", epilog=f"examples:\n{examples}",
-        formatter_class=_RAW,
-    )  # fmt: skip
-    actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    install = _command(
+def _kernel(group: Subcommand) -> None:
+    actions = add_commands(group)
+    install = add_command(
         actions, "install", "prologue.cli.kernel:run_install", "put the patch for its release into a kernel tree",
         "  prologue kernel install linux --dry-run\n  prologue kernel install linux\n"
         "  prologue kernel install linux --uninstall",
@@ -211,15 +209,21 @@ def _kernel(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     install.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
     install.add_argument("--dry-run", action="store_true", help="say what would be done, change nothing")
     install.add_argument("--uninstall", action="store_true", help="take it out again; your other changes stay")
-    check = _command(
+    check = add_command(
         actions, "check", "prologue.cli.kernel:run_check", "see whether the step is in, selected, and has run",
         "  prologue kernel check linux\n  prologue kernel check linux --objtree build --json",
     )  # fmt: skip
     check.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
     check.add_argument("--objtree", type=Path, metavar="DIR", help="where it is built (make O=DIR), if not in TREE")
     check.add_argument("--json", action="store_true", help="print JSON (schema prologue.kernel-check/1)")
-    patch = _command(
+    patch = add_command(
         actions, "patch", "prologue.cli.kernel:run_patch", "print the whole patch, ready to be posted or for git am",
         "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux > prologue.patch",
     )  # fmt: skip
     patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")
+
+
+def _bench(group: Subcommand) -> None:
+    from prologue.cli.bench import add_bench
+
+    add_bench(group)

@@ -40,6 +40,7 @@ SHF_COMPRESSED: Final = 1 << 11
 _MODULE_BASE: Final = 1 << 24
 _MODULE_GAP: Final = 1 << 16
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A section header; ``type`` is pyelftools' name for it or the number as text."""

@@ -14,6 +14,7 @@ import pytest
 import prologue
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
+from prologue.cli.subcommands import Subcommand, fill_all
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
@@ -42,11 +43,56 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_man_page_knows_every_command_and_option() -> None:
     page = (Path(prologue.__file__).parent.parent / "docs" / "prologue.1").read_text().replace("\\-", "-")
-    actions = [action for parser in _parsers(build_parser()) for action in parser._actions]
+    actions = [action for parser in _parsers(_whole_grammar()) for action in parser._actions]
     options = {option for action in actions for option in action.option_strings if option not in ("-h", "--help")}
     assert len(options) > 20
     for word in (*COMMANDS, *options):
         assert word in page, word
+
+
+def _whole_grammar() -> argparse.ArgumentParser:
+    parser = build_parser()
+    fill_all(parser)
+    return parser
+
+
+def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """Options that are added late must look as if they had always been there."""
+    whole = _parsers(_whole_grammar())
+    commands = [parser.prog.split()[1:] for parser in whole]
+    assert len(commands) > 2 * len(COMMANDS) - 3
+    for words, parser in zip(commands, whole, strict=True):
+        late = build_parser()
+        with pytest.raises(SystemExit) as done:
+            late.parse_args([*words, "--help"])
+        assert done.value.code == 0
+        assert capsys.readouterr().out == parser.format_help()
+        others = [p for p in _parsers(late)[1:] if words[: len(p.prog.split()) - 1] != p.prog.split()[1:]]
+        assert all(isinstance(p, Subcommand) for p in others)
+        assert not [p.prog for p in others if len(p._actions) > 1 and p.prog.split()[1] not in words]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["frobnicate"], "invalid choice: 'frobnicate' (choose from"),
+        (["bench", "frobnicate"], "invalid choice: 'frobnicate' (choose from"),
+        (["patch", "vmlinux", "--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["patch", "vmlinux", "--jobs", "-1"], "not a number from 0 on"),
+        (["verify", "vmlinux", "--format", "pdf"], "invalid choice: 'pdf'"),
+    ],
+)
+def test_errors_of_the_grammar(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(words)
+    assert done.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: prologue")
+    assert message in said
+    if "frobnicate" in words:
+        commands = ("run", "record", "compare", "table", "plot", "doctor") if "bench" in words else COMMANDS
+        assert all(f"'{command}'" in said for command in commands)
 
 
 def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

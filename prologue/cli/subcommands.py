@@ -1,0 +1,56 @@
+"""Subcommands that get their options when they are chosen: a run needs one of some twenty."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
+    Commands = argparse._SubParsersAction["Subcommand"]
+
+
+class Subcommand(argparse.ArgumentParser):
+    """A parser whose options may be added when it first parses; all that argparse does, help included, comes after."""
+
+    _fill: Callable[[Subcommand], None] | None = None
+
+    def when_chosen(self, fill: Callable[[Subcommand], None]) -> None:
+        """Let ``fill`` add the options when they are needed."""
+        self._fill = fill
+
+    def fill(self) -> None:
+        """Add the options, once."""
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse what comes after the command's name; argparse calls this for the command that is chosen."""
+        self.fill()
+        return super().parse_known_args(args, namespace)
+
+
+def add_commands(parser: argparse.ArgumentParser) -> Commands:
+    """Give a parser subcommands."""
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Subcommand)
+
+
+def add_command(commands: Commands, name: str, handler: str, help_: str, examples: str) -> Subcommand:
+    """Add one; ``handler`` (``MODULE:FUNCTION``) is what ``main`` calls, empty for a group of commands."""
+    command = commands.add_parser(
+        name, help=help_, description=help_[0].upper() + help_[1:] + ".", epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    if handler:
+        command.set_defaults(handler=handler)
+    return command
+
+
+def fill_all(parser: argparse.ArgumentParser) -> None:
+    """Fill every subcommand, for those that want to see the whole grammar."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                command.fill()
+                fill_all(command)
