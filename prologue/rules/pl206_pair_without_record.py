@@ -10,11 +10,12 @@ from prologue.elf.image import U64
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
-from prologue.sites.tables import alternatives
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """MOV X9, X30; NOP anywhere in text, and NOP; NOP where a function begins, that are no site."""
+    from prologue.sites.tables import alternatives
+
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.addresses import made_in_code
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Every relocated address but the records, and every address that code makes."""
+    from prologue.sites.addresses import made_in_code
+
     binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
     if sites is None or records is None or not len(sites):
         return

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.liveness import reads_of_x9
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Paths from behind each pair to a read of X9 that no write comes before."""
+    from prologue.sites.liveness import reads_of_x9
+
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return

@@ -8,13 +8,14 @@ import numpy as np
 
 from prologue.elf.image import U64
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites import tables
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Both words of every site against jump labels, alternatives, exception and bug tables, and the blacklist."""
+    from prologue.sites import tables
+
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return
@@ -30,6 +31,8 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _named(binary: Binary) -> Iterator[tuple[str, U64]]:
+    from prologue.sites import tables
+
     labels = tables.jump_labels(binary)
     yield "a jump label", labels.code
     yield "the target of a jump label", labels.target[binary.second_slots.contains(labels.target)]

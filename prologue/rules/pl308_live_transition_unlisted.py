@@ -9,7 +9,6 @@ import numpy as np
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.live import changed, live_words
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -17,6 +16,8 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     A second slot that is no NOP is PL201's; a jump label that is on the list but wrong is PL309's.
     """
+    from prologue.sites.live import changed, live_words
+
     binary = subject.binary
     for live in live_words(binary):
         if live.what == "second slot":

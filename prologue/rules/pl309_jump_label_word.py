@@ -10,11 +10,12 @@ from prologue.insn import a64, cmodx
 from prologue.insn.decode import B, matches
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.tables import jump_labels
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """The word at each entry's code address, and where it goes; a word on no list at all is PL308's."""
+    from prologue.sites.tables import jump_labels
+
     binary = subject.binary
     labels = jump_labels(binary)
     mine = binary.text.in_text(labels.code)

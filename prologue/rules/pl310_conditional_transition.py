@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from prologue.insn import cmodx
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.live import changed
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Live words that differ between before and after, one of the two a conditional branch."""
+    from prologue.sites.live import changed
+
     for change in changed(subject.before, subject.binary):
         listed = cmodx.judge(change.old, change.new, "new").allowed
         if listed and not cmodx.judge(change.old, change.new, "old").allowed:

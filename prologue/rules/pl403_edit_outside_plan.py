@@ -9,16 +9,16 @@ import numpy as np
 from prologue.elf.image import I64, ElfImage, Section
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
-from prologue.plan.account import account
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
-from prologue.sites.live import changed
 
 _ROW = 16  # bytes of the hexdump
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Every run of differing bytes that no site word, record, marker or init edit explains."""
+    from prologue.plan.account import account
+
     after, before = subject.binary, subject.before
     if before is None:
         return
@@ -38,6 +38,8 @@ def _told_by_other_rules(before: Binary, after: Binary) -> I64:
 
     Not of a second slot with a word that is on no list: without the file from before that is PL201's.
     """
+    from prologue.sites.live import changed
+
     unsafe = [c for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
     vaddrs = [c.vaddr for c in unsafe if c.what != "second slot" or cmodx.listed(c.new, "new")]
     offsets = after.image.offsets(np.array(vaddrs, np.uint64))

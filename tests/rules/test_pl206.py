@@ -29,5 +29,5 @@ def test_words_that_alternatives_replace(
     elf.set_symbol("work_empty", value=place)  # a function begins there
     elf.save(path)
     words = Ranges(np.array([place] if replaced else [], np.uint64), np.array([8] if replaced else [], np.int64))
-    monkeypatch.setattr(pl206, "alternatives", lambda _: (words, words))
+    monkeypatch.setattr("prologue.sites.tables.alternatives", lambda _: (words, words))
     assert [hit.vaddr for hit in pl206.check(Subject(Kernel(ElfImage(path))))] == ([place] if found else [])
