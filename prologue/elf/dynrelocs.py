@@ -8,7 +8,7 @@ bitmap over the 63 words that follow the last address or bitmap; the value stand
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -75,9 +75,43 @@ def relr_targets(image: ElfImage) -> U64:
         InputError: a bitmap before any address, or an address outside of the kernel.
 
     """
+    table = _read_relr(image)
+    targets = np.concatenate([table.addresses, _covered(table.bases, table.bitmaps)])
+    _require_inside(image, ".relr.dyn", targets)
+    return targets
+
+
+def relr_in(image: ElfImage, start: int, stop: int) -> U64:
+    """Those addresses in ``[start, stop)`` that ``.relr.dyn`` covers; errors as ``relr_targets``.
+
+    Bitmaps that reach neither into that range nor out of the kernel are left undecoded: most of a kernel's are.
+    """
+    table = _read_relr(image)
+    low, high = _extent(image)
+    ends = table.bases + np.uint64(_SPAN)
+    wanted = (ends > start) & (table.bases < stop)
+    wanted |= (table.bases < low) | (ends > high) | (ends < table.bases)
+    targets = np.concatenate([table.addresses, _covered(table.bases[wanted], table.bitmaps[wanted])])
+    _require_inside(image, ".relr.dyn", targets)
+    return targets[(targets >= start) & (targets < stop)]
+
+
+_SPAN: Final = 63 * 8  # bytes that one bitmap is for
+
+
+class _Relr(NamedTuple):
+    """A RELR table taken apart: ``bitmaps[k]`` is over the words from ``bases[k]`` on."""
+
+    addresses: U64
+    bases: U64
+    bitmaps: U64
+
+
+def _read_relr(image: ElfImage) -> _Relr:
+    empty = np.zeros(0, np.uint64)
     section = next((s for s in image.sections if s.name == ".relr.dyn" and s.has_bytes), None)
     if section is None:
-        return np.zeros(0, np.uint64)
+        return _Relr(empty, empty, empty)
     if section.size % 8:
         raise InputError(".relr.dyn is not a table of 8-byte words", path=image.path)
     words = image.view(section, "<u8")
@@ -87,14 +121,16 @@ def relr_targets(image: ElfImage) -> U64:
     index = np.arange(len(words))
     last_address = np.maximum.accumulate(np.where(is_bitmap, 0, index))
     # The k-th bitmap after an address starts 8 bytes behind it plus 63 words for each bitmap before.
-    base = words[last_address] + np.uint64(8) + ((index - last_address - 1) * 504).astype(np.uint64)
-    maps = words[is_bitmap]
-    bits = np.unpackbits(maps.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:]
+    base = words[last_address] + np.uint64(8) + ((index - last_address - 1) * _SPAN).astype(np.uint64)
+    return _Relr(words[~is_bitmap], base[is_bitmap], words[is_bitmap])
+
+
+def _covered(bases: U64, bitmaps: U64) -> U64:
+    """Addresses of the words whose bits are set; bit 0 says only that it is a bitmap."""
+    bits = np.unpackbits(bitmaps.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:]
     row, bit = np.nonzero(bits)
-    covered = base[is_bitmap][row] + bit.astype(np.uint64) * np.uint64(8)
-    targets = np.concatenate([words[~is_bitmap], covered])
-    _require_inside(image, ".relr.dyn", targets)
-    return targets
+    covered: U64 = bases[row] + bit.astype(np.uint64) * np.uint64(8)
+    return covered
 
 
 def relocated(image: ElfImage) -> tuple[U64, U64]:
@@ -137,9 +173,14 @@ def _symbol_values(image: ElfImage, link: int, index: I64) -> U64:
     )
 
 
+def _extent(image: ElfImage) -> tuple[int, int]:
+    """Where the kernel begins and ends; 0 and 0 if it has nothing."""
+    sections = [s for s in image.sections if s.allocated and s.size]
+    return min((s.addr for s in sections), default=0), max((s.addr + s.size for s in sections), default=0)
+
+
 def _require_inside(image: ElfImage, table: str, targets: U64) -> None:
-    low = min((s.addr for s in image.sections if s.allocated and s.size), default=0)
-    high = max((s.addr + s.size for s in image.sections if s.allocated and s.size), default=0)
+    low, high = _extent(image)
     outside = targets[(targets < low) | (targets + np.uint64(8) > high)]
     if len(outside):
         raise InputError(

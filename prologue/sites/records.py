@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_targets
+from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_in
 from prologue.elf.image import I64, U64, Bool, ElfImage
 from prologue.elf.symbols import Symbols
 
@@ -88,9 +88,10 @@ def read_records(image: ElfImage, bounds: Bounds) -> Records:
     count = (bounds.stop - bounds.start) // 8
     slots = np.frombuffer(image.read(bounds.file_offset, count * 8), "<u8")
     entries = rela_in(image, bounds.start, bounds.stop)
-    relr_index = _slot_index(relr_targets(image), bounds)
     relr = np.zeros(count, np.bool_)
-    relr[relr_index[relr_index >= 0]] = True
+    relr[((relr_in(image, bounds.start, bounds.stop) - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)] = (
+        True
+    )
 
     aligned = entries.targets % np.uint64(8) == 0
     index = ((entries.targets - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)
@@ -114,12 +115,6 @@ def read_records(image: ElfImage, bounds: Bounds) -> Records:
         bad_types=tuple(zip(entries.targets[wrong].tolist(), entries.types[wrong].tolist(), strict=True)),
         misaligned=tuple(entries.targets[~aligned].tolist()),
     )
-
-
-def _slot_index(targets: U64, bounds: Bounds) -> I64:
-    inside = (targets >= bounds.start) & (targets < bounds.stop)
-    index = ((targets - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)
-    return np.where(inside, index, np.int64(-1))
 
 
 def _encoding(slots: U64, values: U64, rela: Bool, relr: Bool) -> Encoding:
