@@ -20,7 +20,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         found = (int(sites.word0[k]), int(sites.word1[k]))
         yield Hit(int(sites.first[k]), "MOV X9, X30 before the BTI landing pad", found, (a64.BTI_C, a64.MOV_X9_X30))
     entry = sites.first - np.uint64(4)
-    replaced = sites.has_nop & (binary.text.words(entry) == a64.MOV_X9_X30)
+    replaced = sites.has_nop & (sites.before == a64.MOV_X9_X30)
     if replaced.any():
         replaced &= binary.symbols.is_function_start(entry)
     for k in np.flatnonzero(replaced).tolist():

@@ -17,7 +17,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     literal = sites.entry - np.uint64(8)
     low, high = binary.text.words(literal), binary.text.words(literal + np.uint64(4))
-    unaligned = literal % np.uint64(8) != 0
+    unaligned = literal & np.uint64(7) != 0
     for k in np.flatnonzero(unaligned | (low != a64.NOP) | (high != a64.NOP)).tolist():
         if unaligned[k]:
             yield Hit(int(literal[k]), "the literal before the function is not 8-aligned")

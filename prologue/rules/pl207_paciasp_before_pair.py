@@ -15,7 +15,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     sites = subject.binary.sites
     if sites is None:
         return
-    before = subject.binary.text.words(sites.first - np.uint64(4))
+    before = sites.before
     # The word belongs to this function only if no function begins behind it.
     mine = ((before == a64.PACIASP) | (before == a64.SCS_PUSH)) & ~subject.binary.symbols.is_function_start(sites.first)
     for k in np.flatnonzero(mine).tolist():

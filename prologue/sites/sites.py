@@ -39,7 +39,7 @@ class Sites:
     first: U64  # address of the first slot
     word0: U32  # word in the first slot
     word1: U32  # word in the second slot
-    bti: Bool  # a BTI landing pad stands right before the pair
+    before: U32  # word right before the pair
 
     def __len__(self) -> int:
         return len(self.record)
@@ -48,6 +48,12 @@ class Sites:
     def second(self) -> U64:
         """Address of the second slot: the kernel's ``rec->ip``."""
         return self.first + np.uint64(4)
+
+    @property
+    def bti(self) -> Bool:
+        """Sites with a BTI landing pad right before the pair."""
+        found: Bool = self.before & a64.BTI_MASK == a64.BTI
+        return found
 
     @property
     def entry(self) -> U64:
@@ -88,15 +94,9 @@ def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout) -
     if layout == "4,2":
         bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
         first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
-    pair = text.words_around(first, (-1, 0, 1))
+    pair = around if np.array_equal(first, value) else text.words_around(first, (-1, 0, 1))
     return Sites(
-        layout=layout,
-        record=index,
-        moved=moved,
-        first=first,
-        word0=pair[0],
-        word1=pair[1],
-        bti=pair[-1] & a64.BTI_MASK == a64.BTI,
+        layout=layout, record=index, moved=moved, first=first, word0=pair[0], word1=pair[1], before=pair[-1]
     )
 
 
