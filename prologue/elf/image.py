@@ -225,8 +225,7 @@ class ElfImage:
 
     def words_at(self, offsets: I64, width: int) -> U64:
         """Little-endian words of ``width`` (4 or 8) bytes at file offsets that are inside the file."""
-        raw = np.frombuffer(self._map, np.uint8)[offsets[:, None] + np.arange(width)]
-        words: U64 = raw.view("<u4" if width == 4 else "<u8").ravel().astype(np.uint64)
+        words: U64 = unaligned(self._map, width)[offsets].astype(np.uint64)
         return words
 
     def find(self, needle: bytes, section: Section, start: int = 0) -> int:
@@ -279,13 +278,23 @@ class ElfImage:
                 continue
             words = self.view(section, "<u4")
             index = (offset[inside] >> np.uint64(2)).astype(np.int64)
+            low, high = int(index.min()), int(index.max())
             for distance, found in result.items():
                 at = index + distance
+                if low + distance >= 0 and high + distance < len(words):
+                    found[inside] = words[at]
+                    continue
                 out = (at < 0) | (at >= len(words))
-                found[inside] = words[np.where(out, 0, at)] if out.any() else words[at]
-                if out.any():
-                    found[inside[out]] = 0
+                found[inside] = np.where(out, 0, words[np.where(out, 0, at)])
         return result
+
+
+def unaligned(data: bytes | memoryview | mmap.mmap, width: int) -> npt.NDArray[Any]:
+    """Every little-endian word of ``width`` (4 or 8) bytes in the data, whatever its alignment: the k-th is at byte k.
+
+    A view of shape (len - width + 1,), writable if the data are: a word is one look-up, not one for each byte.
+    """
+    return np.ndarray((max(len(data) - width + 1, 0),), f"<u{width}", data, 0, (1,))
 
 
 def _laid_out(sections: tuple[Section, ...]) -> tuple[Section, ...]:

@@ -60,16 +60,7 @@ class Symbols:
 
     def find(self, name: str) -> Symbol | None:
         """Return the defined symbol of that name; a global one before local ones."""
-        needle = name.encode() + b"\0"
-        # Linkers share tails of strings, so the name may also stand at the end of a longer one.
-        at, offsets = self._image.find(needle, self._strings), []
-        while at >= 0:
-            offsets.append(at)
-            at = self._image.find(needle, self._strings, at + 1)
-        if not offsets:
-            return None
-        hits = np.concatenate([np.flatnonzero(self._names == offset) for offset in offsets])
-        hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
+        hits = self._rows_with_prefix(name + "\0")
         if not len(hits):
             return None
         best = hits[np.argmax(self.table["info"][hits] >> 4)]  # binding 0 is local
@@ -117,11 +108,29 @@ class Symbols:
         )
 
     def _rows_with_prefix(self, prefix: str) -> npt.NDArray[np.int64]:
-        index = np.flatnonzero(self._names + np.uint64(len(prefix)) < self._strings.size)
-        for k, byte in enumerate(prefix.encode()):
-            index = index[self._string_bytes[self._names[index].astype(np.int64) + k] == byte]
-        found: npt.NDArray[np.int64] = index[self.table["shndx"][index] != SHN_UNDEF]
+        wanted = prefix.encode()
+        head = np.uint64(int.from_bytes(wanted[:8], "little"))
+        beyond = np.uint64((1 << 8 * min(len(wanted), 8)) - 1)  # what follows a short prefix is masked out
+        rows = np.flatnonzero((self._heads & beyond if len(wanted) < 8 else self._heads) == head)
+        # What lies behind the table is nobody's name.
+        rows = rows[self._names[rows] + np.uint64(len(wanted)) <= self._strings.size]
+        for k, byte in enumerate(wanted[8:], start=8):
+            rows = rows[self._string_bytes[self._names[rows].astype(np.int64) + k] == byte]
+        found: npt.NDArray[np.int64] = rows[self.table["shndx"][rows] != SHN_UNDEF]
         return found
+
+    @cached_property
+    def _heads(self) -> U64:
+        """The first eight bytes of every symbol's name as one number, so that a name is found with one comparison.
+
+        A search of the string table takes a pass for each name, and we ask for dozens.
+        """
+        starts, last = self._names.astype(np.int64) + self._strings.offset, self._image.size - 8
+        heads = self._image.words_at(np.minimum(starts, last), 8)
+        # Names in the last bytes of the file: those before the name are shifted out.
+        late = np.flatnonzero(starts > last)
+        heads[late] >>= ((starts[late] - last) * 8).astype(np.uint64)
+        return heads
 
     def values_with_prefix(self, prefix: str) -> U64:
         """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
@@ -143,7 +152,7 @@ class Symbols:
 
     @cached_property
     def _string_bytes(self) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(self._image.data(self._strings), np.uint8)
+        return self._image.view(self._strings, np.uint8)
 
     @cached_property
     def _places(self) -> tuple[U64, npt.NDArray[np.int64]]:

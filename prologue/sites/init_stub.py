@@ -73,6 +73,7 @@ class _Function:
         self.start = symbol.vaddr
         self.words: list[int] = np.frombuffer(raw, "<u4").tolist()
         self.symbols = symbols
+        self._callees: dict[int, str] = {}
 
     def pc(self, index: int) -> int:
         return self.start + 4 * index
@@ -83,10 +84,12 @@ class _Function:
 
     def callee(self, index: int) -> str:
         """Name of the function that the BL (or B out of the function) calls, compiler suffixes removed."""
-        target = a64.branch_target(self.words[index], self.pc(index))
-        names = {name.split(".")[0] for name in self.symbols.names_at(target or 0)}
-        known = names & {*TEXT_WRITERS, *HARMLESS, LITERAL_WRITER, STACK_CHECK}
-        return min(known or names, default="")
+        target = a64.branch_target(self.words[index], self.pc(index)) or 0
+        if target not in self._callees:  # every walk asks again, and each look-up goes through all symbols
+            names = {name.split(".")[0] for name in self.symbols.names_at(target)}
+            known = names & {*TEXT_WRITERS, *HARMLESS, LITERAL_WRITER, STACK_CHECK}
+            self._callees[target] = min(known or names, default="")
+        return self._callees[target]
 
     def walk(self, begin: int) -> tuple[set[str], set[int], bool]:
         """Follow every path from word ``begin``: names called, words executed, whether it returns.
