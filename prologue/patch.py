@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from prologue.errors import InputError, PrologueError, RefusedError
@@ -16,7 +15,7 @@ from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import load_vmlinux, mismatch, open_binary
 from prologue.sites.module import Module
 from prologue.write.apply import apply_in_place, apply_to, rewrite
-from prologue.write.readback import read_back
+from prologue.write.readback import checker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +103,7 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
         InternalError: the result does not read back as planned.
 
     """
-    binary, check = approved.binary, partial(read_back, approved, independent=independent)
+    binary, check = approved.binary, checker(approved, independent=independent)
     if isinstance(binary, Module) and (binary.compression or binary.stripped):
         return rewrite(approved, out or binary.path, check)
     if out is not None:

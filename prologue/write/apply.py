@@ -15,19 +15,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.image import I64, U64
-from prologue.errors import BusyError, InternalError, Location, OutputError, PrologueError, RefusedError
+from prologue.elf.image import U64
+from prologue.errors import BusyError, Location, OutputError, RefusedError
 from prologue.outputs import new_file, require_plain_target, same_file
 from prologue.plan.edits import Edits
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.module import Module
-
-_BLOCK: Final = 1 << 18  # bytes read, changed and written back at once
+from prologue.write.words import read_words, write_words
 
 
 def apply_in_place(approved: ApprovedPlan) -> int:
@@ -151,14 +149,11 @@ def _write(fd: int, approved: ApprovedPlan, path: Path) -> int:
     written = 0
     try:
         for stage, todo in zip(plan.stages, pending, strict=True):
-            _write_stage(fd, stage.offsets[todo], stage.new[todo], stage.width)
+            write_words(fd, stage.offsets[todo], stage.new[todo], stage.width)
             written += int(todo.sum())
     except OSError as error:
         message = f"write failed: {error.strerror}; make room and run the same command again: it goes on from here"
         raise OutputError(message, path=path) from error
-    for stage in plan.stages:
-        if not np.array_equal(_read_words(fd, stage.offsets, stage.width), stage.new):
-            raise InternalError(f"what was written does not read back ({stage.reason})", path=path)
     return written
 
 
@@ -171,7 +166,7 @@ def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bo
     """
     if len(stage) and int(stage.offsets.min()) < 0:
         raise RefusedError(f"an edit has no place in the file ({stage.reason})", path=approved.binary.path)
-    found = _read_words(fd, stage.offsets, stage.width)
+    found = read_words(fd, stage.offsets, stage.width)
     _require_expected(approved, stage, found)
     todo: npt.NDArray[np.bool_] = found != stage.new
     return todo
@@ -189,41 +184,3 @@ def _require_expected(approved: ApprovedPlan, stage: Edits, found: U64) -> None:
 
 def _where(approved: ApprovedPlan, vaddr: int) -> Location:
     return approved.binary.symbols.locate(vaddr)
-
-
-def _blocks(offsets: I64) -> Iterator[tuple[int, I64]]:
-    """Group edits by block of the file: (offset of the first, indices of its edits)."""
-    if not len(offsets):
-        return
-    order = np.argsort(offsets, kind="stable")
-    block = offsets[order] // _BLOCK
-    for group in np.split(order, np.flatnonzero(np.diff(block)) + 1):
-        yield int(offsets[group[0]]), group
-
-
-def _read_words(fd: int, offsets: I64, width: int) -> U64:
-    result = np.zeros(len(offsets), np.uint64)
-    for start, group in _blocks(offsets):
-        _, raw = _read_span(fd, start, offsets[group], width)
-        at = (offsets[group] - start)[:, None] + np.arange(width)
-        result[group] = raw[at].view("<u4" if width == 4 else "<u8").ravel()
-    return result
-
-
-def _read_span(fd: int, start: int, offsets: I64, width: int) -> tuple[bytearray, npt.NDArray[np.uint8]]:
-    """Read from ``start`` through the end of the last edit; the array is a writable view of the bytes."""
-    size = int(offsets[-1]) + width - start
-    data = bytearray(os.pread(fd, size, start))
-    if len(data) != size:
-        raise PrologueError(f"short read at file offset {start:#x}")
-    return data, np.frombuffer(data, np.uint8)
-
-
-def _write_stage(fd: int, offsets: I64, words: U64, width: int) -> None:
-    for start, group in _blocks(offsets):
-        data, raw = _read_span(fd, start, offsets[group], width)
-        at = (offsets[group] - start)[:, None] + np.arange(width)
-        raw[at] = words[group].astype("<u4" if width == 4 else "<u8").view(np.uint8).reshape(-1, width)
-        done = 0
-        while done < len(data):  # a signal or a full disk may cut a write short
-            done += os.pwrite(fd, memoryview(data)[done:], start + done)

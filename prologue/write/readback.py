@@ -1,35 +1,117 @@
-"""Opens a written file as a stranger would, and says whether it is what the plan promised."""
+"""Reads a written file again, and says whether it is what the plan promised.
+
+Nothing that the writer had in its hands is believed: every word that the plan names, every site's pair, every record
+and the marker are read from the file, through a descriptor of their own. Which words these must be is taken from what
+the goal means, and not only from the plan. What is not read again is what no plan writes: headers, symbols and the
+tables that say where the records are; deriving them once more took longer than all of the writing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from prologue.elf.files import open_regular
+from prologue.elf.image import I64, U64
 from prologue.errors import InternalError
+from prologue.insn import a64
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
+from prologue.sites.marker import PROCESSED, VERSION
+from prologue.sites.module import Module
+from prologue.write.words import read_words
+
+Goal = Literal["processed", "untouched"]
 
 
-def read_back(approved: ApprovedPlan, path: Path, *, independent: bool) -> str:
-    """Read the result with our own reader and, if asked, with LIEF.
+class _Promise(NamedTuple):
+    """Words that must be in the file; arrays of shape (n,)."""
+
+    what: str
+    width: int
+    offsets: I64
+    words: U64
+
+
+def checker(approved: ApprovedPlan, *, independent: bool) -> Callable[[Path], None]:
+    """Make what checks the written file, and has LIEF read it, too, if asked.
+
+    To be called before anything is written: in place, the file that the plan was made from is the one that changes.
 
     Returns:
-        The state that the file is in.
-
-    Raises:
-        InternalError: another state than the plan's goal, or the two readers disagree about a record or a site.
+        A function of the file's path; it raises ``InternalError`` if a word, a record or a site is not what it must
+        be, or if the two readers disagree.
 
     """
-    after, goal = open_binary(path), approved.plan.goal
-    expected = "untouched" if goal == "variant" else goal  # variants leave sites and records alone
-    if after.state != expected:
-        raise InternalError(f"the result reads as {after.state}, not as {expected}", path=path)
+    binary, plan = approved.binary, approved.plan
+    # Variants leave sites and records alone.
+    goal: Goal = "processed" if plan.goal == "processed" else "untouched"
+    if isinstance(binary, Module) and (binary.compression or binary.stripped):
+        # Its words are elsewhere in the file now, if they are there as such at all.
+        return partial(_read_whole, goal=goal, independent=independent)
+    promises = tuple(_promises(approved, goal))
+
+    def check(path: Path) -> None:
+        _require_kept(promises, path, plan.file_size)
+        if independent:
+            _read_whole(path, goal, independent=True)
+
+    return check
+
+
+def _require_kept(promises: tuple[_Promise, ...], path: Path, expected: int) -> None:
+    with open_regular(path) as (fd, size):
+        if size != expected:
+            raise InternalError(f"has {size} bytes, expected {expected}", path=path)
+        for promise in promises:
+            if not np.array_equal(read_words(fd, promise.offsets, promise.width), promise.words):
+                raise InternalError(f"what was written does not read back ({promise.what})", path=path)
+
+
+def _promises(approved: ApprovedPlan, goal: Goal) -> Iterator[_Promise]:
+    binary = approved.binary
+    for stage in approved.plan.stages:
+        yield _Promise(stage.reason, stage.width, stage.offsets, stage.new)
+    sites = binary.sites
+    if sites is not None:
+        first = a64.MOV_X9_X30 if goal == "processed" else a64.NOP
+        pairs = np.full(len(sites), first | a64.NOP << 32, np.uint64)
+        yield _Promise("a site's two slots", 8, binary.image.offsets(sites.first), pairs)
+    if isinstance(binary, Kernel):
+        yield from _promises_of_kernel(binary, goal)
+
+
+def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
+    """Records and what the boot code goes by; a module's records are relocations, and no plan touches them."""
+    sites, records, marker = kernel.sites, kernel.records, kernel.marker
+    if sites is None or records is None:
+        return
+    values = records.values.copy()
+    values[sites.record] = sites.second if marker and goal == "processed" else sites.unmoved_values()
+    yield _Promise("a record", 8, records.homes, values)
+    if marker:
+        state, count = (VERSION | PROCESSED << 32, len(sites)) if goal == "processed" else (VERSION, 0)
+        places = np.array([marker.offset + 8, marker.offset + 16], np.int64)
+        yield _Promise("the marker", 8, places, np.array([state, count], np.uint64))
+    elif goal == "processed":
+        edits = kernel.init_stub.edits
+        places = kernel.image.offsets(np.array([edit.vaddr for edit in edits], np.uint64))
+        yield _Promise("ftrace_init_nop", 4, places, np.array([edit.new for edit in edits], np.uint64))
+
+
+def _read_whole(path: Path, goal: Goal, *, independent: bool) -> None:
+    """Open the file as if we had never seen it, and compare with LIEF if asked."""
+    after = open_binary(path)
+    if after.state != goal:
+        raise InternalError(f"the result reads as {after.state}, not as {goal}", path=path)
     if independent:
-        _compare(after, processed=expected == "processed")
-    return after.state
+        _compare(after, processed=goal == "processed")
 
 
 def _load_lief() -> None:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.image import I64, U64
 from prologue.plan.build import build_plan
+from prologue.plan.edits import PatchPlan
 from prologue.reread.vmlinux import Reread
 from prologue.rules.engine import ApprovedPlan, approve
 from prologue.sites.kernel import Kernel
 from prologue.write.apply import apply_in_place
+from prologue.write.words import write_words
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import NOP, ElfEdit
 from tests.support.needs import missing
 
 Mini = Callable[[Spec], Path]
+Writer = Callable[[int, I64, U64, int], None]
 
 
 @pytest.fixture
@@ -136,17 +145,81 @@ def test_a_copy_of_a_read_only_kernel_can_be_made_again(vmlinux: Path) -> None:
     assert out.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_copy_that_does_not_read_back_never_gets_its_name(
-    vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def spoil(offsets: object, *_: object) -> None:
-        """A writer that writes nothing."""
+def nothing(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    """A writer that writes nothing."""
 
-    monkeypatch.setattr("prologue.write.apply._write_stage", spoil)
+
+def all_but_one(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    write(fd, offsets[1:], words[1:], width)
+
+
+def one_word_off(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    write(fd, offsets + 4, words, width)
+
+
+def one_bit_off(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    write(fd, offsets, words ^ np.uint64(1), width)
+
+
+def too_wide(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    """The second slot gets a zero."""
+    write(fd, offsets, words, 8)
+
+
+def cut_short(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    write(fd, offsets, words, width)
+    os.ftruncate(fd, os.fstat(fd).st_size - 1)
+
+
+def a_record_more(write: Writer, fd: int, offsets: I64, words: U64, width: int) -> None:
+    """Records are those edits that come close together and are addresses."""
+    write(fd, offsets, words, width)
+    if width == 8 and len(offsets) > 1:
+        write(fd, offsets[:1], words[1:2], width)
+
+
+@pytest.mark.parametrize("where", ["copy", "in place"])
+@pytest.mark.parametrize(
+    ("contract", "spoil"),
+    [
+        *((c, s) for c in ("native", "stock") for s in (nothing, all_but_one, one_word_off, one_bit_off, too_wide)),
+        *((c, cut_short) for c in ("native", "stock")),
+        ("native", a_record_more),
+    ],
+)
+def test_what_does_not_read_back_is_our_failure(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *,
+    spoil: Callable[..., None], where: str, contract: str,
+) -> None:  # fmt: skip
+    vmlinux = mini(Spec(contract=contract))  # type: ignore[arg-type]  # parametrize loses the literals
+    monkeypatch.setattr("prologue.write.apply.write_words", partial(spoil, write_words))
     listing = sorted(vmlinux.parent.iterdir())
-    assert main(["patch", str(vmlinux), "-o", str(vmlinux.with_name("out"))]) == 3
+    there = ["--in-place"] if where == "in place" else ["-o", str(vmlinux.with_name("out"))]
+    assert main(["patch", str(vmlinux), "--contract", contract, "--no-reread", *there]) == 3
+    assert re.search("does not read back|bytes, expected", capsys.readouterr().err)
+    assert sorted(vmlinux.parent.iterdir()) == listing  # a copy never gets its name
+
+
+@pytest.mark.parametrize(
+    ("contract", "kind"),
+    [("native", "site"), ("native", "record"), ("native", "marker"), ("stock", "site"), ("stock", "init")],
+)
+def test_a_plan_that_misses_something_is_found_out(
+    mini: Mini, kind: str, contract: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check knows what processed means, and does not take the plan's word for it."""
+
+    def shorter(*arguments: Any) -> PatchPlan:
+        plan = build_plan(*arguments)
+        return replace(plan, stages=tuple(stage for stage in plan.stages if stage.kind != kind))
+
+    vmlinux = mini(Spec(contract=contract))  # type: ignore[arg-type]  # parametrize loses the literals
+    assert build_plan(Kernel(vmlinux), contract).count(kind)  # type: ignore[arg-type]
+    monkeypatch.setattr("prologue.patch.build_plan", shorter)
+    out = vmlinux.with_name("out")
+    assert main(["patch", str(vmlinux), "--contract", contract, "--no-reread", "-o", str(out)]) == 3
     assert "does not read back" in capsys.readouterr().err
-    assert sorted(vmlinux.parent.iterdir()) == listing
+    assert not out.exists()
 
 
 def test_lief_disagreeing_is_our_failure(
