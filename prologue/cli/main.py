@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -48,6 +49,8 @@ def run_program() -> None:
     Tearing the interpreter down takes as long as some commands, and a signal
     that comes then would have the default action, although the work is done.
     """
+    # Loading numpy makes some 60,000 objects and no garbage; Python would look through them again and again.
+    gc.set_threshold(50_000)
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):

@@ -7,7 +7,6 @@ bitmap over the 63 words that follow the last address or bitmap; the value stand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,8 +19,7 @@ R_AARCH64_RELATIVE: Final = 0x403
 R_AARCH64_ABS64: Final = 0x101
 
 
-@dataclass(frozen=True, slots=True)
-class RelaEntries:
+class RelaEntries(NamedTuple):
     """Those RELA entries that touch a range, in file order; all arrays have shape (n,)."""
 
     targets: U64  # r_offset: the address that the loader writes

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,8 +75,7 @@ class Section:
         return self.addr <= vaddr < self.addr + self.size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(NamedTuple):
     """A PT_LOAD program header."""
 
     offset: int
@@ -225,7 +224,7 @@ class ElfImage:
 
     def words_at(self, offsets: I64, width: int) -> U64:
         """Little-endian words of ``width`` (4 or 8) bytes at file offsets that are inside the file."""
-        words: U64 = unaligned(self._map, width)[offsets].astype(np.uint64)
+        words: U64 = unaligned(self._map, width)[offsets].astype(np.uint64, copy=False)
         return words
 
     def find(self, needle: bytes, section: Section, start: int = 0) -> int:

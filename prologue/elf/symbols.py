@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
 _END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where something ends
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """One symbol of the file."""
 
     name: str
@@ -125,11 +124,13 @@ class Symbols:
 
         A search of the string table takes a pass for each name, and we ask for dozens.
         """
-        starts, last = self._names.astype(np.int64) + self._strings.offset, self._image.size - 8
-        heads = self._image.words_at(np.minimum(starts, last), 8)
-        # Names in the last bytes of the file: those before the name are shifted out.
+        starts, last = self._names.astype(np.int64), self._image.size - 8
+        starts += self._strings.offset
         late = np.flatnonzero(starts > last)
-        heads[late] >>= ((starts[late] - last) * 8).astype(np.uint64)
+        heads = self._image.words_at(np.minimum(starts, last, out=starts), 8)
+        # Names in the last bytes of the file: those before the name are shifted out.
+        before = self._names[late].astype(np.int64) + self._strings.offset - last
+        heads[late] >>= (before * 8).astype(np.uint64)
         return heads
 
     def values_with_prefix(self, prefix: str) -> U64:

@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None or sites.layout != "4,2":
         return
     literal = sites.entry - np.uint64(8)
-    low, high = binary.text.words(literal), binary.text.words(literal + np.uint64(4))
+    low, high = binary.text.words_around(literal, (0, 1)).values()
     unaligned = literal & np.uint64(7) != 0
     for k in np.flatnonzero(unaligned | (low != a64.NOP) | (high != a64.NOP)).tolist():
         if unaligned[k]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from prologue.sites.state import State
 from prologue.sites.text import Text
 
 
-@dataclass(frozen=True, slots=True)
-class Pointers:
+class Pointers(NamedTuple):
     """Places in data that will hold an address, and the address; arrays of shape (n,)."""
 
     places: U64

@@ -14,8 +14,7 @@ kept path must leave W0 alone and reach RET. Anything else is refused with the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -38,8 +37,7 @@ STACK_CHECK: Final = "__stack_chk_fail"
 _LONGEST: Final = 1024  # bytes; the real ones have about 200
 
 
-@dataclass(frozen=True, slots=True)
-class WordEdit:
+class WordEdit(NamedTuple):
     """One instruction of the function: what it must become. ``old`` is None if the original is not known."""
 
     vaddr: int
@@ -47,8 +45,7 @@ class WordEdit:
     new: int
 
 
-@dataclass(frozen=True, slots=True)
-class InitStub:
+class InitStub(NamedTuple):
     """What became of ``ftrace_init_nop`` in this file."""
 
     state: Literal["live", "neutralised", "unfinished", "unrecognised"]

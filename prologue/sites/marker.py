@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ PROCESSED: Final = 1
 _LAYOUT: Final = struct.Struct("<QIIQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(NamedTuple):
     """The marker as it stands in the file."""
 
     vaddr: int

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from prologue.elf.image import I64, U32, U64, Bool, ElfImage, Section
-from prologue.elf.relocs import R_ABS64, R_POINTERS, Relocations, read_relocations
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
@@ -20,8 +19,9 @@ from prologue.sites.records import Records
 from prologue.sites.sites import Layout
 from prologue.sites.state import State, module_state
 
-if TYPE_CHECKING:  # the build step does without them
+if TYPE_CHECKING:  # a vmlinux does without them
     from prologue.elf.compressed import Compression
+    from prologue.elf.relocs import Relocations
     from prologue.elf.signature import Signature
 
 RECORDS: Final = "__patchable_function_entries"
@@ -61,6 +61,8 @@ class Module(Binary):
     @cached_property
     def relocations(self) -> Relocations:
         """What the module loader will fill in."""
+        from prologue.elf.relocs import read_relocations
+
         return read_relocations(self.image, self.symbols)
 
     @cached_property
@@ -101,6 +103,8 @@ class Module(Binary):
     @cached_property
     def pointers(self) -> Pointers:
         """Every relocation that makes an address, in data and in instructions."""
+        from prologue.elf.relocs import R_POINTERS
+
         relocations = self.relocations
         index = relocations.of_types(R_POINTERS)
         index = index[relocations.defined[index]]
@@ -131,6 +135,8 @@ class Module(Binary):
 
 
 def _read_records(module: Module, sections: list[Section]) -> Records:
+    from prologue.elf.relocs import R_ABS64
+
     if any(s.size % 8 for s in sections):
         raise InputError(f"{RECORDS} is not a table of 8-byte records", path=module.path)
     vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])

@@ -9,7 +9,7 @@ RELR bitmap over it, or in the slot alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ STOP: Final = "__stop_mcount_loc"
 Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "ABS64", "none"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(NamedTuple):
     """``[start, stop)`` of the record table, or ``problem`` that makes it unusable (PL101)."""
 
     start: int = 0

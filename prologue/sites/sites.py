@@ -118,5 +118,7 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     if lone.any():
         behind_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
         start = value[lone] - np.where(behind_bti, np.uint64(8), np.uint64(4))
-        after_mov[lone] = symbols.is_function_start(start) & ~symbols.is_function_start(value[lone])
+        begins = symbols.is_function_start(start)
+        begins[begins] = ~symbols.is_function_start(value[lone][begins])
+        after_mov[lone] = begins
     return after_mov

@@ -75,14 +75,16 @@ def _require_kept(promises: tuple[_Promise, ...], path: Path, expected: int) -> 
 
 
 def _promises(approved: ApprovedPlan, goal: Goal) -> Iterator[_Promise]:
-    binary = approved.binary
-    for stage in approved.plan.stages:
-        yield _Promise(stage.reason, stage.width, stage.offsets, stage.new)
-    sites = binary.sites
+    binary, sites = approved.binary, approved.binary.sites
+    stages = approved.plan.stages
     if sites is not None:
         first = a64.MOV_X9_X30 if goal == "processed" else a64.NOP
-        pairs = np.full(len(sites), first | a64.NOP << 32, np.uint64)
-        yield _Promise("a site's two slots", 8, binary.image.offsets(sites.first), pairs)
+        places = binary.image.offsets(sites.first)
+        yield _Promise("a site's two slots", 8, places, np.full(len(sites), first | a64.NOP << 32, np.uint64))
+        # Both slots hold what this stage writes: no need to read it twice.
+        stages = tuple(s for s in stages if not (np.array_equal(s.offsets, places) and (s.new == first).all()))
+    for stage in stages:
+        yield _Promise(stage.reason, stage.width, stage.offsets, stage.new)
     if isinstance(binary, Kernel):
         yield from _promises_of_kernel(binary, goal)
 
