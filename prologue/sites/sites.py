@@ -95,9 +95,7 @@ def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout) -
         bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
         first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
     pair = around if np.array_equal(first, value) else text.words_around(first, (-1, 0, 1))
-    return Sites(
-        layout=layout, record=index, moved=moved, first=first, word0=pair[0], word1=pair[1], before=pair[-1]
-    )
+    return Sites(layout=layout, record=index, moved=moved, first=first, word0=pair[0], word1=pair[1], before=pair[-1])
 
 
 def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:

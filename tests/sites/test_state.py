@@ -31,7 +31,7 @@ def made(mov: Share, moved: Share, word1: int = NOP) -> Sites:
         first=np.uint64(0x1000) + index.astype(np.uint64) * np.uint64(64),
         word0=np.where(index < COUNT[mov], MOV_X9_X30, NOP).astype(np.uint32),
         word1=np.full(4, word1, np.uint32),
-        bti=np.zeros(4, np.bool_),
+        before=np.zeros(4, np.uint32),
     )
 
 
