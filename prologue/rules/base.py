@@ -35,16 +35,16 @@ class Subject:
 
     @property
     def kernel(self) -> Kernel:
-        """The binary, for rules that look at a vmlinux only; the engine gives them nothing else."""
+        """The binary, for rules that look at a vmlinux only; the engine gives them no modules."""
         if not isinstance(self.binary, Kernel):
-            raise TypeError(f"{self.binary.path} is no vmlinux")
+            raise TypeError(f"{self.binary.path} is not a vmlinux")
         return self.binary
 
     @property
     def module(self) -> Module:
         """The binary, for rules that look at modules only."""
         if not isinstance(self.binary, Module):
-            raise TypeError(f"{self.binary.path} is no module")
+            raise TypeError(f"{self.binary.path} is not a module")
         return self.binary
 
     @property
@@ -60,7 +60,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One place where a rule fires; words are 32-bit instructions or 64-bit values as the rule says."""
+    """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule."""
 
     vaddr: int
     message: str
@@ -72,9 +72,9 @@ class Hit:
 class Rule:
     """One rule, with all that its documentation page needs.
 
-    ``code`` and ``slug`` are stable: once released they never change meaning. ``decides_writing``: ``patch`` refuses a
-    file in which it fires (decision 4). ``open_while_unfinished``: a file that an interrupted run left may violate it,
-    and ``patch`` finishes such a file.
+    ``code`` and ``slug`` are stable: after a release their meaning never changes. ``decides_writing``: ``patch``
+    refuses a file in which the rule fires (decision 4). ``open_while_unfinished``: a file that an interrupted run left
+    may violate the rule, and ``patch`` finishes such a file.
     """
 
     code: str
@@ -90,7 +90,7 @@ class Rule:
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
     decides_writing: bool = False
     open_while_unfinished: bool = False
-    finds_insns: bool = False  # what its hits found are instructions, which reports disassemble
+    finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

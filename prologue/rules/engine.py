@@ -15,7 +15,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Findin
     for rule in rules:
         if subject.inputs.isdisjoint(rule.inputs):
             continue
-        # A place may be named twice, by two entries of one table: once is enough to say so.
+        # Two entries of one table may name the same place: report it once.
         for hit in dict.fromkeys(rule.check(subject)):
             findings.append(
                 Finding(
@@ -35,7 +35,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Findin
 
 
 class ApprovedPlan:
-    """A plan that the rules passed; ``approve`` is the only way to one, and the writer takes nothing else."""
+    """A plan that the rules passed. Only ``approve`` makes one, and the writer takes nothing else."""
 
     __slots__ = ("binary", "plan")
 
@@ -66,5 +66,5 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
             f"{first.code} {first.slug}: {first.message}{more}; {first.fix}", path=binary.path, where=first.where
         )
     if binary.state == "mixed":
-        raise RefusedError("neither untouched nor the work of an interrupted run: link it again", path=binary.path)
+        raise RefusedError("neither unprocessed nor left by an interrupted run: link it again", path=binary.path)
     return ApprovedPlan(binary, plan, _by=_APPROVAL)

@@ -8,7 +8,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A kernel with ``ftrace_init`` must have a table; without it there is nothing to find."""
+    """A kernel with ``ftrace_init`` must have a record table; other kernels need none."""
     bounds = subject.kernel.bounds
     init = subject.kernel.symbols.find("ftrace_init")
     if bounds is None:

@@ -1,4 +1,4 @@
-"""PL102: a record has no source of truth, or two."""
+"""PL102: a record's value comes from two relocations, or from none."""
 
 from __future__ import annotations
 

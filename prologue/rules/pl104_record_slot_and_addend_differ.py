@@ -1,4 +1,4 @@
-"""PL104: a slot holds one address, its RELA addend another."""
+"""PL104: a slot and its RELA addend hold different addresses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Slots that are not zero and not their addend; in a file that we processed the slot keeps the old value."""
+    """Slots that are neither zero nor their addend; in a processed file a slot may keep the old value."""
     records, sites = subject.kernel.records, subject.kernel.sites
     if records is None or sites is None:
         return
     allowed = records.values.copy()
-    # Where a record was moved its addend moved and the slot stayed: that is how this tool writes RELA records.
+    # prologue moves a RELA record by its addend only: the slot keeps the unmoved value.
     allowed[sites.record[sites.moved]] = sites.unmoved_values()[sites.moved]
     differ = records.rela & (records.slots != 0) & (records.slots != records.values) & (records.slots != allowed)
     vaddrs = records.vaddrs
@@ -30,8 +30,8 @@ RULE = Rule(
     severity="warn",
     inputs=("V",),
     what="A RELA-relocated record whose slot is neither zero nor the addend.",
-    why="The addend wins when the kernel relocates itself, so it boots; but a tool that reads the slot sees another "
-    "function, and something edited one of the two without the other.",
+    why="The addend wins when the kernel relocates itself, so it boots. But a tool that reads the slot sees another "
+    "function, and some step edited one of the two without the other.",
     example="slot ffff800008010420, addend ffff800008010428",
     fix="find what edited the file after the link; the addend is what the kernel uses",
     citation='System V gABI "Relocation" (r_addend)',

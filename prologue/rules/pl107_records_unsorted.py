@@ -18,7 +18,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     # Not np.diff: these are unsigned and would wrap.
     for k in np.flatnonzero(records.values[1:] < records.values[:-1]).tolist():
         before, value = int(records.values[k]), int(records.values[k + 1])
-        yield Hit(int(vaddrs[k + 1]), f"record {value:#x} stands behind {before:#x}", (value,))
+        yield Hit(int(vaddrs[k + 1]), f"record {value:#x} comes after {before:#x}", (value,))
 
 
 RULE = Rule(
@@ -30,7 +30,7 @@ RULE = Rule(
     what="Records that do not ascend (zeros first), in a kernel that had them sorted at build time.",
     why="With CONFIG_BUILDTIME_MCOUNT_SORT the kernel does not sort at boot and looks functions up by bisection: "
     "functions out of order can neither be found nor traced, and module unloading may miss them.",
-    example="record 0xffff800080010420 stands behind 0xffff800080010520",
+    example="record 0xffff800080010420 comes after 0xffff800080010520",
     fix="run the build's sorttable step again; a later step must keep the order",
     citation='kernel scripts/sorttable.c "sort_mcount_loc", kernel/trace/ftrace.c "ftrace_process_locs" (6.12)',
     check=check,

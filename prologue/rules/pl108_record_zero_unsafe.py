@@ -26,8 +26,8 @@ RULE = Rule(
     inputs=("V",),
     decides_writing=True,
     what="A zero record in a kernel whose `ftrace_process_locs` calls `ftrace_call_adjust` before its NULL test.",
-    why="The adjusted zero is 4, not NULL; ftrace then fails to read address 4, reports `ftrace bug` and is dead "
-    "for that boot.",
+    why="The adjusted zero is 4, not NULL. ftrace then fails to read address 4, reports `ftrace bug` and disables "
+    "itself for that boot.",
     example="record 0 of 38577: 0000000000000000",
     fix="do not zero records on this release; 6.15 and 6.12 stable test before they adjust",
     citation='kernel kernel/trace/ftrace.c "ftrace_process_locs" (6.1: adjusts first; 6.12.107: tests first)',

@@ -1,4 +1,4 @@
-"""PL109: a record's function is no symbol."""
+"""PL109: a record's function has no symbol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None:
         return
     entry = sites.entry
-    # A function whose PACIASP stands before the pair begins one word earlier: that is PL207's.
+    # A function whose PACIASP comes before the pair begins one word earlier: PL207 reports it.
     before = binary.text.words(entry - np.uint64(4))
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
@@ -33,7 +33,7 @@ RULE = Rule(
     why="When a weak function is overridden the linker keeps its text and its record but drops its symbol. ftrace "
     "lists it as `__ftrace_invalid_address___...` or under its neighbour's name; 6.15 and later zero such records.",
     example="arch_report_meminfo+0x18 has a patch site, but no symbol",
-    fix="nothing to do on kernels before 6.15; elsewhere find out what stripped the symbol",
+    fix="nothing to do on kernels before 6.15; on later ones find out what stripped the symbol",
     citation='kernel scripts/sorttable.c "is_invalid_func" (6.15), kernel/trace/ftrace.c "FTRACE_INVALID_FUNCTION"',
     check=check,
 )

@@ -10,14 +10,14 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The minority form, if both occur."""
+    """Records of the less frequent form, if both forms occur."""
     sites = subject.binary.sites
     if sites is None or not sites.moved.any() or sites.moved.all():
         return
     moved_is_minority = 2 * int(sites.moved.sum()) <= len(sites)
-    word = "second slot, most others do not" if moved_is_minority else "place where it was compiled, most others do not"
+    where = "at the second slot" if moved_is_minority else "where the compiler put it"
     for k in np.flatnonzero(sites.moved == moved_is_minority).tolist():
-        yield Hit(int(sites.first[k]), f"its record points at the {word}")
+        yield Hit(int(sites.first[k]), f"its record points {where}, most others do not")
 
 
 RULE = Rule(
@@ -27,10 +27,11 @@ RULE = Rule(
     inputs=("V", "K"),
     decides_writing=True,
     open_while_unfinished=True,
-    what="Records that point at second slots beside records that do not.",
-    why="A kernel adjusts all of its records or none. Half of them would end 4 bytes off, where ftrace finds no NOP.",
+    what="Records that point at second slots, together with records that do not.",
+    why="A kernel adjusts all of its records or none. Those of one form would be 4 bytes off, where ftrace finds no "
+    "NOP.",
     example="38576 records at the first NOP, 1 at the second",
-    fix="run the same `prologue patch` command again: it finishes what was begun",
+    fix="run the same `prologue patch` command again: it finishes the file",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust" (6.12)',
     check=check,
 )

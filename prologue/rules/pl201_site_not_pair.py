@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Both words of every site; a MOV before a landing pad is PL203's."""
+    """Both words of every site; PL203 reports a MOV before a landing pad."""
     sites = subject.binary.sites
     if sites is None:
         return
@@ -30,8 +30,8 @@ RULE = Rule(
     finds_insns=True,
     decides_writing=True,
     what="A site whose two words are neither NOP; NOP nor MOV X9, X30; NOP.",
-    why="ftrace compares before it writes: it reports `ftrace bug` and is dead for that boot. And writing a MOV over "
-    "a word that is not the compiler's NOP destroys code.",
+    why="ftrace compares before it writes: it reports `ftrace bug` and disables itself for that boot. Writing a MOV "
+    "over a word that is not the compiler's NOP destroys code.",
     example="first slot a9bf7bfd (stp x29, x30, [sp, #-16]!)",
     fix="find what wrote there after the compiler; link again",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop", "ftrace_make_call" (6.12)',

@@ -1,4 +1,4 @@
-"""PL202: processing was begun and not finished."""
+"""PL202: sites, records and kernel do not agree on whether the file is processed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NOT_MOVED: Final = (
 )
 _STILL_WRITES: Final = "unfinished: all {count} sites hold the MOV, but {init} would still write prologues"
 _LOSES_LR: Final = "{init} writes no prologues, but none of {count} sites holds the MOV: LR would be lost"
-_DEAD: Final = "{init} demands NOPs, but all {count} sites hold the MOV: ftrace would be dead"
-# Whose sites, how many of them hold the MOV, and what the kernel does about prologues. What is not here is sound, or
-# another rule's.
+_DEAD: Final = "{init} demands NOPs, but all {count} sites hold the MOV: ftrace would disable itself"
+# Whose sites, how many of them hold the MOV, and what the kernel does about prologues. Combinations that are not here
+# are sound, or another rule reports them.
 _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
     ("kernel", "all", "native"): _NOT_MOVED,
     ("kernel", "all", "writing"): _STILL_WRITES,
@@ -36,7 +36,7 @@ _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Sites of the minority, or one hit if all sites are alike and the kernel that runs them expects otherwise."""
+    """The less frequent kind of site; or one hit if all sites are alike and their kernel expects the other kind."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
@@ -78,12 +78,12 @@ RULE = Rule(
     finds_insns=True,
     decides_writing=True,
     open_while_unfinished=True,
-    what="Some sites hold the MOV and some do not; or all do, but records, marker or init were not brought along; or "
+    what="Some sites hold the MOV and some do not; or all do, but records, marker or init are not processed; or "
     "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them.",
-    why="Processing was interrupted, or a foreign tool wrote here. The kernel's boot-time patching demands a NOP "
-    "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace dies at boot.",
+    why="Processing was interrupted, or another tool wrote here. The kernel's boot-time patching demands a NOP "
+    "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace disables itself at boot.",
     example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",
-    fix="run the same `prologue patch` command again: it finishes what was begun; process modules like their kernel",
+    fix="run the same `prologue patch` command again: it finishes the file; process modules like their kernel",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.12)',
     check=check,
     words=(0xAA1E03E9, 0xD503201F),

@@ -36,10 +36,11 @@ RULE = Rule(
     decides_writing=True,
     what="In a CALL_OPS kernel: a function whose literal is not 8-aligned, or is not the two NOPs of the compiler.",
     why="The 8 bytes become a pointer to ftrace_ops, which the trampoline loads with one access and follows. "
-    "Unaligned, it can be read half-written, and the kernel refuses the site; changed bytes mean that something else "
-    "believes to own them.",
+    "Unaligned, it can be read half-written, and the kernel refuses the site. Changed bytes mean that another tool "
+    "writes there, too.",
     example="d503201f 00000000 before kernel_init",
-    fix="build with -falign-functions=8 and nothing else that writes before functions (kCFI excludes CALL_OPS)",
+    fix="build with -falign-functions=8, and with no other feature that writes before functions (kCFI excludes "
+    "CALL_OPS)",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_rec_set_ops" (6.12)',
     check=check,
     words=(0xD503201F, 0x00000000),

@@ -1,4 +1,4 @@
-"""PL205: CALL_OPS together with kCFI, or a kCFI hash that is not the one it must be."""
+"""PL205: CALL_OPS together with kCFI, or a wrong kCFI hash."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TYPEID = "__kcfi_typeid_"  # what Clang defines for functions that assembly may
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Traces of kCFI in a CALL_OPS file; and before every function whose hash a symbol tells, that hash."""
+    """Traces of kCFI in a CALL_OPS file; and, before every function whose hash a symbol gives, that hash."""
     binary, sites = subject.binary, subject.binary.sites
     hashes = binary.symbols.with_prefix(_TYPEID)
     handler = binary.symbols.find(_HANDLER)
     if sites is not None and len(sites) and sites.layout == "4,2" and (handler or hashes):
         where = handler.vaddr if handler else int(sites.entry[0])
         name = _HANDLER if handler else hashes[0].name
-        yield Hit(where, f"CALL_OPS records, but {name} tells of kCFI: both own the words before a function")
+        yield Hit(where, f"CALL_OPS records, but {name} indicates kCFI: both use the words before a function")
         return
     for typeid in hashes:
         function = binary.symbols.find(typeid.name.removeprefix(_TYPEID))
@@ -44,7 +44,7 @@ RULE = Rule(
     what="A kernel with both CALL_OPS and kCFI; or a function whose kCFI hash differs from its `__kcfi_typeid_` "
     "symbol.",
     why="kCFI keeps a type hash in the word before a function, and CALL_OPS writes a pointer over the 8 bytes there "
-    "at boot. With both, every indirect call to a traceable function traps; with an edited hash, that function's do.",
+    "at boot. With both, every indirect call to a traceable function traps; with a wrong hash, those to that function.",
     example="ffff800080010420 T report_cfi_failure, and records 8 bytes before functions",
     fix="choose one: CONFIG_CFI_CLANG excludes CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS; link again",
     citation='kernel arch/arm64/Kconfig "HAVE_DYNAMIC_FTRACE_WITH_CALL_OPS", kernel/cfi.c (6.12)',

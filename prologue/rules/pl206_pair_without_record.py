@@ -19,7 +19,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
-    # Hand-written functions may begin with NOPs that alternatives fill in at boot; none begins with our MOV.
+    # Hand-written functions may begin with NOPs that alternatives replace at boot; none begins with MOV X9, X30.
     found = [np.setdiff1d(_pairs_at_entries(binary), alternatives(binary)[0].words())]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
@@ -49,7 +49,7 @@ RULE = Rule(
     finds_insns=True,
     what="MOV X9, X30; NOP, or NOP; NOP at a function entry, that no record lists.",
     why="The function looks traceable, but ftrace does not know it: its record was lost, or points elsewhere. A MOV "
-    "without a record was written by something that did not go by the records.",
+    "without a record was written by a tool that does not follow the records.",
     example="vfs_read: d503201f d503201f, and no record holds its address",
     fix="find out what dropped the record: a discarded section, or a tool that edits the table",
     citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" (6.12)',

@@ -17,11 +17,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     before = sites.before
     mine = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
-    if mine.any():  # the word belongs to this function only if no function begins behind it
+    if mine.any():  # the word belongs to this function only if no function begins after it
         mine &= ~subject.binary.symbols.is_function_start(sites.first)
     for k in np.flatnonzero(mine).tolist():
         name = "PACIASP" if int(before[k]) == a64.PACIASP else "a shadow call stack push"
-        yield Hit(int(sites.first[k]) - 4, f"{name} stands before the pair", (int(before[k]), int(sites.word0[k])))
+        yield Hit(int(sites.first[k]) - 4, f"{name} comes before the pair", (int(before[k]), int(sites.word0[k])))
 
 
 RULE = Rule(
@@ -32,8 +32,8 @@ RULE = Rule(
     finds_insns=True,
     decides_writing=True,
     what="PACIASP, or a shadow call stack push, right before the pair.",
-    why="The trampoline takes X9 for the caller's return address. Behind PACIASP it is a signed pointer, and a return "
-    "through it faults; behind a push the shadow stack and what the tracer sees disagree.",
+    why="The trampoline takes X9 for the caller's return address. After PACIASP it is a signed pointer, and a return "
+    "through it faults; after a push the shadow stack and what the tracer sees disagree.",
     example="d503233f paciasp; d503201f nop; d503201f nop",
     fix="use a compiler that puts the patchable entry before the prologue (GCC 8.1, Clang 10 and later)",
     citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller"; Arm ARM DDI 0487 "PACIASP"',

@@ -60,8 +60,8 @@ RULE = Rule(
     severity="error",
     inputs=("V",),
     what="A patch site in EL2, identity-mapped, entry, noinstr, EFI stub or position-independent early code.",
-    why="Such code runs where the trampoline is not mapped, or before the state that it needs exists. A BL there jumps "
-    "into nothing, often with no way to report it.",
+    why="Such code runs where the trampoline is not mapped, or before the state that it needs exists. A BL there goes "
+    "to an unmapped address, often with no way to report it.",
     example="__kvm_nvhe_handle_trap has a patch site",
     fix="build that object without -fpatchable-function-entry (CFLAGS_REMOVE_..., notrace, noinstr)",
     citation="kernel arch/arm64/kernel/vmlinux.lds.S, arch/arm64/kvm/hyp/nvhe/Makefile (6.12)",

@@ -1,4 +1,4 @@
-"""PL302: a branch that jumps over the MOV."""
+"""PL302: a branch that skips the MOV."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every direct branch in every text section, data in text left out."""
+    """Every direct branch in every text section, except data in text."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return
-    # Behind a landing pad the first slot is no place to branch to either: the pad was skipped.
+    # After a landing pad the first slot is no valid target either: such a branch skips the pad.
     forbidden = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))
     for section in binary.text.text_sections:
         index, target = binary.branches(section)
@@ -26,7 +26,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         for k in hits[is_code[index[hits]]].tolist():
             where = binary.symbols.locate(int(target[k]))
             vaddr = section.addr + 4 * int(index[k])
-            yield Hit(vaddr, f"branches to {where}, behind the MOV", (int(words[index[k]]),))
+            yield Hit(vaddr, f"branches to {where}, past the MOV", (int(words[index[k]]),))
 
 
 RULE = Rule(
@@ -34,9 +34,10 @@ RULE = Rule(
     slug="branch-into-second-slot",
     severity="fatal",
     inputs=("V", "K"),
-    what="A direct branch (B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ) to a second slot, or between a landing pad and it.",
-    why="Whoever comes that way has not executed MOV X9, X30. When the slot is a BL, LR is overwritten and X9 is "
-    "whatever it was: the function returns to a wrong place.",
+    what="A direct branch (B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ) to a second slot, or to a first slot past its landing "
+    "pad.",
+    why="Such a branch to the second slot skips MOV X9, X30. When the slot is a BL, LR is overwritten and X9 holds an "
+    "old value: the function returns to a wrong place.",
     example="14000041 b vfs_read+0x4",
     fix="find the hand-written or rewritten branch; compilers branch to the function's entry only",
     citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller" (6.12), which takes X9 for the caller\'s LR',

@@ -1,4 +1,4 @@
-"""PL303: something makes the address of a second slot."""
+"""PL303: data or code forms the address of a second slot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every relocated address but the records, and every address that code makes."""
+    """Every relocated address except the records, and every address that code forms."""
     from prologue.sites.addresses import made_in_code
 
     binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
@@ -23,10 +23,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         where = binary.symbols.locate(int(pointers.targets[k]))
         yield Hit(int(pointers.places[k]), f"will hold the address of {where}, a second slot")
     if binary.relocatable:
-        return  # there the instructions are empty, and the relocations have told all
+        return  # a module's instructions have no addresses yet: its relocations, checked above, hold all
     for vaddr, target in made_in_code(binary, binary.second_slots):
         word = int(binary.text.words(np.array([vaddr], np.uint64))[0])
-        yield Hit(vaddr, f"makes the address of {binary.symbols.locate(target)}, a second slot", (word,))
+        yield Hit(vaddr, f"forms the address of {binary.symbols.locate(target)}, a second slot", (word,))
 
 
 RULE = Rule(
@@ -34,12 +34,12 @@ RULE = Rule(
     slug="pointer-into-second-slot",
     severity="fatal",
     inputs=("V", "K"),
-    what="A relocated pointer, or an ADR or ADRP and ADD pair, that makes the address of a second slot; records "
-    "excepted.",
-    why="Whoever calls through that pointer has not executed MOV X9, X30. When the slot is a BL, LR is "
-    "overwritten and X9 is whatever it was.",
+    what="A relocated pointer, other than a record, that holds the address of a second slot; or an ADR, or ADRP and "
+    "ADD, that forms one.",
+    why="A call through that pointer skips MOV X9, X30. When the slot is a BL, LR is overwritten and X9 holds an old "
+    "value.",
     example="R_AARCH64_RELATIVE in ops table: vfs_read+0x4",
-    fix="find the table or the code that takes a function's address plus 4, and let it take the function's",
+    fix="find the table or the code that takes a function's address plus 4, and make it take the function's address",
     citation='kernel arch/arm64/kernel/entry-ftrace.S "ftrace_caller" (6.12); Arm ARM DDI 0487 "ADRP"',
     check=check,
     words=(0x90000001, 0x91001021),

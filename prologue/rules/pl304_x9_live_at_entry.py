@@ -9,7 +9,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Paths from behind each pair to a read of X9 that no write comes before."""
+    """Paths that begin after a pair and reach a read of X9 before any write of it."""
     from prologue.sites.liveness import reads_of_x9
 
     binary, sites = subject.binary, subject.binary.sites
@@ -29,10 +29,10 @@ RULE = Rule(
     inputs=("V", "K"),
     what="A function with a patch site that, on some path, reads X9 or W9 before it writes it. Calls, returns, BUG and "
     "indirect jumps end a path.",
-    why="The MOV puts LR into X9. AAPCS64 lets it, since X9 is nobody's argument; hand-written code with a "
-    "convention of its own, or a compiler's uninitialised variable, would see LR there.",
-    example="nop; nop; and behind them, before any write of x9:",
-    fix="exclude the function from tracing (notrace), or let it use another register",
+    why="The MOV puts LR into X9. AAPCS64 allows that, since X9 holds no argument. Hand-written code with its own "
+    "convention, or code that reads an uninitialised variable, would see LR there.",
+    example="nop; nop; and after them, before any write of x9:",
+    fix="exclude the function from tracing (notrace), or make it use another register",
     citation='AAPCS64 "General-purpose registers" (X9-X15 are temporary); kernel arch/arm64/kernel/ftrace.c (6.12)',
     check=check,
     words=(0xD503201F, 0xD503201F, 0x8B090000),

@@ -23,7 +23,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     for what, vaddrs in _named(binary):
         for vaddr in np.unique(vaddrs[both.contains(vaddrs)]).tolist():
             yield Hit(vaddr, f"is {what} and a word of a patch site")
-    # A blacklisted function begins at its first slot, and that is as it should be; a second slot is no function.
+    # A blacklisted function may begin at its first slot; no function begins at a second slot.
     inside = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))
     entries = tables.kprobe_blacklist(binary)
     for vaddr in np.unique(entries[inside.contains(entries)]).tolist():
@@ -53,8 +53,8 @@ RULE = Rule(
     what="A word of a site that is also a jump label (or, for the second slot, its target), an alternative's "
     "original or replacement, an instruction or fixup of the exception table, a BUG's BRK, or, inside the "
     "pair, a blacklisted address.",
-    why="Two owners write one word, each sure of what it finds there: the second one corrupts the function, or dies "
-    "in `ftrace bug`. A fixup or label there is a way into the second slot past the MOV.",
+    why="Two parts of the kernel write one word, and each expects its own old value: the second one corrupts the "
+    "function, or ends in `ftrace bug`. A fixup or label there leads past the MOV into the second slot.",
     example="__jump_table: code vfs_read+0x4",
     fix="find which of the two tables is wrong; link again",
     citation="kernel include/linux/jump_label.h, arch/arm64/include/asm/alternative.h, asm/extable.h (6.12)",

@@ -15,7 +15,7 @@ _INIT: Final = ".init.text.ftrace_trampoline"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The section that the loader turns into a PLT; and its twin for init text, where the kernel asks for it."""
+    """The section that the loader turns into a PLT; and its twin for init text, where the kernel requires it."""
     module = subject.module
     sites = module.sites
     if sites is None or not len(sites):
@@ -29,7 +29,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _needs_init_twin(module: Module) -> bool:
-    """``module_init_ftrace_plt`` asks for it in 7.x (facts) and in 6.12.107 (arch/arm64/kernel/module.c, read)."""
+    """``module_init_ftrace_plt`` requires it in 7.x and in 6.12.107 (arch/arm64/kernel/module.c)."""
     release = module.release.split("-")[0].split("+")[0].split(".")
     patch = int(release[2]) if len(release) > 2 and release[2].isdigit() else 0
     version = module.version or (0, 0)
@@ -52,8 +52,8 @@ RULE = Rule(
     slug="module-without-trampoline",
     severity="error",
     inputs=("K",),
-    what="A module with sites and no `.text.ftrace_trampoline`; from 7.x on (and in 6.12.107) also one with sites "
-    "in init text and no `.init.text.ftrace_trampoline`.",
+    what="A module with sites and no `.text.ftrace_trampoline`; from 7.0 on (and in 6.12 from 6.12.107 on) also one "
+    "with sites in init text and no `.init.text.ftrace_trampoline`.",
     why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into that "
     "section, and refuses a module that lacks it with -ENOEXEC.",
     example="412 sites, but no section .text.ftrace_trampoline",

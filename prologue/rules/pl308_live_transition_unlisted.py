@@ -1,4 +1,4 @@
-"""PL308: the kernel can make a transition live that the architecture does not list."""
+"""PL308: the kernel can make a live transition that the architecture does not list."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Words that the kernel patches live: what stands there, and in a pair what stood there, must be listed.
+    """Words that the kernel patches live: the instruction there, and the one in the file from before, must be listed.
 
-    A second slot that is no NOP is PL201's; a jump label that is on the list but wrong is PL309's.
+    PL201 reports a second slot that is no NOP, PL309 a jump label whose word is listed but wrong.
     """
     from prologue.sites.live import changed, live_words
 
@@ -40,7 +40,7 @@ RULE = Rule(
     what="A word that the kernel changes while CPUs run it (second slots, jump labels, `ftrace_call`) whose old or new "
     "instruction is not on the list of any issue of the Arm ARM.",
     why="For such a pair the architecture promises nothing: a CPU may execute neither instruction. No order of "
-    "writes and no synchronisation between them helps a CPU that is in the middle of it.",
+    "writes and no synchronisation between them helps a CPU that is executing the word.",
     example="jump label holds a MOV; the kernel replaces it with a B while others run",
     fix="put a NOP (d503201f, not another HINT) or the right branch there; link again",
     citation=cmodx.CITATION,

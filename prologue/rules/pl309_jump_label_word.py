@@ -13,7 +13,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The word at each entry's code address, and where it goes; a word on no list at all is PL308's."""
+    """The word at each entry's code address, and where it branches to; PL308 reports a word that is on no list."""
     from prologue.sites.tables import jump_labels
 
     binary = subject.binary
@@ -35,8 +35,8 @@ RULE = Rule(
     severity="error",
     inputs=("V", "K", "C"),
     what="A jump label's instruction that is neither NOP nor the B that its `__jump_table` entry encodes.",
-    why="The kernel flips the word between these two without looking at it. Anything else there is another tool's "
-    "edit, lost at the first flip, or a branch to a wrong place until then.",
+    why="The kernel switches the word between these two without reading it. Any other word there is another tool's "
+    "edit, lost at the first switch, or a branch to a wrong place until then.",
     example="__jump_table: code vfs_read+0x20, target vfs_read+0x80; the word there:",
     fix="find what wrote there after the compiler; link again",
     citation='kernel arch/arm64/kernel/jump_label.c "arch_jump_label_transform", include/linux/jump_label.h (6.12)',

@@ -9,7 +9,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Live words that differ between before and after, one of the two a conditional branch."""
+    """Live words that differ between before and after, where one of the two is a conditional branch."""
     from prologue.sites.live import changed
 
     for change in changed(subject.before, subject.binary):
@@ -23,13 +23,13 @@ RULE = Rule(
     slug="conditional-transition",
     severity="warn",
     inputs=("C", "P"),
-    what="A word that the kernel changes live, and that went to or from a conditional branch (B.cond, CBZ, CBNZ, "
+    what="A word that the kernel changes live, and that changed to or from a conditional branch (B.cond, CBZ, CBNZ, "
     "TBZ, TBNZ).",
-    why="Older issues of the Arm ARM do not list conditional branches, and CPUs were built to these. Where they "
-    "are listed, condition and target may still be seen from different instructions.",
+    why="Older issues of the Arm ARM do not list conditional branches, and CPUs were built to these issues. Where "
+    "they are listed, a CPU may still take the condition of one instruction and the target of the other.",
     example="jump label was a B.EQ and is a NOP now",
-    fix="use NOP and B; if every CPU that you support is of a newer issue, put it into the baseline with that reason",
-    citation=cmodx.CITATION + "; herdtools7 disagrees with itself on B.cond",
+    fix="use NOP and B; if every CPU that you support follows a newer issue, put it into the baseline with that reason",
+    citation=cmodx.CITATION + "; herdtools7 is inconsistent on B.cond",
     check=check,
     words=(0x54000100, 0xD503201F),
 )

@@ -1,4 +1,4 @@
-"""PL401: moved records in a kernel that does not know them."""
+"""PL401: moved records in a kernel that does not accept them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = Rule(
     decides_writing=True,
     what="Moved records in a kernel without `__ftrace_prologue_marker`.",
     why="No kernel from 5.5 to 7.2 accepts a moved record: it adds its own adjustment, does not find the NOP that it "
-    "expects, and ftrace is dead for that boot.",
+    "expects, and ftrace disables itself for that boot.",
     example="43880 records at second slots, no marker",
     fix="build the kernel with CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, or reverse the plan",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_init_nop" (5.5-7.2)',

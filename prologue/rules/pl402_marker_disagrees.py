@@ -1,4 +1,4 @@
-"""PL402: the marker says one thing, the text another."""
+"""PL402: the marker disagrees with records and text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Marker set and work not done, work done and marker clear, or another number of sites."""
+    """Marker set but sites unprocessed, sites processed but marker clear, or a wrong number of sites."""
     sites, marker = subject.kernel.sites, subject.kernel.marker
     if sites is None or marker is None:
         return
@@ -34,11 +34,11 @@ RULE = Rule(
     decides_writing=True,
     open_while_unfinished=True,
     what="`__ftrace_prologue_marker` disagrees with records and text.",
-    why="The kernel believes the marker. If it wrongly says processed, ftrace puts a BL behind a NOP and LR is lost on "
-    "the first traced call; if it wrongly says unprocessed, ftrace dies at boot.",
+    why="The kernel trusts the marker. If it wrongly says processed, ftrace puts a BL after a NOP and LR is lost on "
+    "the first traced call; if it wrongly says unprocessed, ftrace disables itself at boot.",
     example="marker: processed, 43880 sites; text: 43879 sites hold the MOV",
     fix="run `prologue patch` again; if it refuses, link again",
-    citation="docs/kernel-contract.md (ours)",
+    citation='docs/kernel-contract.md, "native"',
     check=check,
     words=(0xD503201F, 0xD503201F),
 )

@@ -1,4 +1,4 @@
-"""PL403: two files differ where no plan of ours writes."""
+"""PL403: two files differ outside of what the plan writes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _told_by_other_rules(before: Binary, after: Binary) -> I64:
-    """Bytes of live words whose transition is not on the old list: PL308 and PL310 tell of them.
+    """Bytes of live words whose transition is not on the old list: PL308 and PL310 report them.
 
-    Not of a second slot with a word that is on no list: without the file from before that is PL201's.
+    Except a second slot whose new word is on no list: neither of the two rules reports that one.
     """
     from prologue.sites.live import changed
 
@@ -71,12 +71,12 @@ RULE = Rule(
     slug="edit-outside-plan",
     severity="fatal",
     inputs=("P",),
-    what="Before and after differ in a byte that is no site word, record, marker or init edit, or in one of these "
-    "words to something that processing does not write.",
-    why="Processing writes exactly its plan. Any other difference is another build, a foreign tool, or damage.",
+    what="Before and after differ in a byte that is no site word, record, marker or init edit, or one of these "
+    "words holds a value that processing does not write.",
+    why="Processing writes exactly its plan. Any other difference is another build, another tool's edit, or damage.",
     example="4 bytes at file offset 0x2ba2c (.text+0x1a2c): fd 7b bf a9 became 00 00 00 00",
-    fix="process the same vmlinux as linked again and compare; if it persists, look for another post-link step",
-    citation="docs/safety.md (ours)",
+    fix="process the linked vmlinux again and compare; if the difference persists, look for another post-link step",
+    citation='docs/safety.md, "Writing safely"',
     check=check,
     words=(0xA9BF7BFD, 0x00000000),
 )

@@ -13,9 +13,9 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every byte of the flat Image, but those that signing it changes: sites one by one, the rest by section.
+    """Every byte of the flat Image, except those that signing changes: sites one by one, the rest by section.
 
-    What lies between the sections or behind them is zeros (objcopy fills gaps so, and zboot pads the end).
+    Bytes between and after the sections must be zeros (objcopy fills gaps with them, and zboot pads the end).
     """
     kernel = subject.kernel
     if subject.image is None:
@@ -76,8 +76,8 @@ RULE = Rule(
     inputs=("I",),
     what="A boot file (flat Image, compressed or not, or EFI zboot) that is not what objcopy makes of this vmlinux; "
     "what signing the file changes is left out.",
-    why="What boots is the Image. If it was made before the vmlinux was processed, or from another build, "
-    "everything that was verified in the vmlinux says nothing about the kernel that runs.",
+    why="The Image is what boots. If it was made before the vmlinux was processed, or from another build, "
+    "verifying the vmlinux says nothing about the kernel that runs.",
     example="Image holds d503201f, vmlinux aa1e03e9 at vfs_read",
     fix="make the Image again, after the post-link step: `make Image`, or `prologue image VMLINUX -o IMAGE`",
     citation='kernel arch/arm64/boot/Makefile "OBJCOPYFLAGS_Image", drivers/firmware/efi/libstub/zboot-header.S (6.12)',

@@ -1,4 +1,4 @@
-"""PL405: a module whose signature is not that of its content."""
+"""PL405: a module whose signature does not match its content."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from prologue.sites.module import Module
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A trailer that makes no sense; a signature that was copied; or, with the kernel's keys, one that is wrong.
+    """An invalid trailer; a signature that was copied; or, checked with the kernel's keys, a wrong one.
 
-    Without the kernel's vmlinux or the file from before, nobody can tell: only the signer's key opens a signature.
+    Without the kernel's vmlinux or the file from before, this cannot be decided: a check needs the signer's key.
     """
     module = subject.module
     try:
@@ -33,7 +33,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         from prologue.elf.signature import check_signature
 
         if check_signature(content, signature.pkcs7, subject.vmlinux.certificates, module.path) == "bad":
-            yield Hit(0, f"the signature is by a key of {subject.vmlinux.path}, but not of this content")
+            yield Hit(0, f"the signature is by a key of {subject.vmlinux.path}, but does not match this content")
 
 
 RULE = Rule(
@@ -42,10 +42,10 @@ RULE = Rule(
     severity="fatal",
     inputs=("K",),
     decides_writing=True,
-    what="A signed module whose signature does not belong to its content. Checked with the keys in `--vmlinux`, or "
+    what="A signed module whose signature does not match its content. Checked with the keys in `--vmlinux`, or "
     "against the file from before.",
-    why="A kernel that enforces signatures refuses the module; any other is tainted by it, and nobody can tell "
-    "this edit from a hostile one.",
+    why="A kernel that enforces signatures refuses the module. Any other kernel is tainted by it, and cannot "
+    "distinguish this edit from a hostile one.",
     example="module edited after `make modules_install` had signed it",
     fix="process modules before they are signed, or strip the signature (`prologue patch --strip-signature`) and "
     "sign again",

@@ -1,4 +1,4 @@
-"""PL406: two different texts, one build-id."""
+"""PL406: two different texts share one build-id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULE = Rule(
     why="Debuggers, profilers and symbol servers take one build-id for one text: they may show the unprocessed words. "
     "Processing keeps the build-id on purpose, since debug information stays right.",
     example=".text differs, build-id 3f2a... in both",
-    fix="nothing, if tools that disassemble by build-id are given the file that runs",
+    fix="nothing to do if tools that disassemble by build-id get the file that runs",
     citation='System V gABI "Note Section"; GNU ld "--build-id"',
     check=check,
 )

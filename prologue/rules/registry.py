@@ -1,4 +1,4 @@
-"""All rules, each named once; a test says that none is missing."""
+"""All rules, each named once; a test checks that none is missing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def find_rule(name: str) -> Rule:
     """Look a rule up by code or slug.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: no rule has that name.
 
     """
     for rule in RULES:
@@ -78,7 +78,7 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
         and not any(_matches(rule, name) for name in ignore)
     )
     if not rules:
-        raise UsageError("every rule that is selected is ignored, too: nothing would be checked")
+        raise UsageError("every selected rule is also ignored: nothing would be checked")
     return rules
 
 
