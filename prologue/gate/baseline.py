@@ -1,4 +1,4 @@
-"""Known findings: a file in which somebody answers for each, so that ``verify`` fails for new ones only."""
+"""Known findings: a file that gives each a reason and an owner, so that ``verify`` fails for new ones only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from prologue.rules.base import Finding, Rule
 from prologue.rules.registry import find_rule
 
 _HEADER: Final = """\
-# Known findings of `prologue verify`. Say of each why it is acceptable (reason) and who answers for that (owner):
-# the file is refused while any of these is empty. Entries whose findings are to be fixed do not belong here.
+# Known findings of `prologue verify`. Fill in for each why it is acceptable (reason) and who decided that (owner):
+# prologue refuses the file while any of these is empty. Remove entries whose findings are to be fixed.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One entry of a baseline: which findings it covers, and who says so."""
+    """One entry of a baseline: which findings it covers, why, and who decided that."""
 
     rule: str  # code of the rule
     reason: str
@@ -41,7 +41,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Findings after a look at the baseline."""
+    """Findings, separated by the baseline."""
 
     new: list[Finding]
     baselined: list[tuple[Finding, Known]]
@@ -60,8 +60,8 @@ def load_baseline(path: Path) -> tuple[Known, ...]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the baseline: {error.strerror}", path=path) from error
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, brackets without end
-        raise InputError(f"is no valid TOML: {error}", path=path) from error
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply
+        raise InputError(f"is not valid TOML: {error}", path=path) from error
     entries = document.pop("known", [])
     if document:
         raise InputError(f"unknown {next(iter(document))!r}: a baseline is a list of [[known]]", path=path)
@@ -79,7 +79,7 @@ def _entry(path: Path, number: int, entry: Any) -> Known:
     names = [field.name for field in fields(Known)]
     for key, value in entry.items():
         if key not in names:
-            raise wrong(f"unknown key {key!r}: there are {', '.join(names)}")
+            raise wrong(f"unknown key {key!r}: the keys are {', '.join(names)}")
         if key == "count":
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise wrong(f"count must be a positive number, not {value!r}")
@@ -96,17 +96,17 @@ def _entry(path: Path, number: int, entry: Any) -> Known:
 
 
 def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]) -> tuple[Known, ...]:
-    """Entries that this run can match at all; the others are not stale, only about other files or rules."""
+    """Entries that this run can match at all. The others are not stale: they are about other files or rules."""
     names = [PurePath(path).name for path in files]
     codes = {rule.code for rule in rules}
     return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
 
 
 def split(findings: Iterable[Finding], known: Sequence[Known]) -> Split:
-    """Tell known findings from new ones.
+    """Separate known findings from new ones.
 
     The first entry that matches a finding decides. An entry with more matches than its count covers none of them:
-    nobody can say which are the old ones.
+    there is no way to say which are the old ones.
     """
     matchers = [(entry, _matcher(entry)) for entry in known]
     decided = [
@@ -146,7 +146,7 @@ def _matcher(entry: Known) -> Callable[[Finding], bool]:
 
 
 def baseline_notes(parts: Split, path: Path) -> list[str]:
-    """Return what reports must say about the baseline: what it covers, what outgrew it, what is stale."""
+    """Return the notes for reports: what the baseline covers, which entries match too much, which match nothing."""
     notes: list[str] = []
     if parts.baselined:
         counts = Counter((entry.rule, entry.reason, entry.owner) for _, entry in parts.baselined)
@@ -162,7 +162,7 @@ def baseline_notes(parts: Split, path: Path) -> list[str]:
 
 
 def baseline_text(findings: Iterable[Finding]) -> str:
-    """Template of a baseline that covers exactly these findings, to be filled in by people."""
+    """Template of a baseline that covers exactly these findings; reasons and owners are left empty."""
     groups = Counter(
         (f.code, f.slug, _literal(PurePath(f.path).name), _literal(f.where.symbol or "")) for f in findings
     )

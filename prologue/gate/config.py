@@ -29,8 +29,8 @@ class Config:
 def load_config(start: Path) -> Config:
     """Find the nearest settings, from a directory upward as far as the top of its git work tree.
 
-    ``.prologue.toml`` comes before pyproject.toml in the same directory; a pyproject.toml without our section
-    is passed over.
+    ``.prologue.toml`` comes before pyproject.toml in the same directory; a pyproject.toml without
+    ``[tool.prologue]`` is skipped.
 
     Raises:
         UsageError: a settings file that cannot be read, or that has wrong settings.
@@ -51,27 +51,27 @@ def load_config_file(path: Path) -> Config:
     """Read the settings file that was named.
 
     Raises:
-        UsageError: it is missing, cannot be read, has no section for us, or has wrong settings.
+        UsageError: it is missing, cannot be read, has no ``[tool.prologue]``, or has wrong settings.
 
     """
     path = path.absolute()
     table = _table(path)
     if table is None:
         missing = "no [tool.prologue] in it" if path.is_file() else "no such file"
-        raise UsageError(f"{missing}: name a file with settings of prologue", path=path)
+        raise UsageError(f"{missing}: name a file with prologue's settings", path=path)
     return _config(path, table)
 
 
 def _table(path: Path) -> dict[str, Any] | None:
-    """Our settings in a file; None if there is no such file or nothing of ours in it."""
+    """Prologue's settings in a file; None if there is no such file, or none of them in it."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
     except OSError as error:
         raise UsageError(f"cannot read the settings: {error.strerror}", path=path) from error
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, brackets without end
-        raise UsageError(f"is no valid TOML: {error}", path=path) from error
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply
+        raise UsageError(f"is not valid TOML: {error}", path=path) from error
     if path.name != _PYPROJECT:
         return document
     tool = document.get("tool")
@@ -84,7 +84,7 @@ def _table(path: Path) -> dict[str, Any] | None:
 def _config(path: Path, table: dict[str, Any]) -> Config:
     for key in table:
         if key not in _KEYS:
-            raise UsageError(f"unknown setting {key!r}: there are {', '.join(_KEYS)}", path=path)
+            raise UsageError(f"unknown setting {key!r}: the settings are {', '.join(_KEYS)}", path=path)
     select, ignore = _names(path, table, "select"), _names(path, table, "ignore")
     try:
         select_rules(select, ignore)
@@ -104,7 +104,7 @@ def _names(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _baseline(path: Path, table: dict[str, Any]) -> Path | None:
-    """Path of the baseline, which a relative one states from the settings file on."""
+    """Path of the baseline; a relative one is relative to the settings file's directory."""
     if "baseline" not in table:
         return None
     name = table["baseline"]

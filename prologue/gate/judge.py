@@ -1,4 +1,4 @@
-"""What fails when: findings, known findings and unreadable files into one verdict."""
+"""Turns findings, known findings and unreadable files into one verdict: what fails, and when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*_FAILING, "warn")
 
 
 def judge(results: Sequence[Verified], rules: tuple[Rule, ...], *, release: bool, baseline: Path | None) -> Verdict:
-    """Set known findings aside and decide what fails; ``rules`` are those that were run.
+    """Set known findings aside and decide what fails; ``rules`` are those that ran.
 
     Raises:
         InputError: the baseline cannot be read, or is not filled in.
@@ -49,7 +49,7 @@ def judge(results: Sequence[Verified], rules: tuple[Rule, ...], *, release: bool
 def _split(
     findings: list[Finding], files: list[str], rules: tuple[Rule, ...], *, release: bool, baseline: Path
 ) -> Split:
-    """Tell known findings from new ones; a release may not contain what is known to be fatal."""
+    """Separate known findings from new ones; for a release, known findings that are fatal count as new."""
     parts = split(findings, in_scope(load_baseline(baseline), files, rules))
     if not release:
         return parts

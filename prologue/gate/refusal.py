@@ -1,4 +1,4 @@
-"""What the gate refuses whatever the rules say: a row of a report, but no rule of the catalogue."""
+"""Refusals of the gate that no rule makes: they appear in reports like a rule, but are not in the registry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prologue.rules.base import Finding, Hit, Rule, Subject
 
 
 def _nothing(_subject: Subject) -> Iterator[Hit]:
-    """There is nothing to look at: the refusal is known already."""
+    """Find nothing: the gate itself makes these findings."""
     return iter(())
 
 
@@ -28,16 +28,16 @@ GATE = Rule(
 
 
 def stock_finding(path: str) -> Finding:
-    """A kernel that no release may have."""
+    """The finding for a stock kernel in a release."""
     return _finding(
         path,
         "processed for the stock contract: for bench and lab use, not for release",
-        "release the native contract: see docs/kernel-integration.md",
+        "release a kernel with the native contract: see docs/kernel-integration.md",
     )
 
 
 def unreadable_finding(path: str, error: str) -> Finding:
-    """A file of which nothing is known."""
+    """The finding for a file that could not be verified."""
     return _finding(path, f"could not be verified: {error}", GATE.fix)
 
 

@@ -1,4 +1,4 @@
-"""What ``prologue verify`` found, in whichever format."""
+"""What ``prologue verify`` found, before a report format is chosen."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Verdict:
     baselined: list[tuple[Finding, Known]]
     notes: list[str]
     failing: tuple[Severity, ...]
-    rules: tuple[Rule, ...]  # those that were run
+    rules: tuple[Rule, ...]  # those that ran
     inputs: dict[str, frozenset[Input]]  # what kind of input each file was
-    refused: list[Finding]  # by --release, whatever the rules say
+    refused: list[Finding]  # by --release, without a rule
     unreadable: dict[str, str]  # files that could not be verified, and why
 
     @property
     def failed(self) -> bool:
-        """Whether the gate stays shut."""
+        """Whether a finding makes ``verify`` fail."""
         return any(finding.severity in self.failing for finding in self.findings + self.refused)

@@ -1,4 +1,4 @@
-"""Findings as test cases, one for each file and rule: what JUnit and KTAP have in common."""
+"""Findings as test cases, one for each file and rule: the common part of JUnit and KTAP."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The name that CI keeps a history of, so it has nothing that changes from run to run."""
+        """CI keeps a history by this name, so nothing in it changes from run to run."""
         return f"{self.rule.code} {self.rule.slug}"
 
     def lines(self) -> list[str]:
-        """Return the findings, one per line, and how many were left out."""
+        """Return the findings, one per line, and how many are left out."""
         lines = [printable(f"{f.where}: {f.severity}: {f.message}") for f in self.findings[:_SHOWN]]
         if len(self.findings) > _SHOWN:
             lines.append(f"... and {len(self.findings) - _SHOWN:,} more")
@@ -54,7 +54,7 @@ def cases_by_file(
         groups.setdefault((finding.path, finding.code), []).append(finding)
     cases = {path: list(_cases(path, groups, failing, rules, inputs)) for path in dict.fromkeys(files)}
     for path, code in groups:
-        raise InternalError(f"a finding of {code}, which was not run", path=path)
+        raise InternalError(f"a finding of {code}, which did not run", path=path)
     return cases
 
 
@@ -65,7 +65,7 @@ def _cases(
     rules: tuple[Rule, ...],
     inputs: Inputs | None,
 ) -> Iterator[Case]:
-    """Cases of one file; takes their findings out of the groups."""
+    """Cases of one file; removes their findings from the groups."""
     for rule in rules:
         found = tuple(groups.pop((path, rule.code), ()))
         applies = inputs is None or not inputs[path].isdisjoint(rule.inputs)

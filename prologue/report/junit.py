@@ -19,7 +19,7 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     *,
     inputs: Inputs | None = None,
 ) -> str:
-    """XML document: a test suite for each file, in it a test case for each rule; notes stand in the first suite.
+    """XML document: a test suite for each file, in it a test case for each rule; the first suite has the notes.
 
     With ``inputs``, rules that do not apply to a file are skipped there; without, all rules count as run.
 
@@ -39,7 +39,7 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     if suites and notes:
         ET.SubElement(suites[0], "system-out").text = "\n".join(printable(f"note: {note}") for note in notes)
     ET.indent(root)
-    # ElementTree would declare the encoding of the locale; whoever writes this writes UTF-8.
+    # ElementTree would declare the locale's encoding, but reports are written as UTF-8.
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
 
 

@@ -49,7 +49,7 @@ def _result(failed: bool) -> str:
 
 
 def _description(path: str) -> str:
-    """Name of a test: a hash sign would begin a directive, and spaces at an end belong to nobody."""
+    """Name of a test: a hash sign would begin a directive, and readers drop spaces at the ends."""
     text = printable(path).replace("#", r"\x23")
     inner = text.strip(" ")
     before, after = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))

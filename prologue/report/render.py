@@ -1,4 +1,4 @@
-"""A verdict of the gate, in whichever format."""
+"""Writes a verdict of the gate in the chosen format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Format = Literal["text", "json", "sarif", "junit", "ktap"]
 
 
 def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
-    """Write the report; no format ends in a line end."""
+    """Return the report; no format ends with a newline."""
     findings = verdict.findings + verdict.refused
     if kind == "text":
         from prologue.report.findings import findings_text
@@ -27,7 +27,7 @@ def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
     from prologue.report.ktap import findings_ktap
 
     write = findings_junit if kind == "junit" else findings_ktap
-    # CI systems look at cases only, so what fails without a rule needs a case of its own.
+    # CI systems look at cases only, so a failure without a rule needs a case of its own.
     unread = [unreadable_finding(path, error) for path, error in verdict.unreadable.items()]
     return write(
         verdict.files,

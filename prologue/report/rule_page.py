@@ -1,4 +1,4 @@
-"""Pages of the documentation, one for each rule: made from the rules, so that they cannot disagree."""
+"""Pages of the documentation, one for each rule: generated from the rules, so that both agree."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def _page_name(rule: Rule) -> str:
 
 
 def _pages() -> dict[str, str]:
-    """All files and what they must hold."""
+    """All files and their content."""
     return {_INDEX: index_page(RULES)} | {_page_name(rule): rule_page(rule) for rule in RULES}
 
 
 def write_pages(directory: Path) -> list[Path]:
-    """Write all pages, remove those of rules that are gone, return what was written."""
+    """Write all pages, remove those of removed rules, return the paths of the written ones."""
     pages = _pages()
     directory.mkdir(parents=True, exist_ok=True)
     for name in _surplus(directory, pages):
@@ -84,7 +84,7 @@ def _surplus(directory: Path, pages: dict[str, str]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the pages, or with ``--check`` say which are stale; 1 if any is."""
+    """Write the pages, or with ``--check`` report which are stale; 1 if any is."""
     parser = argparse.ArgumentParser(prog="python -m prologue.report.rule_page", description=__doc__)
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument("--check", action="store_true", help="write nothing, fail if a page is stale")

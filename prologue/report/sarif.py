@@ -32,7 +32,7 @@ def findings_sarif(
     baselined: Sequence[tuple[Finding, Known]] = (),
     unreadable: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """One run with all findings; those that the baseline knows come last and are marked as suppressed.
+    """One run with all findings; those that the baseline covers come last and are marked as suppressed.
 
     ``unreadable`` are messages about files that could not be verified: then the run counts as failed.
     """
@@ -108,8 +108,8 @@ def _result(finding: Finding, paths: dict[str, int], sections: _Sections) -> dic
 def _location(finding: Finding, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
     """Place of a finding, without ``absoluteAddress``.
 
-    The schema sets that no upper bound, but readers do: Microsoft's SDK rejects the whole log when an address
-    exceeds 31 bits, and all kernel addresses do. They stand in the properties, as text, as in our JSON.
+    The schema sets no upper bound for it, but readers do: Microsoft's SDK rejects the whole log when an address
+    exceeds 31 bits, and all kernel addresses do. They are in the properties, as text, as in prologue's JSON.
     """
     where = finding.where
     physical: dict[str, Any] = {
@@ -137,7 +137,7 @@ def _fingerprints(findings: Iterable[Finding]) -> list[str]:
     """One for each finding: the same after a rebuild that moves the function, and unique within a run.
 
     Addresses and section offsets change with every link, so they count only where there is no symbol. Static functions
-    of one name have the same identity; their order in the file tells them apart.
+    of one name have the same identity; their order in the file separates them.
     """
     seen: Counter[tuple[str, ...]] = Counter()
     prints: list[str] = []
@@ -156,7 +156,7 @@ def _suppression(entry: Known) -> dict[str, Any]:
 
 
 def _message(text: str) -> dict[str, str]:
-    """Text of a message: braces stand for placeholders there, so those of our text are doubled."""
+    """Text of a message: braces mean placeholders there, so braces of the text are doubled."""
     return {"text": printable(text).replace("{", "{{").replace("}", "}}")}
 
 
@@ -165,6 +165,6 @@ def _uri(path: str) -> str:
     pure = Path(path)
     try:
         raw = str(pure).encode("utf-8", "surrogateescape")  # what the file system has
-    except UnicodeEncodeError:  # a name that no file system gave us
+    except UnicodeEncodeError:  # a name that does not come from a file system
         raw = str(pure).encode("utf-8", "surrogatepass")
     return ("file://" if pure.is_absolute() else "") + quote_from_bytes(raw)

@@ -1,4 +1,4 @@
-"""What ``prologue scan`` says, as data and as text."""
+"""What ``prologue scan`` reports, as data and as text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _by_section(binary: Binary) -> dict[str, int]:
 
 
 def scan_text(data: dict[str, Any]) -> str:
-    """The same for people: aligned, short."""
+    """The same as aligned text."""
     rows = [("file", data["file"]), ("kernel", data["release"] or "unknown"), ("build-id", data["build_id"] or "none")]
     if data["kind"] == "module":
         stored = data["compression"] or "not compressed"

@@ -59,13 +59,13 @@ def test_an_empty_baseline_covers_nothing(tmp_path: Path, text: str) -> None:
         (ENTRY + "count = 0\n", "count must be a positive number, not 0"),
         (ENTRY + "count = true\n", "count must be a positive number, not True"),
         (ENTRY + 'count = "3"\n', "count must be a positive number"),
-        (ENTRY + 'function = "f"\n', "unknown key 'function': there are rule, reason, owner, file,"),
+        (ENTRY + 'function = "f"\n', "unknown key 'function': the keys are rule, reason, owner, file,"),
         (ENTRY.replace("PL109", "PL1"), "no rule 'PL1'"),
         ("[known]\n", "known must be a list: write [[known]]"),
         ("known = [1]\n", "number 1: must be a table, not 1"),
         ("[[knwon]]\n", "unknown 'knwon': a baseline is a list of [[known]]"),
-        ("[[known]\n", "is no valid TOML"),
-        ("a = " + "[" * 100_000, "is no valid TOML"),
+        ("[[known]\n", "is not valid TOML"),
+        ("a = " + "[" * 100_000, "is not valid TOML"),
     ],
 )
 def test_a_wrong_baseline_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
@@ -81,7 +81,7 @@ def test_an_unreadable_baseline_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="cannot read the baseline: "):
             load_baseline(path)
     (tmp_path / "latin1.toml").write_bytes(b"# \xe4\n")
-    with pytest.raises(InputError, match="is no valid TOML"):
+    with pytest.raises(InputError, match="is not valid TOML"):
         load_baseline(tmp_path / "latin1.toml")
 
 

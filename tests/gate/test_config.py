@@ -86,7 +86,7 @@ def test_a_directory_of_that_name_is_no_settings_file(top: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('selct = ["PL1"]', "unknown setting 'selct': there are select, ignore, baseline, release"),
+        ('selct = ["PL1"]', "unknown setting 'selct': the settings are select, ignore, baseline, release"),
         ('select = "PL1"', "select must be a list of rules"),
         ("ignore = [1]", "ignore must be a list of rules"),
         ("release = 1", "release must be true or false, not 1"),
@@ -95,8 +95,8 @@ def test_a_directory_of_that_name_is_no_settings_file(top: Path) -> None:
         ('baseline = "a\\u0000b"', "baseline must be the path of a file"),
         ('ignore = ["PL999"]', "no rule 'PL999'"),
         ('select = [""]', "no rule ''"),
-        ("release = maybe", "is no valid TOML"),
-        ("a = " + "[" * 100_000, "is no valid TOML"),
+        ("release = maybe", "is not valid TOML"),
+        ("a = " + "[" * 100_000, "is not valid TOML"),
     ],
 )
 @pytest.mark.parametrize("name", [".prologue.toml", "pyproject.toml"])
@@ -117,7 +117,7 @@ def test_other_bad_files_are_refused(top: Path) -> None:
     with pytest.raises(UsageError, match=r"pyproject\.toml: tool\.prologue must be a table"):
         load_config(top)
     pyproject.write_bytes(b"# \xff\n")
-    with pytest.raises(UsageError, match=r"pyproject\.toml: is no valid TOML"):
+    with pytest.raises(UsageError, match=r"pyproject\.toml: is not valid TOML"):
         load_config(top)
 
 

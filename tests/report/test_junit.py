@@ -89,7 +89,7 @@ def test_no_finding_is_lost() -> None:
     root = parse(findings_junit(["vmlinux", "vmlinux"], [finding()], [], FAILING, RULES))
     assert (root.attrib["tests"], root.attrib["failures"]) == ("4", "1")
     for stray in (finding(path="elsewhere"), finding(WARN)):
-        with pytest.raises(InternalError, match=f"{stray.path}: a finding of {stray.code}, which was not run"):
+        with pytest.raises(InternalError, match=f"{stray.path}: a finding of {stray.code}, which did not run"):
             findings_junit(["vmlinux"], [stray], [], FAILING, (FATAL,))
 
 
