@@ -1,1 +1,1 @@
-"""What goes into a kernel tree, and how it gets there."""
+"""The patches for kernel trees, and the code that installs and checks them."""

@@ -1,4 +1,4 @@
-"""Whether the build step is in a kernel tree, selected, able to run, and has run."""
+"""Checks that the build step is in a kernel tree, selected, able to run, and has run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Status = Literal["ok", "no", "-"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at; "-" is neither good nor bad."""
+    """The result of one check; "-": there was nothing to check yet."""
 
     name: str
     status: Status
@@ -45,7 +45,7 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
 
 def _require_built_from(objtree: Path, tree: Path) -> None:
     if not objtree.is_dir():
-        raise InputError("there is no such directory", path=objtree)
+        raise InputError("no such directory", path=objtree)
     source = objtree / "source"
     if source.is_symlink() and source.resolve() != tree.resolve():
         raise InputError(f"is a build directory of {source.resolve()}, not of {tree}", path=objtree)
@@ -61,7 +61,7 @@ def _patch(tree: KernelTree) -> Check:
             name="patch",
             status="no",
             message=f"differs from this prologue's: {named}",
-            to_do=f"{install} (says more)",
+            to_do=f"{install} (it gives the reason)",
             facts=facts,
         )
     if not there:
@@ -69,7 +69,7 @@ def _patch(tree: KernelTree) -> Check:
     if absent or differing:
         named = ", ".join(file.path for file in (*absent, *differing))
         return Check(
-            name="patch", status="no", message=f"installed in part: {named} left out", to_do=install, facts=facts
+            name="patch", status="no", message=f"installed in part: {named} missing", to_do=install, facts=facts
         )
     return Check(
         name="patch", status="ok", message=f"installed ({tree.series}, {len(there)} files)", to_do="", facts=facts
@@ -78,7 +78,7 @@ def _patch(tree: KernelTree) -> Check:
 
 def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
     if not tree.has_option:
-        return Check(name="config", status="-", message="has to wait for the patch")
+        return Check(name="config", status="-", message="needs the patch first")
     path = out / ".config"
     facts = {"file": str(path)}
     try:
@@ -86,7 +86,7 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
         kconfig = (tree.path / KCONFIG).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         to_do = "make menuconfig" if given else "make menuconfig, or name the directory of make O= with --objtree"
-        return Check(name="config", status="no", message=f"there is no {path}", to_do=to_do, facts=facts)
+        return Check(name="config", status="no", message=f"{path} does not exist", to_do=to_do, facts=facts)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
     wrong = why_not_selected(config, kconfig, path)
@@ -96,15 +96,15 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
 
 
 def _tool() -> Check:
-    """What the build step would run: $PROLOGUE is a variable of make, too."""
+    """What the build step would run: make takes PROLOGUE from the environment, too."""
     named = os.environ.get("PROLOGUE", "").split()
     command = named or ["prologue"]
     path = shutil.which(command[0])
     if path is None:
-        message = "there is no command prologue in PATH: the kernel would write its prologues at boot"
+        message = "no prologue in PATH: the kernel would write its prologues at boot"
         if named:
-            message = f"PROLOGUE={named[0]} of the environment is not there: the build would fail"
-        to_do = "pip install it where the build finds it, or build with make PROLOGUE=/path/to/prologue"
+            message = f"PROLOGUE={named[0]} (environment) does not exist: the build would fail"
+        to_do = "install it in the build's PATH (pip install), or build with make PROLOGUE=/path/to/prologue"
         return Check(name="tool", status="no", message=message, to_do=to_do, facts={"path": None})
     facts: dict[str, Any] = {"path": path, "version": None}
     try:
@@ -114,7 +114,7 @@ def _tool() -> Check:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check(
-            name="tool", status="no", message=f"{path} does not run: {error}", to_do="install it again", facts=facts
+            name="tool", status="no", message=f"{path} does not run: {error}", to_do="reinstall it", facts=facts
         )
     program, _, version = done.stdout.strip().partition(" ")
     if done.returncode or program != "prologue" or not version:
@@ -122,8 +122,8 @@ def _tool() -> Check:
         return Check(
             name="tool",
             status="no",
-            message=f"{path} is no prologue that runs: {''.join(said)}",
-            to_do="install it again",
+            message=f"{path} is not a working prologue: {''.join(said)}",
+            to_do="reinstall it",
             facts=facts,
         )
     facts["version"] = version
@@ -134,7 +134,7 @@ def _tool() -> Check:
 
 
 def _kernels(out: Path) -> Iterator[Check]:
-    # Newer kernels link vmlinux.unstripped, and make vmlinux from it.
+    # Newer kernels link vmlinux.unstripped and make vmlinux from it.
     found = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
     if not found:
         yield Check(name="vmlinux", status="-", message="not built yet")
@@ -143,7 +143,7 @@ def _kernels(out: Path) -> Iterator[Check]:
 
 
 def _kernel(path: Path, linked: Path) -> Check:
-    """Look at a kernel; ``linked`` is what make has to miss before it links, and runs the step, again."""
+    """Check a kernel. ``linked`` is the file that make links: without it, make links and runs the step again."""
     from prologue.sites.kernel import Kernel  # numpy: only where there is something to read
 
     try:
@@ -177,11 +177,11 @@ def _kernel(path: Path, linked: Path) -> Check:
         return Check(
             name=path.name,
             status="no",
-            message="damaged: no run of ours leaves this",
+            message="damaged: not the result of a prologue run",
             to_do=f"prologue verify {quoted}",
             facts=facts,
         )
-    what = {"untouched": "not processed: the tool was not there when it was built", "unfinished": "not finished"}
+    what = {"untouched": "not processed: prologue was not there when it was built", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
     return Check(
         name=path.name, status="no", message=what.get(state, "has no sites to process"), to_do=to_do, facts=facts

@@ -1,7 +1,7 @@
-"""Unified diffs as data: which lines each hunk takes for granted, and where a file at hand has them.
+"""Unified diffs as data: which lines each hunk expects, and where a file has them.
 
-``git apply`` does the applying. But it puts a hunk that does not fit where it says to the nearest place that looks the
-same, and with one line of context on each side many places do. So each hunk is located here first, or refused.
+``git apply`` applies them. But if a hunk does not fit at its line, git takes the nearest place that looks the same,
+and with one line of context on each side many places do. So each hunk is located here first, or refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NoPlaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that stand together, each with its mark in front and without its newline."""
+    """Consecutive lines, each with its mark and without its newline."""
 
     old_start: int
     new_start: int
@@ -80,7 +80,8 @@ def parse_changes(diff: bytes, source: object) -> tuple[FileChange, ...]:
     """Read a diff that ends with its last hunk.
 
     Raises:
-        InternalError: it is damaged, or does what ours never do (renames, deletions); ``source`` says whose diff.
+        InternalError: it is damaged, or does what prologue's patches never do (renames, deletions); ``source`` is
+            the diff's name, for the message.
 
     """
     changes: list[FileChange] = []
@@ -91,22 +92,22 @@ def parse_changes(diff: bytes, source: object) -> tuple[FileChange, ...]:
                 raise InternalError(f"renames a file: {line.decode(errors='replace')}", path=source)
             changes.append(FileChange(found[1].decode(), (line,), ()))
         elif not changes:
-            raise InternalError(f"is no diff: {line.decode(errors='replace')!r}", path=source)
+            raise InternalError(f"is not a diff: {line.decode(errors='replace')!r}", path=source)
         elif found := _HUNK.fullmatch(line):
             old, new = int(found[2] or 1), int(found[4] or 1)
             hunk = Hunk(int(found[1]), int(found[3]), found[5], tuple(_body(lines, old, new)))
             if len(hunk.old) != old or len(hunk.new) != new:
-                raise InternalError(f"a hunk is cut: {line.decode(errors='replace')}", path=source)
+                raise InternalError(f"a hunk is incomplete: {line.decode(errors='replace')}", path=source)
             changes[-1] = replace(changes[-1], hunks=(*changes[-1].hunks, hunk))
         elif changes[-1].hunks:
-            raise InternalError(f"is no diff: {line.decode(errors='replace')!r}", path=source)
+            raise InternalError(f"is not a diff: {line.decode(errors='replace')!r}", path=source)
         else:
             changes[-1] = replace(changes[-1], header=(*changes[-1].header, line))
     return tuple(changes)
 
 
 def _body(lines: Iterator[bytes], old: int, new: int) -> Iterator[bytes]:
-    """The lines of a hunk: as many as it says, for a line of it may look like anything."""
+    """The lines of a hunk: as many as its header says, since a line may look like another header."""
     while old > 0 or new > 0:
         line = next(lines, None)
         if line is None or line[:1] not in (b" ", b"-", b"+"):
@@ -131,13 +132,13 @@ def new_file(path: str, content: bytes) -> FileChange:
 
 
 def locate(change: FileChange, content: bytes, *, reverse: bool = False) -> FileChange:
-    """Give the change the line numbers that it has in this content; ``reverse``: content that it was made to.
+    """Give the change the line numbers that it has in this content; ``reverse``: in content that has the change.
 
-    A hunk may have moved with the lines above it. Where several places look alike, only the one that is as far from
-    the hunk before as the patch says is taken.
+    A hunk may have moved with the lines above it. If several places match, only the one at the patch's own distance
+    from the hunk before is taken.
 
     Raises:
-        NoPlaceError: a hunk does not fit, or it cannot be told where.
+        NoPlaceError: a hunk does not fit, or its place is ambiguous.
 
     """
     lines = content.split(b"\n")

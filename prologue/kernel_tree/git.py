@@ -1,7 +1,7 @@
 """Runs ``git apply``, on copies of the files only.
 
-In a directory of its own there is no repository around them, in which git would leave out what it thinks is elsewhere;
-what it wrote is looked at before the kernel tree is touched; and how the files there are replaced is not git's choice.
+The copies are in a directory outside of any repository: inside one, git silently skips paths that it places
+elsewhere. The result is checked before the kernel tree changes, and git does not decide how files there are replaced.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from prologue.errors import InternalError, OutputError, UsageError
 def apply_changes(
     diff: bytes, contents: Mapping[str, bytes | None], *, reverse: bool = False
 ) -> dict[str, bytes | None]:
-    """The contents after the diff, or before it; None stands for a file that is not there.
+    """The contents after the diff, or before it; None means a file that does not exist.
 
     Raises:
         UsageError: git is not installed.
         OutputError: the copies cannot be written.
-        InternalError: git does not take what fits.
+        InternalError: git refuses a diff that fits.
 
     """
     with _scratch() as directory:
@@ -38,11 +38,11 @@ def apply_changes(
 
 
 def diffstat(diff: bytes) -> bytes:
-    """What ``git format-patch`` says of a diff: files, lines, and which files are new.
+    """What ``git format-patch`` says about a diff: files, lines, and which files are new.
 
     Raises:
         UsageError: git is not installed.
-        OutputError: there is no room for a temporary directory.
+        OutputError: a temporary directory cannot be made.
 
     """
     with _scratch() as directory:
@@ -65,8 +65,8 @@ def _read(path: Path) -> bytes | None:
 def _git_apply(directory: Path, diff: bytes, *options: str) -> bytes:
     git = shutil.which("git")
     if git is None:
-        raise UsageError("git is not in PATH, and it applies the patches: install the package git")
-    # A hook or `git rebase --exec` may have called us, and settings of the user's are for the user's own patches.
+        raise UsageError("git is not in PATH, and prologue needs it for patches: install the package git")
+    # A git hook or `git rebase --exec` may have started this process, and the user's settings must not apply here.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {
         "LC_ALL": "C",

@@ -1,4 +1,4 @@
-"""Why a kernel configuration does not select our option."""
+"""Why a kernel configuration does not select the option."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] |
 
 
 def _needed(kconfig: str) -> list[str]:
-    """The symbols without which there is no option; alternatives and negations are left to Kconfig."""
+    """The symbols that the option depends on; alternatives and negations are left to Kconfig."""
     _, _, after = kconfig.partition(f"\nconfig {OPTION}\n")
     entry = re.split(r"(?m)^\w", after)[0]
     terms = [term.strip() for line in re.findall(r"(?m)^\s+depends on (.*)$", entry) for term in line.split("&&")]

@@ -1,4 +1,4 @@
-"""Our patches: one for each kernel release that has one, and with it the files that are the same in all of them."""
+"""The kernel patches: one for each supported release, and the files that are the same in all of them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ DROPPED_IN: Final = {
     "arch/arm64/kernel/ftrace-prologue.lds.h": "ftrace-prologue.lds.h",
 }
 _DATA: Final = files("prologue.kernel_tree")
-# Between the message and the diff: how many lines change. Other lines there are the author's.
+# Between the message and the diff: how many lines change. Other lines there are the author's notes.
 _STAT_LINE: Final = re.compile(rb"(?m)^ (?:\S.* +\| +\d+ [+-]*|\d+ files? changed, .*|(?:create|delete) mode .*)\n")
 _SIGNATURE: Final = re.compile(rb"^-- \n.*\n*\Z", re.MULTILINE)
-# What `git format-patch --zero-commit` begins with: tools tell mail in mbox form by it.
+# What `git format-patch --zero-commit` begins with: tools recognise mail in mbox form by it.
 _MBOX_LINE: Final = b"From " + 40 * b"0" + b" Mon Sep 17 00:00:00 2001\n"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelPatch:
-    """One release's patch, files that are dropped in included; changes are in order of path."""
+    """One release's patch, including the files that are the same in all; changes are in order of path."""
 
     series: str  # "6.12"
     message: bytes
@@ -54,13 +54,13 @@ class KernelPatch:
 
 
 def all_series() -> tuple[str, ...]:
-    """The releases that there is a patch for, oldest first."""
+    """The releases that have a patch, oldest first."""
     names = (entry.name.removesuffix(".patch") for entry in _DATA.iterdir() if entry.name.endswith(".patch"))
     return tuple(sorted(names, key=lambda name: [int(part) for part in name.split(".")]))
 
 
 def load_patch(series: str, path: object = None) -> KernelPatch:
-    """Read the patch for a release such as ``6.12``; ``path`` is whose release it is.
+    """Read the patch for a release such as ``6.12``; ``path`` is the tree of that release, for messages.
 
     Raises:
         InputError: there is none.
@@ -74,7 +74,7 @@ def load_patch(series: str, path: object = None) -> KernelPatch:
     begin = text.find(b"\ndiff --git ") + 1
     end = found.start() if (found := _SIGNATURE.search(text)) else len(text)
     if not 0 < begin < end or b"\n---\n" not in text[:begin]:
-        raise InternalError("is no mail with a diff", path=source)
+        raise InternalError("is not a mail with a diff", path=source)
     changes = [*parse_changes(text[begin:end], source)]
     changes += [new_file(place, _DATA.joinpath(name).read_bytes()) for place, name in DROPPED_IN.items()]
     return KernelPatch(series, text[:begin], tuple(sorted(changes, key=lambda change: change.path)), text[end:])

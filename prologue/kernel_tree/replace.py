@@ -1,7 +1,7 @@
-"""Writes files of a kernel tree: new ones beside the old ones first, then all of them take their names.
+"""Writes files of a kernel tree: first every new file beside the old one, then all of them are renamed.
 
-A file is replaced, never written into: trees are often copied with hard links. Kernel trees are not locked by those who
-edit them, so the lock is against a second prologue only.
+A file is replaced, never written into: trees are often copied with hard links. Editors do not lock kernel trees, so
+the lock keeps out a second prologue only.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from prologue.errors import BusyError, InputError, OutputError
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other runs of ours off a tree.
+    """Keep other runs of prologue off a tree.
 
     Raises:
-        BusyError: another one is at work.
+        BusyError: another one is working on it.
         InputError: the directory cannot be opened.
 
     """
@@ -31,7 +31,7 @@ def locked(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot be opened: {error.strerror}", path=directory) from error
     try:
-        with suppress(OSError):  # some network file systems cannot lock directories, and then nobody can
+        with suppress(OSError):  # some network file systems cannot lock directories: then there is no lock
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -47,7 +47,7 @@ def replace_files(root: Path, contents: Mapping[str, bytes | None]) -> None:
     """Give each file its content, in this order; None removes it, after all others are written.
 
     Raises:
-        OutputError: a file cannot be written; says whether anything was changed.
+        OutputError: a file cannot be written; the message says whether anything was changed.
 
     """
     staged: list[tuple[Path, Path]] = []
@@ -67,7 +67,7 @@ def replace_files(root: Path, contents: Mapping[str, bytes | None]) -> None:
                 (root / name).unlink()
                 changed = True
     except OSError as error:
-        so = "the same command goes on from here" if changed else "nothing was changed"
+        so = "run the same command again to finish" if changed else "nothing was changed"
         raise OutputError(f"cannot be written: {error.strerror}; {so}", path=error.filename or root) from error
     finally:
         for temporary, _ in staged:
@@ -75,7 +75,7 @@ def replace_files(root: Path, contents: Mapping[str, bytes | None]) -> None:
 
 
 def _write(temporary: Path, content: bytes, like: Path) -> None:
-    """Write a new file that has the mode and the owner of the one it will replace."""
+    """Write a new file with the mode and the owner of the one that it will replace."""
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     with os.fdopen(fd, "wb") as stream:
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A kernel tree as its owner has it, and how each file stands that our patch touches."""
+"""A kernel tree, and the state of each file that the patch touches."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class TreeFile:
     """One file that the patch changes or creates."""
 
     change: FileChange  # with the line numbers of this tree, unless the file differs
-    content: bytes | None  # None: not there
+    content: bytes | None  # None: the file does not exist
     state: Presence
-    why: str = ""  # it differs
+    why: str = ""  # why it differs
 
     @property
     def path(self) -> str:
@@ -38,7 +38,7 @@ class KernelTree:
     """One kernel tree; files are read when first asked for.
 
     Raises:
-        InputError: it cannot be read, is no kernel tree, or has no arm64.
+        InputError: it cannot be read, is not a kernel tree, or has no arm64.
 
     """
 
@@ -49,7 +49,7 @@ class KernelTree:
         version = [found.get(name, "") for name in ("VERSION", "PATCHLEVEL")]
         if not all(part.isdigit() for part in version):
             raise InputError(
-                f"is no kernel tree: its Makefile gives no VERSION and PATCHLEVEL{self._hint()}", path=path
+                f"is not a kernel tree: its Makefile gives no VERSION and PATCHLEVEL{self._hint()}", path=path
             )
         if not (path / "arch" / "arm64").is_dir():
             raise InputError("has no arch/arm64", path=path)
@@ -58,23 +58,21 @@ class KernelTree:
 
     def _makefile(self) -> str:
         if not self.path.is_dir():
-            raise InputError(
-                "is not a directory" if self.path.exists() else "there is no such directory", path=self.path
-            )
+            raise InputError("is not a directory" if self.path.exists() else "no such directory", path=self.path)
         try:
             return (self.path / "Makefile").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            raise InputError(f"is no kernel tree: there is no Makefile{self._hint()}", path=self.path) from None
+            raise InputError(f"is not a kernel tree: it has no Makefile{self._hint()}", path=self.path) from None
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=self.path / "Makefile") from error
 
     def _hint(self) -> str:
-        source = self.path / "source"  # what a build with O= leaves in its directory
-        return f"; it is a build directory, of {source.resolve()}" if source.is_symlink() else ""
+        source = self.path / "source"  # a build with O= makes this link in its directory
+        return f"; it is a build directory of {source.resolve()}" if source.is_symlink() else ""
 
     @cached_property
     def patch(self) -> KernelPatch:
-        """Our patch for this release.
+        """The patch for this release.
 
         Raises:
             InputError: there is none.
@@ -94,7 +92,7 @@ class KernelTree:
 
     @cached_property
     def has_option(self) -> bool:
-        """Whether the kernel's configuration knows our option, and so some version of the patch is in.
+        """Whether the kernel's Kconfig has the option, and so some version of the patch is in.
 
         Raises:
             InputError: the file cannot be read.
@@ -104,7 +102,7 @@ class KernelTree:
         return re.search(rb"(?m)^config %b$" % OPTION.encode(), content or b"") is not None
 
     def in_state(self, *states: Presence) -> list[TreeFile]:
-        """The files that stand like that."""
+        """The files in one of these states."""
         return [file for file in self.files if file.state in states]
 
     def _look_at(self, change: FileChange) -> TreeFile:
@@ -114,7 +112,7 @@ class KernelTree:
         if change.creates:
             if content is None or content == change.created:
                 return TreeFile(change, content, "out" if content is None else "in")
-            return TreeFile(change, content, "differs", "is there, and is not what this prologue puts there")
+            return TreeFile(change, content, "differs", "exists, but is not the one that this prologue installs")
         if content is None:
             return TreeFile(change, None, "differs", "is missing")
         failed: dict[bool, NoPlaceError] = {}
@@ -125,19 +123,19 @@ class KernelTree:
                 failed[reverse] = error
         hunk = failed[self.has_option].hunk
         line = hunk.new_start if self.has_option else hunk.old_start
-        return TreeFile(change, content, "differs", f"the lines about {line} are not as expected")
+        return TreeFile(change, content, "differs", f"the lines around {line} are not as expected")
 
     def _read(self, name: str) -> tuple[bytes | None, str]:
         """The content, or None; and what is odd about the file."""
         path = self.path / name
         try:
             if not path.parent.resolve().is_relative_to(self.path.resolve()):
-                return None, "is outside of the tree, behind a symbolic link"
+                return None, "is outside of the tree, through a symbolic link"
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode):
                 return None, "is a symbolic link" if path.is_symlink() else "is not a regular file"
             return path.read_bytes(), ""
         except (FileNotFoundError, NotADirectoryError):
-            return None, "" if path.parent.is_dir() else f"is missing, with {Path(name).parent}"
+            return None, "" if path.parent.is_dir() else f"is missing, like {Path(name).parent}"
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from error

@@ -1,4 +1,4 @@
-"""Puts our patch into a kernel tree, and takes it out again: all of it or nothing."""
+"""Puts the patch into a kernel tree, and takes it out again: all of it or nothing."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Outcome:
 
     tree: KernelTree
     steps: tuple[Step, ...]
-    as_wanted: tuple[str, ...]  # files that needed nothing
+    as_wanted: tuple[str, ...]  # files that needed no change
 
 
 def install(path: Path, *, dry_run: bool = False) -> Outcome:
-    """Put the patch into a tree. What an unfinished run left out is added; what is in already stays untouched.
+    """Put the patch into a tree. Files that an unfinished run left out are added; patched files are not changed.
 
     Raises:
-        InputError: no kernel tree, no arm64, or no patch for its release.
+        InputError: not a kernel tree, no arm64, or no patch for its release.
         UsageError: git is not installed.
         RefusedError: other changes are in the way, or another version of the patch is in.
         BusyError: another prologue is working on this tree.
@@ -65,7 +65,7 @@ def _carry_out(path: Path, *, reverse: bool, dry_run: bool) -> Outcome:
         if differing := tree.in_state("differs"):
             raise RefusedError(_refusal(tree, differing, reverse=reverse), path=path)
         todo = tree.in_state("in" if reverse else "out")
-        # What is included comes before what includes it, and goes after it.
+        # A file that others include is created before them and removed after them.
         todo.sort(key=lambda file: file.change.creates, reverse=not reverse)
         contents = _changed(todo, reverse=reverse)
         if not dry_run:
@@ -84,7 +84,7 @@ def _changed(files: list[TreeFile], *, reverse: bool) -> dict[str, bytes | None]
     """What the files will hold.
 
     Raises:
-        InternalError: the way back would not lead to what they hold now.
+        InternalError: undoing the changes would not restore what the files hold now.
 
     """
     if not files:
@@ -101,12 +101,12 @@ def _refusal(tree: KernelTree, files: list[TreeFile], *, reverse: bool) -> str:
     named = ", ".join(f"{file.path} ({file.why})" for file in files)
     if not tree.has_option:
         return (
-            f"other changes are in the way: {named}; nothing was changed: put these files back as Linux {tree.series} "
-            "has them, or take the patch by hand (prologue kernel patch)"
+            f"other changes are in the way: {named}; nothing was changed: restore these files as Linux {tree.series} "
+            "has them, or apply the patch by hand (prologue kernel patch)"
         )
     again = "" if reverse else ", then install again"
     return (
         f"another version of the patch is in, or it was edited since: {named}; nothing was changed: "
-        "take it out with the prologue that put it in (kernel install --uninstall), or put these files back "
-        f"(git checkout, and remove those that git does not know){again}"
+        "take it out with the prologue that put it in (kernel install --uninstall), or restore these files "
+        f"(git checkout, and remove untracked ones){again}"
     )

@@ -95,7 +95,7 @@ def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
     install(tree)
     assert check(capsys, tree)["patch"]["status"] == "ok"
     (tree / POSTLINK).unlink()
-    assert check(capsys, tree)["patch"]["message"] == f"installed in part: {POSTLINK} left out"
+    assert check(capsys, tree)["patch"]["message"] == f"installed in part: {POSTLINK} missing"
     (tree / POSTLINK).write_text("# an older one\n")
     row = check(capsys, tree)["patch"]
     assert row["message"].startswith(f"differs from this prologue's: {POSTLINK} (")
@@ -105,7 +105,7 @@ def test_the_patch(tree: Path, bin_: Path, capsys: Said) -> None:
 @pytest.mark.parametrize(
     ("config", "message", "to_do"),
     [
-        (None, "there is no ", "--objtree"),
+        (None, ".config does not exist", "--objtree"),
         (f"{NEEDED}CONFIG_CPU_BIG_ENDIAN=y\n", "CONFIG_CPU_BIG_ENDIAN is on", "CONFIG_CPU_LITTLE_ENDIAN"),
         (LITTLE, "CONFIG_DYNAMIC_FTRACE is off", "CONFIG_FUNCTION_TRACER"),
         (f"{LITTLE}# CONFIG_DYNAMIC_FTRACE is not set\n", "CONFIG_DYNAMIC_FTRACE is off", "CONFIG_FUNCTION_TRACER"),
@@ -129,7 +129,7 @@ def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said
     out = tmp_path / "out"
     out.mkdir()
     row = check(capsys, ready, "--objtree", out)["config"]
-    assert row["message"] == f"there is no {out}/.config"
+    assert row["message"] == f"{out}/.config does not exist"
     assert "--objtree" not in row["to_do"]
     shutil.move(ready / ".config", out / ".config")
     (out / "source").symlink_to(ready)
@@ -142,7 +142,7 @@ def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said
     assert main(["kernel", "check", str(ready), "--objtree", str(out)]) == 2
     assert f"is a build directory of {tmp_path.resolve()}, not of {ready}" in capsys.readouterr().err
     assert main(["kernel", "check", str(ready), "--objtree", str(tmp_path / "absent")]) == 2
-    assert "there is no such directory" in capsys.readouterr().err
+    assert "no such directory" in capsys.readouterr().err
 
 
 def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.Mon
     assert (row["status"], row["version"]) == ("ok", "0.0.1")
     assert f"warning: this one is {__version__}" in row["message"]
     program(bin_ / "prologue", "echo no module named prologue >&2; exit 1")
-    assert "no prologue that runs: no module named prologue" in check(capsys, ready)["tool"]["message"]
+    assert "is not a working prologue: no module named prologue" in check(capsys, ready)["tool"]["message"]
     program(bin_ / "prologue", "echo prolog 9")
     assert check(capsys, ready)["tool"]["status"] == "no"
     monkeypatch.setenv("PATH", str(bin_))  # there may be a real one elsewhere
@@ -159,13 +159,13 @@ def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.Mon
     assert "does not run" in check(capsys, ready)["tool"]["message"]
     (bin_ / "prologue").unlink()
     row = check(capsys, ready)["tool"]
-    assert "there is no command prologue in PATH" in row["message"]
+    assert "no prologue in PATH" in row["message"]
     assert row["path"] is None
     program(bin_ / "other", f"test $1 = and && echo prologue {__version__}")
     monkeypatch.setenv("PROLOGUE", "other and")
     assert check(capsys, ready)["tool"]["path"] == str(bin_ / "other")
     monkeypatch.setenv("PROLOGUE", "absent and")
-    assert "PROLOGUE=absent of the environment is not there" in check(capsys, ready)["tool"]["message"]
+    assert "PROLOGUE=absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
 
 
 @pytest.mark.parametrize("name", ["vmlinux", "vmlinux.unstripped"])

@@ -119,8 +119,8 @@ def test_patch_prints_the_mail(
     [
         ("5.4", "there is no patch for Linux 5.4, only for "),
         ("6.120", "there is no patch for Linux 6.120, only for "),
-        ("linux-6.12", "linux-6.12: neither a kernel tree nor a release; there are patches for "),
-        (".", ".: is no kernel tree: there is no Makefile"),
+        ("linux-6.12", "linux-6.12: is neither a kernel tree nor a release; there are patches for "),
+        (".", ".: is not a kernel tree: it has no Makefile"),
     ],
 )
 def test_patch_of_what_there_is_none_for(
@@ -152,4 +152,4 @@ def test_help_has_examples(command: str, capsys: Said) -> None:
 def test_a_tree_that_is_none(tmp_path: Path, capsys: Said) -> None:
     for command in ("install", "check", "patch"):
         assert kernel(command, tmp_path) == 2
-        assert f"prologue: {tmp_path}: is no kernel tree: there is no Makefile\n" == capsys.readouterr().err
+        assert f"prologue: {tmp_path}: is not a kernel tree: it has no Makefile\n" == capsys.readouterr().err

@@ -88,9 +88,9 @@ def test_a_new_file_is_what_git_makes_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("diff", "message"),
     [
-        (b"hello\n", "is no diff"),
-        (DIFF[:-3], "a hunk is cut"),
-        (DIFF + b"hello\n", "is no diff"),
+        (b"hello\n", "is not a diff"),
+        (DIFF[:-3], "a hunk is incomplete"),
+        (DIFF + b"hello\n", "is not a diff"),
         (DIFF.replace(b"b/file\nindex", b"b/other\nindex"), "renames"),
     ],
 )

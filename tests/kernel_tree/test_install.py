@@ -188,7 +188,7 @@ def test_a_change_in_the_way_is_named(every_tree: Path, number: int) -> None:
     path.write_bytes(b"\n".join(lines))
     message = refused(every_tree, change.path)
     assert "other changes are in the way" in message
-    assert f"the lines about {hunk.old_start} " in message
+    assert f"the lines around {hunk.old_start} " in message
     with pytest.raises(RefusedError, match=change.path):
         install(every_tree)
 
@@ -199,7 +199,7 @@ def test_all_that_is_in_the_way_is_named_at_once(tree: Path) -> None:
     (tree / KCONFIG).rename(tree / "elsewhere")
     (tree / KCONFIG).symlink_to(tree / "elsewhere")
     message = refused(tree, POSTLINK, FTRACE, KCONFIG)
-    assert f"{POSTLINK} (is there, and is not what this prologue puts there)" in message
+    assert f"{POSTLINK} (exists, but is not the one that this prologue installs)" in message
     assert f"{FTRACE} (is missing)" in message
     assert f"{KCONFIG} (is a symbolic link)" in message
     assert uninstall(tree).steps == ()
@@ -212,7 +212,7 @@ def test_a_directory_in_the_way(tree: Path, tmp_path: Path) -> None:
     kernel = tree / "arch/arm64/kernel"
     inside = [name for name in paths(tree) if (tree / name).parent == kernel]
     kernel.rename(tmp_path / "kernel")
-    assert "is missing, with arch/arm64/kernel" in refused(tree, *inside)
+    assert "is missing, like arch/arm64/kernel" in refused(tree, *inside)
     kernel.symlink_to(tmp_path / "kernel")
     assert "outside of the tree" in refused(tree, *inside)
 
@@ -305,7 +305,7 @@ def test_the_same_command_goes_on(tree: Path, tmp_path: Path, monkeypatch: pytes
     for command, wanted in ((install, fingerprint(reference)), (uninstall, before)):
         with monkeypatch.context() as patching:
             patching.setattr(Path, "replace", once_less)
-            with pytest.raises(OutputError, match="Operation not permitted; the same command goes on from here"):
+            with pytest.raises(OutputError, match="Operation not permitted; run the same command again to finish"):
                 command(tree)
         assert list(tree.rglob("*.tmp")) == []
         assert fingerprint(tree) != wanted
@@ -319,12 +319,12 @@ def test_what_is_no_kernel_tree(tree: Path, tmp_path: Path) -> None:
             install(path)
         return str(raised.value)
 
-    assert error(tmp_path / "absent") == f"{tmp_path / 'absent'}: there is no such directory"
+    assert error(tmp_path / "absent") == f"{tmp_path / 'absent'}: no such directory"
     assert error(tree / "Makefile").endswith("Makefile: is not a directory")
-    assert error(tmp_path).endswith("is no kernel tree: there is no Makefile")
+    assert error(tmp_path).endswith("is not a kernel tree: it has no Makefile")
     (tmp_path / "source").symlink_to(tree)
     (tmp_path / "Makefile").write_text(f"# Automatically generated\ninclude {tree}/Makefile\n")
-    assert error(tmp_path).endswith(f"gives no VERSION and PATCHLEVEL; it is a build directory, of {tree.resolve()}")
+    assert error(tmp_path).endswith(f"gives no VERSION and PATCHLEVEL; it is a build directory of {tree.resolve()}")
     makefile = (tree / "Makefile").read_text()
     (tree / "Makefile").write_text(makefile.replace("VERSION = ", "VERSION = 9", 1))
     assert f"there is no patch for Linux 9{KernelTree(tree).series[1:]}, only for 6.1, " in error(tree)
