@@ -1,4 +1,4 @@
-"""Processes one file: opens it, plans, lets the rules decide, writes, and reads the result back."""
+"""Processes one file: opens it, plans, asks the rules, writes, and reads the result back."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from prologue.write.readback import checker
 class PatchRequest:
     """What to do with a file.
 
-    ``reverse`` gives the file back as it was linked, by the plan in the file ``undo`` if there is one. ``reread`` is
-    whether LIEF reads the result, too; None: where a copy is written.
+    ``reverse`` undoes processing, with the plan in the file ``undo`` if that is given. ``reread`` says whether LIEF
+    reads the result, too; None: only if a copy is written.
     """
 
     output: Path | None = None  # None: the file itself
@@ -39,7 +39,7 @@ class PatchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patched:
-    """What became of one file; ``contract`` is None if there was nothing to process."""
+    """The result for one file; ``contract`` is None if there was nothing to process."""
 
     path: Path
     output: Path
@@ -63,7 +63,7 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
     binary = open_binary(path, unsigned=request.strip_signature)
     output = request.output or path
     if _nothing_to_do(binary):
-        # A build step must not fail where ftrace is configured off, or a module has no function of its own.
+        # A build step must not fail if ftrace is configured off, or if a module has no patch sites.
         if request.output:
             raise InputError("has no patch sites: nothing to process, and no copy was made", path=path)
         state = "no sites" if isinstance(binary, Module) else "no ftrace"
@@ -85,7 +85,7 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
 
 
 def patch_or_error(request: PatchRequest, path: Path) -> Patched | PrologueError:
-    """The same, for many files: an error is a result, so that the others are still processed."""
+    """The same, for many files: return the error, so that the others are still processed."""
     try:
         return patch_file(request, path)
     except PrologueError as error:
@@ -114,7 +114,7 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
 
 
 def _nothing_to_do(binary: Binary) -> bool:
-    """No dynamic ftrace at all, or a table without a single function."""
+    """No dynamic ftrace at all, or a record table without a single function."""
     if binary.records is not None:
         return not binary.records.live.any()
     if isinstance(binary, Kernel):
@@ -123,17 +123,17 @@ def _nothing_to_do(binary: Binary) -> bool:
 
 
 def _save_plan(binary: Binary, plan: PatchPlan, path: Path) -> None:
-    """Write the plan as JSON; a plan that could not be undone is never written over one that can.
+    """Write the plan as JSON; a plan that lacks the old init words never replaces one that may have them.
 
     Raises:
-        RefusedError: the words of ``ftrace_init_nop`` are overwritten already, and there is no plan that has them.
+        RefusedError: the words of ``ftrace_init_nop`` are overwritten already, and no plan was saved before.
 
     """
     if plan.goal == "processed" and _init_words_are_gone(binary):
         if path.exists():
             return
         raise RefusedError(
-            "processing has begun: a complete plan can be saved from the linked file only", path=binary.path
+            "processing has begun: a complete plan can be saved from the unprocessed file only", path=binary.path
         )
     import json
 
@@ -156,23 +156,23 @@ def _require_unsigned(module: Module) -> None:
     if module.signature is not None:
         raise RefusedError(
             "is signed, and processing would break the signature: process modules before they are signed, "
-            "or take it off with --strip-signature",
+            "or strip it with --strip-signature",
             path=module.path,
         )
 
 
 def _module_contract(module: Module, request: PatchRequest) -> Contract:
-    """A module does not say what its kernel expects: the user does, or the kernel.
+    """The contract of a module's kernel: a module does not name it, so ``--contract`` or the kernel has to.
 
     Raises:
-        RefusedError: neither says, or it is not meant for that kernel.
+        RefusedError: neither is given, or the module is for another kernel.
 
     """
     if request.vmlinux is None:
         if request.contract == "auto":
             raise RefusedError(
                 "a module does not say what its kernel expects: name the kernel with --vmlinux VMLINUX, "
-                "or say --contract native or --contract stock",
+                "or use --contract native or --contract stock",
                 path=module.path,
             )
         return "native" if request.contract == "native" else "stock"
@@ -185,7 +185,7 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
         raise RefusedError(f"{request.vmlinux} follows the {contract} contract", path=module.path)
     if contract == "stock" and not kernel.writes_no_prologues:
         raise RefusedError(
-            f"{request.vmlinux} is not processed: it writes prologues itself and refuses those that are there; "
+            f"{request.vmlinux} is not processed: it writes prologues itself and refuses sites that hold the MOV; "
             "process it first",
             path=module.path,
         )
@@ -193,7 +193,7 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
 
 
 def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
-    """The inverse of a saved plan, or of the plan that this file's own words give."""
+    """The inverse of a saved plan, or else of the plan that this file gives."""
     if request.undo is not None:
         plan = _load_plan(request.undo)
         require_own_plan(binary, plan)

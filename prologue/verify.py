@@ -1,4 +1,4 @@
-"""Verifies one file: opens it and what it is compared with, runs the rules, and says what is worth a note."""
+"""Verifies one file: opens it and the files that it is compared with, runs the rules, and adds notes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What came of one file; ``error`` is set if it could not be verified at all."""
+    """The result for one file; ``error`` is set if it could not be verified at all."""
 
     path: Path
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
-    stock: bool = False  # processed in a way that no release may have
+    stock: bool = False  # processed for the stock contract, which ``--release`` refuses
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0
 
 
 def verify_file(request: Request, path: Path) -> Verified:
-    """Verify one file; a file that cannot be read is a result, too, so that the others are still verified."""
+    """Verify one file. An error is part of the result, so that other files are still verified."""
     try:
         return _verify(request, path)
     except PrologueError as error:

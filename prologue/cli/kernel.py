@@ -40,7 +40,7 @@ def run_install(args: Namespace) -> int:
 
 
 def run_check(args: Namespace) -> int:
-    """Look whether the step is in, selected, able to run, and has run; 1 if something is not."""
+    """Check that the step is in, selected, able to run, and has run; 1 if something is not."""
     from prologue.kernel_tree.check import check_tree
 
     tree = KernelTree(args.tree)
@@ -78,5 +78,5 @@ def _patch_for(release: str) -> KernelPatch:
         return load_patch(found[1])
     if not Path(release).exists():
         known = ", ".join(all_series())
-        raise InputError(f"neither a kernel tree nor a release; there are patches for {known}", path=release)
+        raise InputError(f"is neither a kernel tree nor a release; there are patches for {known}", path=release)
     return KernelTree(Path(release)).patch

@@ -1,4 +1,4 @@
-"""The same work on thousands of files: as many processes as there are CPUs, and a progress bar."""
+"""The same work on thousands of files: one process for each CPU, and a progress bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN: Final = 3  # files with the same error
 def run_many(work: Callable[[Path], Result], paths: Sequence[Path], title: str, jobs: int = 0) -> Iterator[Result]:
     """Yield ``work(path)`` in the order of the paths.
 
-    ``work`` must be picklable and must not raise what it can report. ``jobs`` 0 means one for each CPU we may use.
+    ``work`` must be picklable and must not raise what it can return. ``jobs`` 0 means one for each usable CPU.
     """
     jobs = jobs or len(os.sched_getaffinity(0))
     if jobs == 1 or len(paths) <= _FEW:
@@ -42,7 +42,7 @@ def print_errors(errors: Sequence[tuple[str, str]]) -> None:
 
 
 def _shown(results: Iterator[Result], total: int, title: str) -> Iterator[Result]:
-    """Pass results on, with a progress bar if there is somebody to see it and something to wait for."""
+    """Pass results on, with a progress bar if there are many files and standard error is a terminal."""
     if total <= _FEW or not sys.stderr.isatty():
         yield from results
         return

@@ -16,9 +16,9 @@ SCHEMA: Final = "prologue.patch/1"
 
 
 def run(args: Namespace) -> int:
-    """Patch one file, or many and sum up."""
+    """Patch one file, or many files with a summary."""
     if not (args.output or args.in_place or args.dry_run):
-        raise UsageError("say where to write: -o OUT, --in-place, or --dry-run to write nothing")
+        raise UsageError("no output: use -o OUT, --in-place, or --dry-run to write nothing")
     paths = named_files(args.files)
     if len(paths) > 1 and (args.output or args.save_plan or args.reverse):
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     require_other(args.save_plan, *paths, *read)
     require_other(args.output, *read)
     if args.save_plan and args.output and args.save_plan.resolve() == args.output.resolve():
-        raise UsageError("-o and --save-plan name one file")
+        raise UsageError("-o and --save-plan name the same file")
     if len(paths) == 1:
         result = patch_file(request, paths[0])
         if not args.quiet:
@@ -51,7 +51,7 @@ def _request(args: Namespace) -> PatchRequest:
 
 
 def _patch_many(paths: list[Path], request: PatchRequest, args: Namespace) -> int:
-    """Patch every file that can be patched, whatever becomes of the others; the exit code is the worst one."""
+    """Patch every file that can be patched, even if others fail; the exit code is the worst one."""
     from prologue.cli.parallel import print_errors, run_many
 
     results, errors = [], []

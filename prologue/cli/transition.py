@@ -60,7 +60,7 @@ def _assemble(text: str) -> int:
         import keystone
     except ImportError:
         raise UsageError(
-            f"{text!r}: not a mnemonic that this knows; give the 32-bit word (0x...), or install keystone-engine"
+            f"{text!r}: unknown mnemonic; give the 32-bit word (0x...), or install keystone-engine"
         ) from None
     engine = keystone.Ks(keystone.KS_ARCH_ARM64, keystone.KS_MODE_LITTLE_ENDIAN)
     try:

@@ -11,7 +11,7 @@ from prologue.sites.kernel import Kernel
 
 
 def run(args: Namespace) -> int:
-    """Write one variant and say how it differs."""
+    """Write one variant and print how it differs."""
     kernel = Kernel(args.file)
     plan = variant_plan(kernel, args.kind)
     approved = approve(kernel, plan)

@@ -36,7 +36,7 @@ def run(args: Namespace) -> int:
     verdict = judge(results, rules, release=release, baseline=baseline)
     if args.write_baseline:
         _write(args.write_baseline, baseline_text(verdict.findings))
-        print(f"{args.write_baseline}: say in each entry why it is acceptable, and who says so", file=sys.stderr)
+        print(f"{args.write_baseline}: fill in reason and owner in each entry", file=sys.stderr)
     failed = bool(worst) or verdict.failed
     if args.quiet and not failed and not args.output:
         return 0
@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
 
 
 def _require_writable(args: Namespace, paths: list[Path], baseline: Path | None) -> None:
-    """Before the work: nothing that is read, and nobody's reasons, would be written over."""
+    """Check before the work that no input, and no baseline with its reasons, would be overwritten."""
     for out in (args.output, args.write_baseline):
         require_other(out, *paths, args.against, args.image, args.vmlinux, args.config)
     require_other(args.output, baseline)

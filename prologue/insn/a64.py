@@ -27,7 +27,7 @@ BTI_MASK: Final = 0xFFFFFF3F  # HINT #32..#38: the two target bits masked out
 
 BL_REACH: Final = 128 << 20  # BL and B reach [-128 MiB, +128 MiB)
 
-# name -> (mask, value): the classes that the CMODX lists and our control-flow walks need.
+# name -> (mask, value): the classes that the CMODX lists and the control-flow walks need.
 CLASSES: Final[dict[str, tuple[int, int]]] = {
     "NOP": (0xFFFFFFFF, NOP),
     "B": (0xFC000000, 0x14000000),

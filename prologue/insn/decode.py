@@ -47,7 +47,7 @@ def field(words: U32, low: int, width: int = 5) -> U32:
 
 
 def signed(words: U32, low: int, width: int) -> I64:
-    """The same bits as a signed number: up against bit 31, and back down with the sign."""
+    """The same bits as a signed number: shifted up to bit 31, and back with the sign."""
     return ((words << np.uint32(32 - width - low)).view(np.int32) >> (32 - width)).astype(np.int64)
 
 

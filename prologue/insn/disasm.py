@@ -1,4 +1,4 @@
-"""Disassembly and register effects, by capstone; loaded only when somebody needs to read instructions."""
+"""Disassembly and register effects, by capstone, which is loaded at first use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def registers_written(word: int) -> frozenset[int]:
 
 
 # (mask, value): instructions that write one general register, named by bits 4:0, or none. Function epilogues
-# are made of these, and looking them up here spares the build step from loading capstone.
+# consist of these, and with this table the build step does not load capstone.
 _WRITES_BITS_4_0: Final = (
     (0xFFF00000, 0xD5300000),  # MRS
     (0xFFC00000, 0xF9400000),  # LDR Xt, [Xn, #imm]

@@ -1,4 +1,4 @@
-"""What instructions do with X9, which the MOV overwrites: masks over arrays of words, and the last word on one.
+"""What instructions do with X9, which the MOV overwrites: masks over arrays of words, and the exact effect of one.
 
 The masks say "may read" too often and never too seldom; ``effect`` decides on the few words that they stop at. It asks
 capstone about loads, stores and vectors. On integer instructions capstone 5 is wrong about some aliases (it has CMP
@@ -85,11 +85,11 @@ def must_write_x9(words: U32) -> Bool:
 
 
 def effect(word: int) -> Literal["read", "write", "neither"]:
-    """What an instruction that may read X9 does with what a caller may have left there.
+    """What an instruction that may read X9 does with a value that a caller may have left there.
 
-    Compilers read registers that nobody has written in two ways that mean nothing: they insert one field after
-    the other (BFI, BFXIL, MOVK) until all are there, and they spill an ``int`` that is not initialised on every
-    path. Nothing that has to keep X9 stores half of it.
+    Compilers read a register before they write it in two harmless ways: they insert one field after the other (BFI,
+    BFXIL, MOVK) until the register is full, and they spill an ``int`` that is not initialised on every path. Code
+    that has to preserve X9 stores all 64 bits.
     """
     inserts = word & 0x7F800000 == 0x72800000 or (word & 0x7F800000 == 0x33000000 and word >> 5 & 31 != _X9)
     if inserts and word & 31 == _X9:
@@ -103,7 +103,7 @@ def effect(word: int) -> Literal["read", "write", "neither"]:
 
 
 def ends_path(words: U32) -> Bool:
-    """Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction."""
+    """Calls, BRK, indirect jumps, returns, exception returns, and words that are no instruction."""
     call, trap = matches(words, BL), matches(words, a64.CLASSES["BRK"])
     result: Bool = call | trap | matches(words, (0xFE000000, 0xD6000000)) | matches(words, (0xFFFF0000, 0))
     return result

@@ -20,18 +20,18 @@ _CHUNK = 16 << 20  # bytes compared at once: bounds memory
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of the differing bytes."""
+    """How the differing bytes are explained."""
 
     words: dict[Kind, int]  # words that hold what processing writes, by kind
     unexplained: I64  # file offsets of all other bytes that differ, ascending
     sizes: tuple[int, int]  # bytes of the files, appended signatures left out
 
 
-@lru_cache(maxsize=1)  # the rule and the note ask for the same pair, and comparing 350 MB takes a while
+@lru_cache(maxsize=1)  # PL403 and the note use the same pair, and comparing 350 MB is slow
 def account(before: Binary, after: Binary) -> Account:
     """Compare two files byte by byte and explain what the plan for ``before`` explains.
 
-    A module's appended signature is no part of the module and is left out: processing must strip it.
+    A module's appended signature is not part of the module and is left out: processing must strip it.
     """
     sizes = _proper_size(before), _proper_size(after)
     if sizes[0] != sizes[1]:

@@ -20,15 +20,15 @@ ContractChoice = Literal["auto", "native", "stock"]
 
 _WAYS_OUT: Final = (
     "no __ftrace_prologue_marker: this kernel does not know the native contract. "
-    "Build it with CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, or, for bench and lab use only, say --contract stock"
+    "Build it with CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, or, for bench and lab use only, use --contract stock"
 )
 
 
 def choose_contract(kernel: Kernel, choice: ContractChoice) -> Contract:
-    """Turn ``auto`` into what the kernel offers, and refuse what it does not.
+    """Turn ``auto`` into the contract that the kernel follows, and refuse the other one.
 
     Raises:
-        RefusedError: the kernel does not know the contract asked for.
+        RefusedError: the kernel does not follow the requested contract.
 
     """
     if kernel.marker is None:
@@ -41,7 +41,7 @@ def choose_contract(kernel: Kernel, choice: ContractChoice) -> Contract:
 
 
 def build_plan(binary: Binary, contract: Contract) -> PatchPlan:
-    """Plan all edits, done already or not. A module's are its sites, under either contract (decision 5).
+    """Plan all edits, done already or not. A module's edits are its sites, under either contract (decision 5).
 
     Raises:
         InputError: no readable record table.
@@ -106,7 +106,7 @@ def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
 
 
 def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
-    """The count first: the flag that makes the kernel believe it comes last."""
+    """The count first. The flag comes last: with it set, the kernel trusts the count."""
     return (
         edit("marker", 8, "number of sites", (marker.vaddr + 16, marker.offset + 16), (0, count)),
         edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), (VERSION, VERSION | PROCESSED << 32)),
@@ -114,7 +114,7 @@ def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
 
 
 def _init_edits(kernel: Kernel) -> list[Edits]:
-    """Neutralise ``ftrace_init_nop``; nothing to plan where that is already done."""
+    """Neutralise ``ftrace_init_nop``; no edits where that is already done."""
     stub = kernel.init_stub
     if stub.state == "unrecognised":
         listing = f"\n{stub.listing}" if stub.listing else ""
@@ -139,7 +139,7 @@ def _init_edits(kernel: Kernel) -> list[Edits]:
 
 
 def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
-    """Check that a plan read from a file is the one that this very file gives; only old init words are news.
+    """Check that a saved plan is the one that this file gives; only the old init words cannot be checked.
 
     Raises:
         RefusedError: made for another file, or edited since.
@@ -167,7 +167,7 @@ def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:
 
 
 def _same_init(kernel: Kernel, theirs: list[Edits]) -> bool:
-    """The saved edits make the words that the recogniser wants, where it wants them."""
+    """The saved edits write the words that the recogniser plans, at the same places."""
     wanted = [(word.vaddr, word.new) for word in kernel.init_stub.edits]
     found = [pair for s in theirs for pair in zip(s.vaddrs.tolist(), s.new.tolist(), strict=True)]
     places = [np.array_equal(s.offsets, kernel.image.offsets(s.vaddrs)) for s in theirs]

@@ -1,7 +1,7 @@
-"""What would be written, as data: every edit has its place, its old value, its new value and its reason.
+"""Edits as data: every edit has its place, its old value, its new value and its reason.
 
-Edits of one kind are arrays, because a kernel has some 44,000 sites; stages are ordered, because a kill between
-any two writes must leave a file whose state can be told.
+Edits of one kind are arrays, because a kernel has some 44,000 sites. Stages are ordered, because a kill between any
+two writes must leave a file whose state can be recognised.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def to_json(plan: PatchPlan) -> dict[str, Any]:
 
 
 def from_json(data: Any, path: object) -> PatchPlan:
-    """Read back what ``to_json`` made.
+    """Make a plan from what ``to_json`` returned.
 
     Raises:
         InputError: not a plan, or one of another schema.

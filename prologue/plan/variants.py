@@ -1,7 +1,7 @@
 """Bench variants of one link: same sections, same symbols, same addresses.
 
-``nop-nop``: ``ftrace_init`` returns at once, so no site is ever touched; tracing such a kernel is not safe.
-``boot``: the vmlinux as linked. ``build``: processed.
+``nop-nop``: ``ftrace_init`` returns at once, so no site is ever patched; tracing such a kernel is not safe.
+``boot``: the vmlinux as the linker wrote it, not processed. ``build``: processed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ VariantKind = Literal["nop-nop", "boot", "build"]
 
 
 def variant_plan(kernel: Kernel, kind: VariantKind) -> PatchPlan:
-    """Plan the variant of an untouched vmlinux.
+    """Plan the variant of an unprocessed vmlinux.
 
     Raises:
-        RefusedError: the vmlinux is not as linked, or has no ``ftrace_init`` to stop.
+        RefusedError: the vmlinux is in another state, or has no ``ftrace_init``.
 
     """
     if kernel.state != "untouched":
         raise RefusedError(
-            f"is {kernel.state}; variants are made from the vmlinux as linked (see `prologue patch --reverse`)",
+            f"is {kernel.state}; variants are made from an unprocessed vmlinux (see `prologue patch --reverse`)",
             path=kernel.path,
         )
     if kind == "build":

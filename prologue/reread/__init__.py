@@ -1,1 +1,1 @@
-"""The independent reader: LIEF and plain Python, no code of the rest of this package."""
+"""The independent reader: LIEF and plain Python. It shares no code with the rest of this package but its errors."""

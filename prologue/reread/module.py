@@ -1,4 +1,4 @@
-"""Reads a module with LIEF and plain Python, sharing no code with the reader and writer above."""
+"""Reads a module with LIEF and plain Python, sharing no code with the tool's own reader and writer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _word(code: bytes, offset: int) -> int:
 
 
 def _first_slot(code: bytes, record: int) -> int:
-    """Where the pair begins: behind a literal of two NOPs and a landing pad, if they are there.
+    """Where the pair begins: after a literal of two NOPs and a landing pad, if they are there.
 
     A function never begins with four NOPs, so NOP; NOP; pair can only be CALL_OPS' literal.
     """

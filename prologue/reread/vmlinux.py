@@ -1,7 +1,7 @@
-"""Reads a processed vmlinux with LIEF and plain Python, sharing no code with the reader and writer above.
+"""Reads a processed vmlinux with LIEF and plain Python, sharing no code with the tool's own reader and writer.
 
-What two independent readers agree on is in the file. Slower and hungrier than the tool's own reader (LIEF copies
-the whole file), so the command line runs it on ``-o`` and, for ``--in-place``, when asked.
+An error in one reader is unlikely to be in the other. This one is slower and needs more memory (LIEF copies the whole
+file), so the command line runs it with ``-o``, and with ``--in-place`` only on request (``--reread``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What LIEF saw: addresses, ascending in table order."""
+    """What LIEF read: addresses, in the order of the table."""
 
     records: tuple[int, ...]  # zero records included
     first_slots: tuple[int, ...]
@@ -70,7 +70,7 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
 
 
 def _records(binary: Any, start: int, stop: int) -> tuple[int, ...]:
-    """Values by slot address: the RELA addend where there is one, else what stands in the slot."""
+    """Values by slot address: the RELA addend where there is one, else the slot's own value."""
     addends: dict[int, int] = {}
     for section in binary.sections:
         if section.type.value == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
@@ -86,7 +86,7 @@ def _records(binary: Any, start: int, stop: int) -> tuple[int, ...]:
 
 
 class _Text:
-    """Executable sections as LIEF gives them."""
+    """Executable sections as LIEF reads them."""
 
     def __init__(self, binary: Any) -> None:
         self._parts = [

@@ -257,7 +257,7 @@ def test_a_complete_plan_is_never_overwritten_by_less(mini: Mini, capsys: pytest
     plan.unlink()
     capsys.readouterr()
     assert main(command) == 2
-    assert "from the linked file only" in capsys.readouterr().err
+    assert "from the unprocessed file only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("empty", ["no records", "only zero records"])
@@ -311,7 +311,7 @@ def test_rules_and_explain(capsys: pytest.CaptureFixture[str]) -> None:
 def test_usage_errors(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux = str(mini(Spec()))
     assert main(["patch", vmlinux]) == 2
-    assert "say where to write" in capsys.readouterr().err
+    assert "no output: use -o OUT, --in-place" in capsys.readouterr().err
     assert main(["patch", vmlinux, vmlinux, "-o", "x"]) == 2
 
 

@@ -91,7 +91,7 @@ def test_both_halves_of_eight_bytes_count() -> None:
 def test_no_vmlinux_to_make_variants_of(mini: Mini, tmp_path: Path) -> None:
     vmlinux = mini(SPEC)
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
-    with pytest.raises(RefusedError, match="variants are made from the vmlinux as linked"):
+    with pytest.raises(RefusedError, match="variants are made from an unprocessed vmlinux"):
         plan_variants(vmlinux, KINDS)
     with pytest.raises(InputError, match="nowhere"):
         plan_variants(tmp_path / "nowhere", KINDS)
