@@ -51,7 +51,7 @@ test-all: setup-test
 test-fast: setup-test
 	$(python) -m pytest -m 'not kernel'
 
-# Whoever needs one builds it; this shows that they can be built here.
+# Commands build the plugins that they need; this shows that they can be built here.
 plugins: setup-bench
 	$(python) -m prologue_bench.exact.build
 
