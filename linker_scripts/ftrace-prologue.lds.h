@@ -2,14 +2,14 @@
 /*
  * The marker of build-time ftrace prologues
  *
- * Included by vmlinux.lds.S in .init.data, behind the mcount records. The
- * build step that follows the link sets the marker when prologues and records
- * are in place; as linked, it says that they are not.
+ * Included by vmlinux.lds.S in .init.data, after the mcount records. The build
+ * step after the link sets the marker when prologues and records are in place.
+ * Until then, the marker says that they are not.
  *
  * struct ftrace_prologue_marker in arch/arm64/include/asm/ftrace.h is its layout.
  *
  * Within an output section, GNU ld takes symbols as offsets into it: an address
- * needs ABSOLUTE(). It also wants a semicolon behind each ASSERT().
+ * needs ABSOLUTE(). It also needs a semicolon after each ASSERT().
  */
 #ifdef CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE
 	. = ALIGN(8);

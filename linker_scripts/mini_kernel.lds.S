@@ -2,14 +2,14 @@
 /*
  * mini_kernel.lds.S - the layout of the mini kernel (tests/mini_kernel)
  *
- * A small likeness of arch/arm64/kernel/vmlinux.lds. One script serves every relocation form:
+ * A small version of arch/arm64/kernel/vmlinux.lds. One script serves every relocation form:
  *
  *   static         ld -static, MINI_LINK_ADDR is where QEMU loads the Image
  *   relocatable    ld -shared -Bsymbolic, MINI_LINK_ADDR is a kernel-like high address; head.S moves every
- *                  pointer from there to where it runs, so an unrelocated record cannot go unnoticed
+ *                  pointer from there to where it runs, so a record without relocation always fails
  *
- * The C preprocessor goes over it first, with MINI_LINK_ADDR, and for the native contract with
- * CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, as it does in a kernel build.
+ * The C preprocessor processes it first, with MINI_LINK_ADDR, and for the native contract with
+ * CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, as in a kernel build.
  *
  * As in vmlinux, the compiler's __patchable_function_entries have no output section of their own: they lie
  * in .init.data between __start_mcount_loc and __stop_mcount_loc.
@@ -25,7 +25,7 @@ PHDRS
 
 SECTIONS
 {
-	/* A kernel is nobody's shared object: nothing reads its dynamic tables but its own relocation loop. */
+	/* A kernel is not loaded as a shared object: only its own relocation loop reads its dynamic tables. */
 	/DISCARD/ : {
 		*(.interp .dynamic)
 		*(.dynsym .dynstr .hash .gnu.hash .gnu.version*)
@@ -107,9 +107,9 @@ SECTIONS
 
 	_end = .;
 
-	/* head.S announces 256 KiB as image_size, and QEMU puts other things behind that. */
+	/* head.S gives 256 KiB as image_size, and QEMU loads other data after that. */
 	ASSERT(_end - _text <= 0x40000, "mini kernel: larger than its Image header says")
-#ifndef CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE	/* else ftrace-prologue.lds.h looks after the records */
+#ifndef CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE	/* else ftrace-prologue.lds.h checks the records */
 	ASSERT(((__stop_mcount_loc - __start_mcount_loc) & 7) == 0, "mini kernel: record table is cut")
 	ASSERT(__stop_mcount_loc > __start_mcount_loc, "mini kernel: no records: was work.c compiled without nops?")
 #endif
