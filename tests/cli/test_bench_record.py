@@ -179,12 +179,12 @@ def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> No
 
 
 def test_doctor_of_this_host(capsys: Said) -> None:
-    checks = check_host()
+    diagnoses = check_host()
     assert main(["bench", "doctor"]) in (0, 1)
     said = capsys.readouterr().out
-    assert all(f"{check.state:4}  {check.what}" in said for check in checks)
-    assert {check.state for check in checks} <= {"ok", "warn", "fail"}
-    assert all(check.fix for check in checks if check.state != "ok")
+    assert all(f"{diagnosis.health:4}  {diagnosis.what}" in said for diagnosis in diagnoses)
+    assert {diagnosis.health for diagnosis in diagnoses} <= {"ok", "warn", "fail"}
+    assert all(diagnosis.fix for diagnosis in diagnoses if diagnosis.health != "ok")
     if platform.machine() != "aarch64":
         assert "smoke evidence" in said
 
@@ -202,9 +202,9 @@ def test_doctor_names_what_is_missing(
 def test_doctor_of_a_vmlinux(tmp_path: Path) -> None:
     needs_mini_kernel_tools()
     (good,) = check_vmlinux(build(Spec(), tmp_path))
-    assert (good.state, good.fix) == ("ok", "")
+    assert (good.health, good.fix) == ("ok", "")
     (bad,) = check_vmlinux(Path("/bin/sh"))
-    assert bad.state == "fail"
+    assert bad.health == "fail"
 
 
 def ask(tree: Path, task: Task, tmp: Path) -> Recorded:
@@ -220,11 +220,11 @@ def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.M
     tree = make_tree(tmp_path / "m", kernel_files({16: MOV}))
     policy(tree, 2, "performance")
     seen = ask(tree, Task((), 0, (16,)), tmp_path)
-    states = {check.what: check.state for check in check_machine(seen)}
+    states = {diagnosis.what: diagnosis.health for diagnosis in check_machine(seen)}
     assert states["read back: 1 MOV, 0 NOP in 1 sites"] == "ok"
     assert states["governor schedutil: clocks follow the load"] == "warn"
     mixed = Recorded(seen.machine, Readback(BUILD_ID, 3, 1, 1), seen.gate_before, seen.gate_after, {})
-    assert "fail" in {check.state for check in check_machine(mixed)}
+    assert "fail" in {diagnosis.health for diagnosis in check_machine(mixed)}
     monkeypatch.setattr(doctor, "check_host", list)
     monkeypatch.setattr(doctor, "_machine", lambda _: partial(ask, tree, tmp=tmp_path))
     assert doctor.run(Namespace(vmlinux=None)) == 0

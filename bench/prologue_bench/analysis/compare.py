@@ -17,7 +17,7 @@ from prologue_bench.results.model import ResultSet, Workload
 MARGIN: Final = 0.01
 _EXACT_LIMIT: Final = 2**53  # a JSON reader's whole numbers
 
-Verdict = Literal["different", "equivalent", "inconclusive", "too few boots", "none"]
+ComparisonVerdict = Literal["different", "equivalent", "inconclusive", "too few boots", "none"]
 Test = Literal["sign flips", "Mann-Whitney"]
 
 
@@ -63,7 +63,7 @@ class Comparison:
 
     variant: str
     units: int
-    verdict: Verdict
+    verdict: ComparisonVerdict
     effect: Effect | None = None
     within_margin: bool = False
     reason: str | None = None
@@ -166,7 +166,7 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
         estimate = unpaired(log_medians(base, workload.name), log_medians(series, workload.name))
     effect = _effect(estimate, units, "sign flips" if in_blocks else "Mann-Whitney")
     inside = bool(estimate.inside(margin))
-    verdict: Verdict = "inconclusive"
+    verdict: ComparisonVerdict = "inconclusive"
     reason = None
     if units < LEAST:
         verdict, reason = "too few boots", _too_few(units, base, in_blocks)

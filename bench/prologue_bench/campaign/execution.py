@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prologue_bench.campaign.schedule import Place, make_schedule
+from prologue_bench.campaign.schedule import PlannedBoot, make_schedule
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
@@ -45,7 +45,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FinishedBoot:
     """One boot as it ended, for whoever watches.
 
     ``done`` of ``planned`` places have one that counts; ``left`` are to be booted yet, this one again if it is to be.
@@ -93,16 +93,16 @@ class Execution:
     journal: Journal
 
     @property
-    def schedule(self) -> tuple[Place, ...]:
+    def schedule(self) -> tuple[PlannedBoot, ...]:
         """Every place of the plan, in order."""
         return make_schedule([variant.label for variant in self.campaign.variants], self.plan.blocks, self.plan.seed)
 
-    def missing(self) -> list[Place]:
+    def missing(self) -> list[PlannedBoot]:
         """The places that have no boot that counts yet."""
         done = self.journal.done()
         return [place for place in self.schedule if (place.block, place.position) not in done]
 
-    def run(self, watch: Callable[[Step], None]) -> None:
+    def run(self, watch: Callable[[FinishedBoot], None]) -> None:
         """Boot everything that is missing; each boot is on disk before the next begins.
 
         Raises:
@@ -118,14 +118,16 @@ class Execution:
                 self.journal.append(boot)
                 planned = len(self.schedule)
                 again = boot.void is not None and tries_left > 0
-                watch(Step(boot, planned - len(self.missing()), planned, left + again, time.monotonic() - begin))
+                watch(
+                    FinishedBoot(boot, planned - len(self.missing()), planned, left + again, time.monotonic() - begin)
+                )
                 if boot.void is None:
                     break
                 if lost is not None and not tries_left:
                     tries = self.plan.retries + 1
                     raise GuestLostError(f"{lost.message}\ngiven up after {tries} {'tries' if tries > 1 else 'try'}")
 
-    def _boot(self, place: Place) -> tuple[Boot, GuestLostError | None]:
+    def _boot(self, place: PlannedBoot) -> tuple[Boot, GuestLostError | None]:
         """One boot, and the error if the machine was lost."""
         number = self.journal.next_number
         log = self.journal.directory / LOGS / f"boot-{number:04d}.log"
@@ -139,7 +141,7 @@ class Execution:
         )
         return self._set_up_alike(_judged(boot, self.campaign, self._wrong_stub(place, seen))), None
 
-    def _wrong_stub(self, place: Place, seen: Recorded) -> str | None:
+    def _wrong_stub(self, place: PlannedBoot, seen: Recorded) -> str | None:
         """Why this is not the variant, where sites alone do not tell: ``boot`` and ``build`` have the same."""
         if not seen.stub:
             return None
@@ -155,7 +157,7 @@ class Execution:
         *_, found = setup_differences((f"boot {each.number}", each.gate_before) for each in (*counted, boot))
         return boot if boot.void or found is None else replace(boot, void=f"set up otherwise: {found}")
 
-    def _image(self, place: Place) -> Path:
+    def _image(self, place: PlannedBoot) -> Path:
         """The Image at a place; the control's is the base's."""
         (wanted,) = (v.image_sha256 for v in self.campaign.variants if v.label == place.variant)
         return next(image.path for image in self.link.images if image.variant.image_sha256 == wanted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlannedBoot:
     """One boot that the plan wants: the ``position``-th of its block."""
 
     block: int
@@ -16,12 +16,12 @@ class Place:
     variant: str
 
 
-def make_schedule(labels: Sequence[str], blocks: int, seed: int) -> tuple[Place, ...]:
+def make_schedule(labels: Sequence[str], blocks: int, seed: int) -> tuple[PlannedBoot, ...]:
     """Every variant once in each block, in an order that is random for each block."""
     order = random.Random(seed)
-    places: list[Place] = []
+    places: list[PlannedBoot] = []
     for block in range(blocks):
         shuffled = list(labels)
         order.shuffle(shuffled)
-        places += [Place(block, position, label) for position, label in enumerate(shuffled)]
+        places += [PlannedBoot(block, position, label) for position, label in enumerate(shuffled)]
     return tuple(places)

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prologue_bench.campaign.execution import Step
+    from prologue_bench.campaign.execution import FinishedBoot
 
 _SHOWN = 4  # samples of a workload in a boot's line
 _WORKLOADS = 2
 
 
 @contextmanager
-def watching(done: int, planned: int) -> Iterator[Callable[[Step], None]]:
+def watching(done: int, planned: int) -> Iterator[Callable[[FinishedBoot], None]]:
     """Yield what is to be called after each boot."""
     seconds: list[float] = []
     if not sys.stderr.isatty():
 
-        def plain(step: Step) -> None:
-            seconds.append(step.seconds)
-            print(f"{_counted(step)}{_left(step, seconds)}: {_line(step)}", file=sys.stderr, flush=True)
+        def plain(finished: FinishedBoot) -> None:
+            seconds.append(finished.seconds)
+            print(f"{_counted(finished)}{_left(finished, seconds)}: {_line(finished)}", file=sys.stderr, flush=True)
 
         yield plain
         return
@@ -36,20 +36,20 @@ def watching(done: int, planned: int) -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", completed=done, total=planned)
 
-        def drawn(step: Step) -> None:
-            seconds.append(step.seconds)
-            bar.console.print(f"{_counted(step)}: {_line(step)}", highlight=False, markup=False)
-            bar.update(task, completed=step.done, description=_left(step, seconds).removeprefix(", "))
+        def drawn(finished: FinishedBoot) -> None:
+            seconds.append(finished.seconds)
+            bar.console.print(f"{_counted(finished)}: {_line(finished)}", highlight=False, markup=False)
+            bar.update(task, completed=finished.done, description=_left(finished, seconds).removeprefix(", "))
 
         yield drawn
 
 
-def _counted(step: Step) -> str:
-    return f"boot {step.boot.number}, {step.done}/{step.planned}"
+def _counted(finished: FinishedBoot) -> str:
+    return f"boot {finished.boot.number}, {finished.done}/{finished.planned}"
 
 
-def _line(step: Step) -> str:
-    boot = step.boot
+def _line(finished: FinishedBoot) -> str:
+    boot = finished.boot
     if boot.void is not None:
         return f"{boot.variant}: void: {boot.void}"
     parts = []
@@ -58,16 +58,16 @@ def _line(step: Step) -> str:
         parts.append(f"{name}: {' '.join(map(_number, values[:_SHOWN]))}{more}")
     if len(boot.values) > _WORKLOADS:
         parts.append("...")
-    return f"{boot.variant}: {'; '.join(parts)} ({step.seconds:.0f} s)"
+    return f"{boot.variant}: {'; '.join(parts)} ({finished.seconds:.0f} s)"
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
 
 
-def _left(step: Step, seconds: list[float]) -> str:
+def _left(finished: FinishedBoot, seconds: list[float]) -> str:
     """The time left if boots go on as they did; a machine that hung counts as one that took so long."""
-    left = step.left * statistics.median(seconds)
+    left = finished.left * statistics.median(seconds)
     if not left:
         return ""
     minutes, rest = divmod(round(left), 60)

@@ -11,7 +11,7 @@ from prologue_bench.recorder.local import record_here
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.task import Task
-from prologue_bench.targets.doctor import Check, check_host, check_machine, check_vmlinux
+from prologue_bench.targets.doctor import Diagnosis, check_host, check_machine, check_vmlinux
 
 
 def run(args: Namespace) -> int:
@@ -22,12 +22,12 @@ def run(args: Namespace) -> int:
 
     """
     kernel = [] if args.vmlinux is None else check_vmlinux(args.vmlinux)
-    checks = [*check_host(), *kernel]
+    diagnoses = [*check_host(), *kernel]
     if (ask := _machine(args)) is not None:
-        vmlinux = None if any(check.state == "fail" for check in kernel) else args.vmlinux
+        vmlinux = None if any(diagnosis.health == "fail" for diagnosis in kernel) else args.vmlinux
         sites = () if vmlinux is None else sample_sites(vmlinux)
-        checks += check_machine(ask(Task((), 0, sites)), vmlinux)
-    return report(checks)
+        diagnoses += check_machine(ask(Task((), 0, sites)), vmlinux)
+    return report(diagnoses)
 
 
 def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
@@ -43,8 +43,8 @@ def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
     return SshTarget(host, ssh_options=split_words("--ssh-options", args.ssh_options)).ask
 
 
-def report(checks: Sequence[Check]) -> int:
+def report(diagnoses: Sequence[Diagnosis]) -> int:
     """Print an aligned list; the exit code."""
-    for check in checks:
-        print(f"{check.state:4}  {check.what}" + (f"\n      -> {check.fix}" if check.fix else ""))
-    return int(any(check.state == "fail" for check in checks))
+    for diagnosis in diagnoses:
+        print(f"{diagnosis.health:4}  {diagnosis.what}" + (f"\n      -> {diagnosis.fix}" if diagnosis.fix else ""))
+    return int(any(diagnosis.health == "fail" for diagnosis in diagnoses))

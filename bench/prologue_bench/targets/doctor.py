@@ -17,7 +17,7 @@ from prologue_bench.host import programs
 from prologue_bench.recorder.gate import advice, evidence
 from prologue_bench.recorder.output import Recorded
 
-State = Literal["ok", "warn", "fail"]
+Health = Literal["ok", "warn", "fail"]
 
 _KVM: Final = Path("/dev/kvm")
 # What stops every target, and what stops one kind.
@@ -30,103 +30,105 @@ _USED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Diagnosis:
     """One thing that was looked at; ``fix`` is empty if there is nothing to do."""
 
-    state: State
+    health: Health
     what: str
     fix: str = ""
 
 
-def check_host() -> list[Check]:
+def check_host() -> list[Diagnosis]:
     """What this host needs to drive campaigns. An arm64 host can be measured itself: there, nothing is a must."""
     arm64 = platform.machine() == "aarch64"
-    need: State = "warn" if arm64 else "fail"
+    need: Health = "warn" if arm64 else "fail"
     return [_qemu(need), _kvm(arm64), *_programs(_NEEDED, need), *_programs(_USED, "warn")]
 
 
-def _qemu(need: State) -> Check:
+def _qemu(need: Health) -> Diagnosis:
     try:
         version = ".".join(str(number) for number in qemu_version())
     except MissingToolError as error:
-        return Check(need, "no QEMU", error.message)
-    return Check("ok", f"{QEMU} {version}")
+        return Diagnosis(need, "no QEMU", error.message)
+    return Diagnosis("ok", f"{QEMU} {version}")
 
 
-def _kvm(arm64: bool) -> Check:
+def _kvm(arm64: bool) -> Diagnosis:
     if not arm64:
-        return Check(
+        return Diagnosis(
             "warn", f"this host is {platform.machine()}: arm64 is emulated, its wall time is smoke evidence",
             "measure on a board: bench run --target ssh:HOST, or bench record there",
         )  # fmt: skip
     if os.access(_KVM, os.R_OK | os.W_OK):
-        return Check("ok", "KVM: guests give timing evidence")
+        return Diagnosis("ok", "KVM: guests give timing evidence")
     if _KVM.exists():
-        return Check(
+        return Diagnosis(
             "warn", f"{_KVM} cannot be opened: guests are emulated", "join its group (usually kvm), or be root"
         )
-    return Check("warn", f"no {_KVM}: guests are emulated", "a kernel with KVM, started at EL2")
+    return Diagnosis("warn", f"no {_KVM}: guests are emulated", "a kernel with KVM, started at EL2")
 
 
-def _programs(names: Mapping[str, str], absent: State) -> Iterator[Check]:
+def _programs(names: Mapping[str, str], absent: Health) -> Iterator[Diagnosis]:
     for name, what in names.items():
         try:
             programs.find(name)
         except MissingToolError as error:
-            yield Check(absent, f"no {name}: {what}", error.message)
+            yield Diagnosis(absent, f"no {name}: {what}", error.message)
         else:
-            yield Check("ok", name)
+            yield Diagnosis("ok", name)
 
 
-def check_vmlinux(vmlinux: Path) -> list[Check]:
+def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
     """Whether variants can be made of a vmlinux, and its sites be read back."""
     try:
         kernel = Kernel(vmlinux)
         sites = 0 if kernel.sites is None else len(kernel.sites)
         state = kernel.state
     except PrologueError as error:
-        return [Check("fail", str(error), "name the vmlinux of an arm64 build")]
+        return [Diagnosis("fail", str(error), "name the vmlinux of an arm64 build")]
     if not sites:
-        return [Check("fail", f"{vmlinux}: no ftrace sites", "build it with CONFIG_DYNAMIC_FTRACE_WITH_ARGS")]
+        return [Diagnosis("fail", f"{vmlinux}: no ftrace sites", "build it with CONFIG_DYNAMIC_FTRACE_WITH_ARGS")]
     what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
     if state != "untouched":
-        return [Check("warn", what, "bench run makes its variants of a vmlinux as linked")]
-    return [Check("ok", what)]
+        return [Diagnosis("warn", what, "bench run makes its variants of a vmlinux as linked")]
+    return [Diagnosis("ok", what)]
 
 
-def check_machine(recorded: Recorded, vmlinux: Path | None = None) -> list[Check]:
+def check_machine(recorded: Recorded, vmlinux: Path | None = None) -> list[Diagnosis]:
     """What a machine said of itself, by a task of no workload; ``vmlinux`` is what should run there."""
     return [_class(recorded), *_readback(recorded, vmlinux), *_gate(recorded)]
 
 
-def _class(recorded: Recorded) -> Check:
+def _class(recorded: Recorded) -> Diagnosis:
     facts = recorded.machine
     named = ", ".join(filter(None, (facts.get("model"), facts.get("arch"), facts.get("cpu") or facts.get("cpus", ""))))
     if evidence(facts) == "timing":
-        return Check("ok", f"{named}: timing evidence")
+        return Diagnosis("ok", f"{named}: timing evidence")
     if facts.get("arch") != "aarch64":
-        return Check("warn", f"{named}: not arm64, smoke evidence", "measure on an arm64 machine")
-    return Check("warn", f"{named}: emulated as far as it tells, smoke evidence", "use KVM, or a real machine")
+        return Diagnosis("warn", f"{named}: not arm64, smoke evidence", "measure on an arm64 machine")
+    return Diagnosis("warn", f"{named}: emulated as far as it tells, smoke evidence", "use KVM, or a real machine")
 
 
-def _readback(recorded: Recorded, vmlinux: Path | None) -> Iterator[Check]:
+def _readback(recorded: Recorded, vmlinux: Path | None) -> Iterator[Diagnosis]:
     seen = recorded.readback
     if seen is not None:
         mixed = seen.sites not in (seen.mov, seen.nop)
         words = f"{seen.mov} MOV, {seen.nop} NOP in {seen.sites} sites"
         if mixed:
-            yield Check("fail", f"read back: {words}", "the vmlinux is not that of the running kernel")
+            yield Diagnosis("fail", f"read back: {words}", "the vmlinux is not that of the running kernel")
         else:
-            yield Check("ok", f"read back: {words}")
+            yield Diagnosis("ok", f"read back: {words}")
     if vmlinux is not None and (running := recorded.machine.get("build_id")):
         expected = Kernel(vmlinux).build_id
         if expected != running:
-            yield Check("fail", f"another kernel runs: build-id {running}", f"boot the one of {vmlinux}: {expected}")
+            yield Diagnosis(
+                "fail", f"another kernel runs: build-id {running}", f"boot the one of {vmlinux}: {expected}"
+            )
 
 
-def _gate(recorded: Recorded) -> Iterator[Check]:
+def _gate(recorded: Recorded) -> Iterator[Diagnosis]:
     found = advice(recorded.gate_before)
     for entry in found:
-        yield Check("fail" if entry.voids else "warn", f"{entry.what}: {entry.why}", entry.fix)
+        yield Diagnosis("fail" if entry.voids else "warn", f"{entry.what}: {entry.why}", entry.fix)
     if not found:
-        yield Check("ok", "nothing about the machine spoils measurements")
+        yield Diagnosis("ok", "nothing about the machine spoils measurements")

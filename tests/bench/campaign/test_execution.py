@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue_bench.campaign.execution import Execution, Plan, Step, plan_campaign
+from prologue_bench.campaign.execution import Execution, FinishedBoot, Plan, plan_campaign
 from prologue_bench.campaign.schedule import make_schedule
 from prologue_bench.campaign.variants import Image, Link
 from prologue_bench.campaign.watch import watching
@@ -77,12 +77,12 @@ class Machine:
         pass
 
 
-def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[Step]:
-    steps: list[Step] = []
+def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[FinishedBoot]:
+    finished: list[FinishedBoot] = []
     campaign = plan_campaign(plan, LINK, machine)
     with hold(directory), open_journal(directory, campaign) as journal:
-        Execution(plan, campaign, LINK, machine, journal).run(steps.append)
-    return steps
+        Execution(plan, campaign, LINK, machine, journal).run(finished.append)
+    return finished
 
 
 def test_blocks_are_balanced_and_random() -> None:
@@ -103,9 +103,9 @@ def test_blocks_are_balanced_and_random() -> None:
 
 def test_a_campaign_is_recorded(tmp_path: Path) -> None:
     machine = Machine()
-    steps = record(tmp_path, machine)
+    finished = record(tmp_path, machine)
     results = read_results(tmp_path)
-    assert [step.done for step in steps] == list(range(1, 10))
+    assert [each.done for each in finished] == list(range(1, 10))
     assert [boot.variant for boot in results.boots] == [p.variant for p in make_schedule(LABELS, 3, 7)]
     assert [attempt.image.name for attempt in machine.attempts if attempt.label != "build"] == ["Image.nop-nop"] * 6
     assert results.campaign.aa == "nop-nop (A/A)"
@@ -119,8 +119,8 @@ LABELS = ("nop-nop", "nop-nop (A/A)", "build")
 
 
 def test_a_lost_machine_is_tried_again(tmp_path: Path) -> None:
-    steps = record(tmp_path, Machine(lambda n: "lost" if n == 4 else None))
-    assert [step.boot.void for step in steps if step.boot.void] == ["lost: no answer for 10 s"]
+    finished = record(tmp_path, Machine(lambda n: "lost" if n == 4 else None))
+    assert [each.boot.void for each in finished if each.boot.void] == ["lost: no answer for 10 s"]
     results = read_results(tmp_path)
     assert len(results.boots) == 10
     assert [len(results.valid(label)) for label in LABELS] == [3, 3, 3]
@@ -139,25 +139,25 @@ def test_a_dead_machine_ends_the_campaign_and_loses_nothing(tmp_path: Path) -> N
 
 
 def test_another_kernel_than_was_asked_for_is_void_and_not_forever(tmp_path: Path) -> None:
-    steps = record(tmp_path, Machine(lambda n: "wrong kernel"))
-    assert len(steps) == 18  # each place twice
-    assert all("of 64 sites are not those of" in str(step.boot.void) for step in steps)
-    assert steps[-1].done == 0
+    finished = record(tmp_path, Machine(lambda n: "wrong kernel"))
+    assert len(finished) == 18  # each place twice
+    assert all("of 64 sites are not those of" in str(each.boot.void) for each in finished)
+    assert finished[-1].done == 0
     record(tmp_path, Machine())
     assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
 
 
 def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
     """The sites of both are the same; the kernel's own prologue writing tells them apart."""
-    steps = record(tmp_path, Machine(lambda n: "not processed" if n == 1 else None))
-    assert "read-back: this kernel " in str(steps[0].boot.void)
-    assert [step.boot.void for step in steps[1:]] == [None] * 9
+    finished = record(tmp_path, Machine(lambda n: "not processed" if n == 1 else None))
+    assert "read-back: this kernel " in str(finished[0].boot.void)
+    assert [each.boot.void for each in finished[1:]] == [None] * 9
 
 
 def test_a_boot_that_is_set_up_otherwise_is_void_at_once(tmp_path: Path) -> None:
     """Readers would leave it out: it is repeated while somebody is there to do so."""
-    steps = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
-    assert [step.boot.void for step in steps if step.boot.void] == [
+    finished = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
+    assert [each.boot.void for each in finished if each.boot.void] == [
         "set up otherwise: governors: powersave, but performance in boot 1"
     ]
     assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
@@ -293,9 +293,9 @@ def test_no_time_is_left_behind_the_last_try(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_places_that_are_still_to_be_tried(tmp_path: Path) -> None:
-    steps = record(tmp_path, Machine(lambda n: "wrong kernel" if n in (2, 5, 6) else None))
+    finished = record(tmp_path, Machine(lambda n: "wrong kernel" if n in (2, 5, 6) else None))
     # The third place gets a second try, and the fifth boot (of the fourth place) too; the sixth was its last.
-    assert [(step.done, step.left) for step in steps] == [
+    assert [(each.done, each.left) for each in finished] == [
         (1, 8), (1, 8), (2, 7), (3, 6), (3, 6), (3, 5), (4, 4), (5, 3), (6, 2), (7, 1), (8, 0),
     ]  # fmt: skip
-    assert [step.left for step in record(tmp_path, Machine())] == [0]
+    assert [each.left for each in record(tmp_path, Machine())] == [0]
