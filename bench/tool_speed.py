@@ -141,7 +141,7 @@ def by_size(runs: int) -> str:
 
     # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.
     verified: list[tuple[Tool, Path]] = []
-    small = build_kernel(Recipe("trixie", "linux-source-6.12")).vmlinux
+    small = build_kernel(Recipe(suite="trixie", source="linux-source-6.12")).vmlinux
     for name, vmlinux in (
         ("6.12 minimal", small), ("Debian 6.1 cloud", fetch_kernel("bookworm").vmlinux),
         ("Debian 6.12 cloud", fetch_kernel("trixie").vmlinux),

@@ -219,11 +219,17 @@ def test_doctor_of_no_machine(capsys: Said) -> None:
 def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(tmp_path / "m", kernel_files({16: MOV}))
     policy(tree, 2, "performance")
-    seen = ask(tree, Task((), 0, (16,)), tmp_path)
+    seen = ask(tree, Task(workloads=(), runs=0, sites=(16,)), tmp_path)
     states = {diagnosis.what: diagnosis.health for diagnosis in check_machine(seen)}
     assert states["read back: 1 MOV, 0 NOP in 1 sites"] == "ok"
     assert states["governor schedutil: clocks follow the load"] == "warn"
-    mixed = Recorded(seen.machine, Readback(BUILD_ID, 3, 1, 1), seen.gate_before, seen.gate_after, {})
+    mixed = Recorded(
+        machine=seen.machine,
+        readback=Readback(BUILD_ID, 3, 1, 1),
+        gate_before=seen.gate_before,
+        gate_after=seen.gate_after,
+        values={},
+    )
     assert "fail" in {diagnosis.health for diagnosis in check_machine(mixed)}
     monkeypatch.setattr(doctor, "check_host", list)
     monkeypatch.setattr(doctor, "_machine", lambda _: partial(ask, tree, tmp=tmp_path))

@@ -12,8 +12,20 @@ from prologue_bench.guest.vm import Machine
 # GCC and GNU ld: layout 2, records in RELA addends, sorted at boot, modules that the build processes and signs.
 # Clang and LLD: layout 4,2 with landing pads, records in RELR slots, sorted by the build, weak ones zeroed, BTF.
 RECIPES: Final = {
-    "6.1": Recipe("bookworm", "linux-source-6.1", "gcc", ("minimal", "native", "signed"), native=True),
-    "6.12": Recipe("trixie", "linux-source-6.12", "llvm", ("minimal", "native", "bti", "btf"), native=True),
+    "6.1": Recipe(
+        suite="bookworm",
+        source="linux-source-6.1",
+        toolchain="gcc",
+        options=("minimal", "native", "signed"),
+        native=True,
+    ),
+    "6.12": Recipe(
+        suite="trixie",
+        source="linux-source-6.12",
+        toolchain="llvm",
+        options=("minimal", "native", "bti", "btf"),
+        native=True,
+    ),
 }
 # A machine that has BTI and PAC; QEMU's own PAC algorithm is quick where the architecture's is slow under TCG.
 MACHINES: Final = {"6.1": Machine(), "6.12": Machine(cpu="max,pauth-impdef=on")}

@@ -63,7 +63,7 @@ def test_a_workload_that_fails(vmlinux: Path, tmp_path: Path) -> None:
 def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
     sockets = Measured(Workload("sockets", " ".join(HACKBENCH), "seconds", "lower"), r"Time: *\([0-9.]*\)")
     shell = Measured(Workload("shell", "busybox sh -c 'echo a | cat'", "seconds", "lower"), None)
-    task = Task((sockets, shell), 1)
+    task = Task(workloads=(sockets, shell), runs=1)
     kernel = Kernel(vmlinux)
     values, density = {}, []
     with IcountTarget(vmlinux) as target:

@@ -185,7 +185,7 @@ def test_what_only_an_exit_would_run_can_be_traced(tree: Tree, tmp_path: Path) -
     assert symbol.vaddr in sites.first
     job = Job(append="ftrace=function ftrace_filter=prologue_in_exit")
     image = tree.path / "out/arch/arm64/boot/Image"
-    seen = boot(image, build_initramfs(), tmp_path / "log", job, MACHINES["6.1"])
+    seen = boot(image, build_initramfs(), tmp_path / "log", job, machine=MACHINES["6.1"])
     assert seen.all("dmesg") == []
     assert seen.one("end").data["functions"] > 10_000
     assert tree.make("vmlinux")[0] == 0

@@ -137,7 +137,7 @@ def test_variants_over_a_serial_line(images: Images, tmp_path: Path) -> None:
     # The kernel unpacks archives that follow each other as one: hackbench and busybox, and another init.
     initramfs = build_initramfs().read_bytes() + pack({"init": INIT})
     lab = farm(tmp_path, images.linked, initramfs, driver=SERIAL, resources="{}", more="", loglevel="4")
-    task = Task((HACKBENCH,), 2, images.sites)
+    task = Task(workloads=(HACKBENCH,), runs=2, sites=images.sites)
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"\xff" * 65536)
     with LabgridTarget(lab.environment, "board") as target:
@@ -189,7 +189,8 @@ def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> No
     )
     with LabgridTarget(lab.environment, "board") as target:
         seen = target.boot(
-            Attempt(images.unwritten, tmp_path / "log", 400, "nop-nop"), Task((HACKBENCH,), 1, images.sites)
+            Attempt(images.unwritten, tmp_path / "log", 400, "nop-nop"),
+            Task(workloads=(HACKBENCH,), runs=1, sites=images.sites),
         )
     assert len(seen.values["hackbench"]) == 1
     assert seen.readback is not None

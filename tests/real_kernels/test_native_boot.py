@@ -77,7 +77,7 @@ def run(built: BuiltKernel, form: str, directory: Path) -> GuestRun:
     if form != "processed":  # swinging all sites takes TCG half a minute and more
         parameters = (*parameters, ("toggled", HOT))
     job = Job(tuple(jobs), parameters, timeout=400)
-    return boot(directory / "Image", build_initramfs(modules), directory / "log", job, machine(built))
+    return boot(directory / "Image", build_initramfs(modules), directory / "log", job, machine=machine(built))
 
 
 def machine(built: BuiltKernel) -> Any:

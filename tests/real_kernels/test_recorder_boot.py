@@ -72,7 +72,7 @@ def by_label(lines: Iterable[str]) -> Iterator[list[str]]:
 def test_a_booted_kernel_is_recorded(suite: str, tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "cpio")
     vmlinux = needs_kernel(suite).vmlinux
-    task = Task((HACKBENCH, NAP), 2, sample_sites(vmlinux))
+    task = Task(workloads=(HACKBENCH, NAP), runs=2, sites=sample_sites(vmlinux))
     assert len(task.sites) == 256
     assert main(["image", str(vmlinux), "-o", str(tmp_path / "Image")]) == 0
     (tmp_path / "initramfs").write_bytes(guest(script(task)))

@@ -79,7 +79,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory = tmp_path_factory.mktemp("board")
     image = directory / "boot.Image"
     assert main(["image", str(kernel.vmlinux), "-o", str(image)]) == 0
-    task = Task((parse_workload("hackbench:process,sockets,g=1,l=20"),), 2, sample_sites(kernel.vmlinux, SITES))
+    task = Task(
+        workloads=(parse_workload("hackbench:process,sockets,g=1,l=20"),),
+        runs=2,
+        sites=sample_sites(kernel.vmlinux, SITES),
+    )
     key = make_key(directory)
     archive = pack_board(load_order(package, DRIVERS), key.with_suffix(".pub").read_text(), directory)
     with running(image, archive, key, directory) as board:

@@ -73,12 +73,17 @@ def boots(made: Made) -> list[Boot]:
             minute = number + 1440 * made.started
             found.append(
                 Boot(
-                    block, position, variant.label, number,
-                    f"2026-01-{1 + minute // 1440:02}T{minute % 1440 // 60:02}:{minute % 60:02}:00+00:00",
-                    MappingProxyType(values), Readback(BUILD_ID, 64, mov, 64 - mov),
-                    MappingProxyType({"load": 0.01}), MappingProxyType({"load": 1.2}),
+                    block=block,
+                    position=position,
+                    variant=variant.label,
+                    number=number,
+                    started=f"2026-01-{1 + minute // 1440:02}T{minute % 1440 // 60:02}:{minute % 60:02}:00+00:00",
+                    values=MappingProxyType(values),
+                    readback=Readback(BUILD_ID, 64, mov, 64 - mov),
+                    gate_before=MappingProxyType({"load": 0.01}),
+                    gate_after=MappingProxyType({"load": 1.2}),
                 )
-            )  # fmt: skip
+            )
     return found
 
 

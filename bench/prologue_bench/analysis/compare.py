@@ -21,7 +21,7 @@ ComparisonVerdict = Literal["different", "equivalent", "inconclusive", "too few 
 Test = Literal["sign flips", "Mann-Whitney"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """A difference from the base as a ratio, with the interval's ends.
 
@@ -53,7 +53,7 @@ class Effect:
         return (self.high - self.low) / 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One variant against the base.
 
@@ -123,7 +123,8 @@ def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadRe
     if campaign.evidence == "exact":
         value = exact_value(base, workload)
         comparisons = tuple(
-            Comparison(s.label, len(s.boots), "none", difference=exact_value(s, workload) - value) for s in others
+            Comparison(variant=s.label, units=len(s.boots), verdict="none", difference=exact_value(s, workload) - value)
+            for s in others
         )
         return WorkloadReport(workload, recorded, comparisons)
     compared = tuple(_comparison(base, series, workload, margin) for series in others)
@@ -159,7 +160,9 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
     else:
         units = min(len(base.medians), len(series.medians))
     if units < 2:
-        return Comparison(series.label, units, "too few boots", reason=_too_few(units, base, in_blocks))
+        return Comparison(
+            variant=series.label, units=units, verdict="too few boots", reason=_too_few(units, base, in_blocks)
+        )
     if in_blocks:
         estimate = paired(differences)
     else:
@@ -176,15 +179,27 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
         verdict = "different"
     elif inside:
         verdict = "equivalent"
-    return Comparison(series.label, units, verdict, effect, inside, reason)
+    return Comparison(
+        variant=series.label, units=units, verdict=verdict, effect=effect, within_margin=inside, reason=reason
+    )
 
 
 def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
     ratio, low, high = (float(np.exp(value)) for value in (estimate.centre, estimate.low, estimate.high))
     if not estimate.varies:
-        return Effect(ratio, ratio, ratio, float(estimate.p), None, test, different=False)
+        return Effect(
+            ratio=ratio, low=ratio, high=ratio, p=float(estimate.p), detectable=None, test=test, different=False
+        )
     detectable = float(np.expm1(estimate.detectable)) if units >= LEAST else None
-    return Effect(ratio, low, high, float(estimate.p), detectable, test, bool(estimate.different))
+    return Effect(
+        ratio=ratio,
+        low=low,
+        high=high,
+        p=float(estimate.p),
+        detectable=detectable,
+        test=test,
+        different=bool(estimate.different),
+    )
 
 
 def _too_few(units: int, base: Series, in_blocks: bool) -> str:

@@ -23,7 +23,7 @@ class Outlier:
     boot: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """One variant of one workload; numbers in the workload's unit, over all runs. ``boots`` is None if not known."""
 
@@ -65,4 +65,15 @@ def _describe(results: ResultSet, workload: str, label: str) -> Description:
         for k in np.flatnonzero(outliers(values))
     )
     boots = len(series.boots) if results.boots_known else None
-    return Description(label, boots, len(values), low, q1, median, q3, high, series.error, flagged)
+    return Description(
+        variant=label,
+        boots=boots,
+        runs=len(values),
+        minimum=low,
+        low_quartile=q1,
+        median=median,
+        high_quartile=q3,
+        maximum=high,
+        error=series.error,
+        outliers=flagged,
+    )

@@ -11,7 +11,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.results.model import Boot, ResultSet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """All valid samples of one variant; ``medians`` has one value for each boot, in the order of ``boots``.
 
@@ -50,7 +50,13 @@ def series_of(results: ResultSet, workload: str, variant: str) -> Series:
     boots = results.valid(variant)
     runs = tuple(np.array(boot.values[workload]) for boot in boots)
     units = [np.median(values) for values in runs] if results.boots_known else np.concatenate(runs)
-    return Series(variant, boots, runs, np.asarray(units, dtype=np.float64), results.boots_known)
+    return Series(
+        label=variant,
+        boots=boots,
+        runs=runs,
+        medians=np.asarray(units, dtype=np.float64),
+        boots_known=results.boots_known,
+    )
 
 
 def log_medians(series: Series, workload: str) -> Floats:

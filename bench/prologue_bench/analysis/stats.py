@@ -33,7 +33,7 @@ _RANKS: Final = (np.pi / 3) ** 0.5  # how much more a difference of normal value
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """One difference, or an array of them; all but ``p`` are logarithms of a ratio to the base.
 
@@ -67,7 +67,13 @@ def paired(differences: Floats) -> Estimate:
     centre, error = differences.mean(axis=-1), np.asarray(stats.sem(differences, axis=-1))
     half = _t(1 - ALPHA / 2, n - 1) * error
     seen = FEW.get(n, (_t(1 - ALPHA / 2, n - 1) + _t(POWER, n - 1)) / n**0.5)  # standard deviations
-    return Estimate(centre, centre - half, centre + half, flip_p(differences), seen * n**0.5 * _as_often(error, n - 1))
+    return Estimate(
+        centre=centre,
+        low=centre - half,
+        high=centre + half,
+        p=flip_p(differences),
+        detectable=seen * n**0.5 * _as_often(error, n - 1),
+    )
 
 
 def unpaired(base: Floats, other: Floats) -> Estimate:
@@ -81,7 +87,9 @@ def unpaired(base: Floats, other: Floats) -> Estimate:
     half = _t(1 - ALPHA / 2, freedom) * error
     p = np.asarray(stats.mannwhitneyu(base, other, axis=-1).pvalue)
     seen = (_t(1 - ALPHA / 2, freedom) + _t(POWER, freedom)) * _as_often(error, freedom)
-    return Estimate(centre, centre - half, centre + half, np.nan_to_num(p, nan=1.0), _RANKS * seen)
+    return Estimate(
+        centre=centre, low=centre - half, high=centre + half, p=np.nan_to_num(p, nan=1.0), detectable=_RANKS * seen
+    )
 
 
 def _as_often(error: Floats, freedom: int | Floats) -> Floats:

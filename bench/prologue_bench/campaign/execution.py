@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOGS: Final = "logs"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a user asks for, beyond link and target. ``blocks`` is the number of boots of each variant.
 
@@ -44,7 +44,7 @@ class Plan:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBoot:
     """One boot as it ended, for whoever watches.
 
@@ -76,13 +76,22 @@ def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
     control = replace(base, label=f"{base.label} (A/A)") if plan.control else None
     kernel = {"release": link.release, "build_id": link.build_id, "layout": link.layout}
     return Campaign(
-        target.evidence, facts, kernel, tuple(measured.workload for measured in target.measures(plan.task.workloads)),
-        (base, control, *variants[1:]) if control else variants, base.label, control.label if control else None,
-        plan.seed, plan.blocks, plan.task.runs, link.proof, plan.command,
-    )  # fmt: skip
+        evidence=target.evidence,
+        machine=facts,
+        kernel=kernel,
+        workloads=tuple(measured.workload for measured in target.measures(plan.task.workloads)),
+        variants=(base, control, *variants[1:]) if control else variants,
+        base=base.label,
+        aa=control.label if control else None,
+        seed=plan.seed,
+        boots_planned=plan.blocks,
+        runs_per_boot=plan.task.runs,
+        same_link=link.proof,
+        command=plan.command,
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """A campaign at work."""
 
@@ -119,7 +128,13 @@ class Execution:
                 planned = len(self.schedule)
                 again = boot.void is not None and tries_left > 0
                 watch(
-                    FinishedBoot(boot, planned - len(self.missing()), planned, left + again, time.monotonic() - begin)
+                    FinishedBoot(
+                        boot=boot,
+                        done=planned - len(self.missing()),
+                        planned=planned,
+                        left=left + again,
+                        seconds=time.monotonic() - begin,
+                    )
                 )
                 if boot.void is None:
                     break
@@ -131,7 +146,14 @@ class Execution:
         """One boot, and the error if the machine was lost."""
         number = self.journal.next_number
         log = self.journal.directory / LOGS / f"boot-{number:04d}.log"
-        blank = Boot(place.block, place.position, place.variant, number, datetime.now(UTC).isoformat(), {})
+        blank = Boot(
+            block=place.block,
+            position=place.position,
+            variant=place.variant,
+            number=number,
+            started=datetime.now(UTC).isoformat(),
+            values={},
+        )
         try:
             seen = self.target.boot(Attempt(self._image(place), log, self.plan.timeout, place.variant), self.plan.task)
         except GuestLostError as error:

@@ -49,7 +49,7 @@ class Image:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One vmlinux as linked, its variants, and the lines that prove that they are one link.
 
@@ -121,7 +121,14 @@ def make_link(variants: Variants, directory: Path) -> Link:
     sections, symbols = len(kernel.image.sections), len(kernel.symbols.values)
     head = f"same link: 0 of {symbols:,} symbols and 0 of {sections} sections moved"
     stub = _stub(kernel, plans["build"]) if "build" in plans else {}
-    return Link(kernel.release, kernel.build_id, kernel.layout, tuple(images), (head, *counts), stub)
+    return Link(
+        release=kernel.release,
+        build_id=kernel.build_id,
+        layout=kernel.layout,
+        images=tuple(images),
+        proof=(head, *counts),
+        stub=stub,
+    )
 
 
 def _stub(kernel: Kernel, plan: PatchPlan) -> dict[int, int]:

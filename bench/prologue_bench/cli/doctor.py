@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
     if (ask := _machine(args)) is not None:
         vmlinux = None if any(diagnosis.health == "fail" for diagnosis in kernel) else args.vmlinux
         sites = () if vmlinux is None else sample_sites(vmlinux)
-        diagnoses += check_machine(ask(Task((), 0, sites)), vmlinux)
+        diagnoses += check_machine(ask(Task(workloads=(), runs=0, sites=sites)), vmlinux)
     return report(diagnoses)
 
 

@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
 
     """
     sites = sample_sites(args.vmlinux) if args.vmlinux else ()
-    task = Task(_workloads(args), args.runs, sites, args.governor)
+    task = Task(workloads=_workloads(args), runs=args.runs, sites=sites, governor=args.governor)
     if args.script is not None:
         return _write_script(args.script, task, args.label)
     if not args.output.name.endswith(SUFFIXES):

@@ -45,13 +45,29 @@ def run(args: Namespace) -> int:
     with hold(args.output), link_aside(variants, images) as link:
         for line in link.proof:
             print(line, flush=True)
-        task = Task(workloads, args.runs, sample_sites(args.vmlinux), args.governor, tuple(link.stub))
-        plan = Plan(task, args.boots, args.seed, not args.no_control, args.retries, args.timeout, _command(args))
+        task = Task(
+            workloads=workloads,
+            runs=args.runs,
+            sites=sample_sites(args.vmlinux),
+            governor=args.governor,
+            stub=tuple(link.stub),
+        )
+        plan = Plan(
+            task=task,
+            blocks=args.boots,
+            seed=args.seed,
+            control=not args.no_control,
+            retries=args.retries,
+            timeout=args.timeout,
+            command=_command(args),
+        )
         with target:
             campaign = plan_campaign(plan, link, target)
             _warn_few(args.boots, campaign.evidence)
             with open_journal(args.output, campaign) as journal:
-                left = _record(Execution(plan, campaign, link.moved(images), target, journal))
+                left = _record(
+                    Execution(plan=plan, campaign=campaign, link=link.moved(images), target=target, journal=journal)
+                )
     return _report(args.output, left)
 
 

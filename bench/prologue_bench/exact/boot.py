@@ -64,7 +64,7 @@ class Words:
         return self.first + self.second + self.literal + self.other
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What one boot does, from reset to the first instruction of init.
 
@@ -86,7 +86,7 @@ class Counts:
         return self.ftrace_init / self.sites
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """What the plugin has to know of one kernel; virtual addresses are those of a boot without KASLR.
 
@@ -103,7 +103,7 @@ class Places:
 
 
 def count_boot(
-    vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, append: str = "", timeout: float = 300
+    vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, append: str = "", timeout: float = 300
 ) -> Counts:
     """Boot a vmlinux twice and return what both boots counted.
 
@@ -129,7 +129,10 @@ def count_boot(
     try:
         write_flat(kernel.image, image)
         numbers = boot_numbers(places, image, init)
-        runs = [run_plugin(command, numbers, places.classes, directory / f"run-{k}", timeout) for k in range(_RUNS)]
+        runs = [
+            run_plugin(command, numbers, places.classes, stem=directory / f"run-{k}", timeout=timeout)
+            for k in range(_RUNS)
+        ]
         _require_equal(runs, vmlinux)
         return read_counts(kernel, places, image, runs[0])
     finally:
@@ -167,9 +170,14 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
     _require_known_places(seen["places"], places, image)
     boot, inside = seen["boot"], seen["ftrace_init"]
     counts = Counts(
-        kernel.release, kernel.layout, places.sites, boot["instructions"], inside["instructions"],
-        _words(boot), _words(inside),
-    )  # fmt: skip
+        release=kernel.release,
+        layout=kernel.layout,
+        sites=places.sites,
+        instructions=boot["instructions"],
+        ftrace_init=inside["instructions"],
+        words=_words(boot),
+        ftrace_init_words=_words(inside),
+    )
     if not counts.words.total:
         raise BenchError(
             f"{image}: no write to kernel text seen, though every arm64 kernel replaces alternatives at boot: "
@@ -261,11 +269,11 @@ def find_places(kernel: Kernel) -> Places:
     base = flat[0][1].addr - flat[0][0]
     if any(offset != section.addr - base for offset, section in flat if section in text):
         raise BenchError(f"{path}: its Image does not keep the distances between addresses")
-    return Places(base, begin.vaddr, end, freed.vaddr, low, classes, len(sites))
+    return Places(base=base, begin=begin.vaddr, end=end, freed=freed.vaddr, text=low, classes=classes, sites=len(sites))
 
 
 def run_plugin(
-    command: list[str], numbers: dict[str, int], classes: npt.NDArray[np.uint8], stem: Path, timeout: float
+    command: list[str], numbers: dict[str, int], classes: npt.NDArray[np.uint8], *, stem: Path, timeout: float
 ) -> dict[str, Any]:
     """Run a QEMU command under icount with ``plugin/count.c`` and return what it wrote.
 

@@ -49,7 +49,7 @@ _WORDS: Final = 1 << 10  # ... arguments of one program that it has room for
 _BUILD_ID: Final = re.compile(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", re.DOTALL)  # the head of an ELF note
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadCounts:
     """What one program does from before its fork until it was waited for.
 
@@ -138,7 +138,7 @@ class Bench:
         try:
             initramfs.write_bytes(self._initramfs(workloads))
             table.write_bytes(self.places.classes.tobytes())
-            seen = boot.run_plugin(command, numbers, self.places.classes, stem, timeout)
+            seen = boot.run_plugin(command, numbers, self.places.classes, stem=stem, timeout=timeout)
         finally:
             table.unlink(missing_ok=True)
             initramfs.unlink(missing_ok=True)
@@ -181,14 +181,21 @@ class Bench:
         entries = sorted(((count, index) for index, count, _ in span["entries"]), key=lambda row: (-row[0], row[1]))
         entered = tuple((self._function(self.places.text + 4 * index), count) for count, index in entries)
         prologues = sum(count for count, _ in entries)
-        return WorkloadCounts(self.kernel.release, argv, span["kernel"], span["user"], prologues, entered)
+        return WorkloadCounts(
+            release=self.kernel.release,
+            argv=argv,
+            kernel=span["kernel"],
+            user=span["user"],
+            prologues=prologues,
+            entered=entered,
+        )
 
     def _function(self, vaddr: int) -> str:
         return self.kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"
 
 
 def count_workload(
-    vmlinux: Path, directory: Path, argv: Argv, machine: Machine = boot.ONE_CPU, timeout: float = 600
+    vmlinux: Path, directory: Path, argv: Argv, machine: Machine = boot.ONE_CPU, *, timeout: float = 600
 ) -> WorkloadCounts:
     """Boot a vmlinux twice, run one program on each boot, and return what both counted.
 

@@ -42,7 +42,7 @@ _FIXED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """What decides which kernel comes out of a source package.
 

@@ -24,7 +24,7 @@ _VMLINUX = re.compile(r"usr/lib/debug/(?:boot/vmlinux-[^/]+|lib/modules/[^/]+/vm
 _UNPACKED_PER_BYTE = 5  # roughly what a debug package unpacks to; only the progress bar cares
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DebianKernel:
     """An unstripped kernel as Debian built it. Treat `vmlinux` as read-only: it is the cache's."""
 
@@ -70,12 +70,12 @@ def _fetch_newest(private: apt.PrivateApt, flavour: str, progress: Progress) -> 
     if fixed[0][1] not in (None, package.version):
         raise BenchError(f"{private.suite} has {package.name} {package.version}, {meta.name} wants {fixed[0][1]}")
     key = f"{_kernel_directory(private.suite, flavour)}/{package.name}_{file_name(package.version)}"
-    directory = cache.produce(key, lambda path: _make_kernel(private, flavour, package, path, progress))
+    directory = cache.produce(key, lambda path: _make_kernel(private, flavour, package, path, progress=progress))
     return _load(directory)
 
 
 def _make_kernel(
-    private: apt.PrivateApt, flavour: str, package: apt.Package, directory: Path, progress: Progress
+    private: apt.PrivateApt, flavour: str, package: apt.Package, directory: Path, *, progress: Progress
 ) -> None:
     """Fill `directory` with the package's vmlinux and a description of it."""
     match = _KERNEL_PACKAGE.fullmatch(package.name)

@@ -25,7 +25,7 @@ QEMU: Final = "qemu-system-aarch64"
 _PANIC: Final = "Kernel panic - "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """A virtual arm64 machine; the defaults run any Debian kernel.
 
@@ -55,7 +55,7 @@ class Machine:
         return command
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuestRun:
     """What came of one boot."""
 
@@ -102,7 +102,7 @@ class Job:
         return " ".join(["console=ttyAMA0 loglevel=4 panic=-1 oops=panic", *self.append.split(), *settings])
 
 
-def boot(image: Path, initramfs: Path, log: Path, job: Job, machine: Machine | None = None) -> GuestRun:
+def boot(image: Path, initramfs: Path, log: Path, job: Job, *, machine: Machine | None = None) -> GuestRun:
     """Boot, do the job, wait for the power-off.
 
     KASLR is on unless the job appends nokaslr: QEMU's virt board hands the kernel a seed.
@@ -115,7 +115,9 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, machine: Machine | N
     token = secrets.token_hex(4)
     command = (machine or Machine()).command(image, initramfs, job.command_line(token))
     lines, seconds, ended = run_console(command, log, job.timeout)
-    result = GuestRun(tuple(parse(lines, token)), shlex.join(command), log, seconds, tuple(lines))
+    result = GuestRun(
+        events=tuple(parse(lines, token)), command=shlex.join(command), log=log, seconds=seconds, lines=tuple(lines)
+    )
     if not ended:
         raise _lost(f"no power-off within {job.timeout:.0f} s", result)
     if not result.all("end"):

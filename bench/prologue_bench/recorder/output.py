@@ -19,7 +19,7 @@ from prologue_bench.results.model import Readback
 TOKEN: Final = "prologue"  # noqa: S105 - what marks a line as ours
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """What the machine said: facts of its own (release, boot_id, cpu ...), gates, samples by workload name.
 
@@ -51,12 +51,12 @@ def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
     named = {event.name: event.data for event in events}
     gates = {str(event.data.get("when")): event.data for event in events if event.name == "gate"}
     return Recorded(
-        MappingProxyType(read_facts(named["begin"], named["readback"])),
-        _readback(named["readback"]),
-        MappingProxyType(gates["before"]),
-        MappingProxyType(gates["after"]),
-        MappingProxyType(values),
-        tuple(int(word, 16) for word in _text(named["readback"].get("stub", "")).split()),
+        machine=MappingProxyType(read_facts(named["begin"], named["readback"])),
+        readback=_readback(named["readback"]),
+        gate_before=MappingProxyType(gates["before"]),
+        gate_after=MappingProxyType(gates["after"]),
+        values=MappingProxyType(values),
+        stub=tuple(int(word, 16) for word in _text(named["readback"].get("stub", "")).split()),
     )
 
 

@@ -50,15 +50,20 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
     boots, left_out = join_tries(records)
     labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
     campaign = replace(_setup(counted[0]), variants=tuple(Variant(label) for label in labels), base=labels[0])
-    return ResultSet(campaign, boots, (*notes, *left_out))
+    return ResultSet(campaign=campaign, boots=boots, notes=(*notes, *left_out))
 
 
 def _setup(record: Record) -> Campaign:
     """What must agree between records; they have their labels to differ in."""
     return Campaign(
-        evidence(record.machine), record.machine, record.kernel,
-        tuple(measured.workload for measured in record.workloads), (), "", runs_per_boot=record.runs,
-    )  # fmt: skip
+        evidence=evidence(record.machine),
+        machine=record.machine,
+        kernel=record.kernel,
+        workloads=tuple(measured.workload for measured in record.workloads),
+        variants=(),
+        base="",
+        runs_per_boot=record.runs,
+    )
 
 
 def _require_one_setup(first: Record, other: Record) -> None:
@@ -129,7 +134,7 @@ def _read_log(path: Path, lines: Sequence[str]) -> Iterator[Record]:
 
 def _read_part(lines: Sequence[str], begin: Event, where: str) -> Record:
     plan = Fields(begin.data, where).below("task")
-    task = Task(decode_workloads(plan), plan.integer("runs"), governor=plan.optional_text("governor"))
+    task = Task(workloads=decode_workloads(plan), runs=plan.integer("runs"), governor=plan.optional_text("governor"))
     try:
         return make_record(read_recorded(lines, task), task, where=where)
     except BenchError as error:

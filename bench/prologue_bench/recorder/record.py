@@ -20,7 +20,7 @@ SCHEMA: Final = "prologue.bench-record/1"
 _OF_THE_BOOT: Final = ("label", "release", "boot_id", "build_id", "started", "clock")  # facts, but not of the machine
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One boot, or a part of its runs, under the label that its user gave it."""
 
@@ -68,10 +68,20 @@ def blank_record(facts: Mapping[str, str], task: Task, label: str, where: str) -
     if not chosen:
         raise BenchError(f"{where}: no label: which variant was this? (LABEL=... sh SCRIPT)")
     return Record(
-        chosen, facts["boot_id"], {name: text for name, text in facts.items() if name not in _OF_THE_BOOT},
-        {name: facts[name] for name in ("release", "build_id") if name in facts}, task.workloads, task.runs,
-        facts["started"], None, NOTHING, NOTHING, NOTHING, None, where,
-    )  # fmt: skip
+        label=chosen,
+        boot_id=facts["boot_id"],
+        machine={name: text for name, text in facts.items() if name not in _OF_THE_BOOT},
+        kernel={name: facts[name] for name in ("release", "build_id") if name in facts},
+        workloads=task.workloads,
+        runs=task.runs,
+        started=facts["started"],
+        readback=None,
+        gate_before=NOTHING,
+        gate_after=NOTHING,
+        values=NOTHING,
+        void=None,
+        where=where,
+    )
 
 
 def _mixture(seen: Readback | None) -> str | None:
@@ -112,10 +122,17 @@ def decode_record(fields: Fields) -> Record:
     # A void boot may have ended before all workloads were run.
     names = [m.workload.name for m in workloads if void is None or m.workload.name in values.data]
     return Record(
-        fields.text("label"), fields.text("boot_id"), fields.table("machine"), fields.table("kernel"), workloads,
-        fields.integer("runs"), read_time(fields),
-        decode_readback(fields),
-        gate.below("before").data, gate.below("after").data,
-        MappingProxyType({name: values.numbers(name) for name in names}),
-        void, fields.where,
-    )  # fmt: skip
+        label=fields.text("label"),
+        boot_id=fields.text("boot_id"),
+        machine=fields.table("machine"),
+        kernel=fields.table("kernel"),
+        workloads=workloads,
+        runs=fields.integer("runs"),
+        started=read_time(fields),
+        readback=decode_readback(fields),
+        gate_before=gate.below("before").data,
+        gate_after=gate.below("after").data,
+        values=MappingProxyType({name: values.numbers(name) for name in names}),
+        void=void,
+        where=fields.where,
+    )

@@ -23,7 +23,7 @@ class Measured:
     pattern: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """All that one boot is to do: every workload ``runs`` times, in turn.
 

@@ -67,8 +67,14 @@ def _boot(position: int, parts: Sequence[Record]) -> Boot:
     names = [measured.workload.name for measured in first.workloads]
     values = {name: tuple(value for part in parts for value in part.values.get(name, ())) for name in names}
     return Boot(
-        None, position, first.label, position + 1, first.started,
-        MappingProxyType({name: numbers for name, numbers in values.items() if numbers}),
-        first.readback, first.gate_before, last.gate_after,
-        next((part.void for part in parts if part.void is not None), None),
-    )  # fmt: skip
+        block=None,
+        position=position,
+        variant=first.label,
+        number=position + 1,
+        started=first.started,
+        values=MappingProxyType({name: numbers for name, numbers in values.items() if numbers}),
+        readback=first.readback,
+        gate_before=first.gate_before,
+        gate_after=last.gate_after,
+        void=next((part.void for part in parts if part.void is not None), None),
+    )

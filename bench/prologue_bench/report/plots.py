@@ -221,7 +221,7 @@ def _draw_differences(axes: Axes, row: WorkloadReport, report: Report) -> None:
             _draw_exact(axes, compared[series.label], line, colour)
         else:
             verdict = words.short_verdict(row, compared[series.label], report.margin)
-            _draw_effect(axes, compared[series.label], verdict, line, colour)
+            _draw_effect(axes, compared[series.label], verdict, line=line, colour=colour)
     axes.text(0, 0, "base", ha="center", va="center", color=_COLOURS[0], bbox=_PLATE)
     if exact:
         axes.margins(x=0.12)
@@ -246,7 +246,7 @@ def _draw_scale(axes: Axes, row: WorkloadReport, margin: float) -> None:
             axes.axvline(side * 100 * row.floor, color="#333333", linestyle=":", linewidth=1.2, zorder=1)
 
 
-def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, line: int, colour: str) -> None:
+def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int, colour: str) -> None:
     effect = comparison.effect
     if effect is None:
         axes.text(0, line, f" {verdict}", va="center", color="#555555")

@@ -54,9 +54,17 @@ def decode_samples(fields: Fields) -> ResultSet:
         base=base,
     )
     boots = tuple(
-        Boot(None, k, variant, k, "", MappingProxyType({label: values[variant]})) for k, variant in enumerate(labels)
+        Boot(
+            block=None,
+            position=k,
+            variant=variant,
+            number=k,
+            started="",
+            values=MappingProxyType({label: values[variant]}),
+        )
+        for k, variant in enumerate(labels)
     )
-    return ResultSet(campaign, boots, tuple(_notes(fields, values)), boots_known=False)
+    return ResultSet(campaign=campaign, boots=boots, notes=tuple(_notes(fields, values)), boots_known=False)
 
 
 def _notes(fields: Fields, values: dict[str, tuple[float, ...]]) -> list[str]:

@@ -37,10 +37,11 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
         boots += _numbered_on(boots, results.boots)
     planned = sum(results.campaign.boots_planned or 0 for _, results in sets)
     return ResultSet(
-        replace(first.campaign, boots_planned=planned), tuple(boots),
-        tuple(f"{name}: {note}" for name, results in sets for note in results.notes),
-        tuple(seed for _, results in sets for seed in results.seeds),
-    )  # fmt: skip
+        campaign=replace(first.campaign, boots_planned=planned),
+        boots=tuple(boots),
+        notes=tuple(f"{name}: {note}" for name, results in sets for note in results.notes),
+        seeds=tuple(seed for _, results in sets for seed in results.seeds),
+    )
 
 
 def differences(one: Campaign, other: Campaign) -> Iterator[str]:

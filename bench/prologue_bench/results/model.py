@@ -36,7 +36,7 @@ class Variant:
     words: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
     """The plan of a campaign, and all that must agree before results are compared or merged.
 
@@ -68,7 +68,7 @@ class Readback:
     nop: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
     """One finished boot: every sample of every workload, in the workload's unit.
 
@@ -87,7 +87,7 @@ class Boot:
     void: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSet:
     """A campaign with its boots, void ones too; ``notes`` are lines that every report repeats.
 

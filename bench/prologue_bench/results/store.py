@@ -60,7 +60,7 @@ def read_results(directory: Path) -> ResultSet:
     boots = _set_up_alike(boots)
     _require_distinct(boots, path)
     seeds = () if campaign.seed is None else (campaign.seed,)
-    return ResultSet(campaign, tuple(boots), notes, seeds)
+    return ResultSet(campaign=campaign, boots=tuple(boots), notes=notes, seeds=seeds)
 
 
 def _read(path: Path) -> bytes:
@@ -120,11 +120,19 @@ def decode_campaign(fields: Fields) -> Campaign:
     if aa is not None:
         _require_control(fields, variants, base, aa)
     return Campaign(
-        cast("Evidence", fields.choice("evidence", "exact", "timing", "smoke")), fields.table("machine"),
-        fields.table("kernel"), workloads, variants, base, aa, fields.integer("seed"),
-        fields.integer("boots_planned"), fields.integer("runs_per_boot"), fields.texts("same_link"),
-        fields.optional_text("command"),
-    )  # fmt: skip
+        evidence=cast("Evidence", fields.choice("evidence", "exact", "timing", "smoke")),
+        machine=fields.table("machine"),
+        kernel=fields.table("kernel"),
+        workloads=workloads,
+        variants=variants,
+        base=base,
+        aa=aa,
+        seed=fields.integer("seed"),
+        boots_planned=fields.integer("boots_planned"),
+        runs_per_boot=fields.integer("runs_per_boot"),
+        same_link=fields.texts("same_link"),
+        command=fields.optional_text("command"),
+    )
 
 
 def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, aa: str) -> None:
@@ -160,10 +168,17 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
     names = [w.name for w in campaign.workloads if void is None or w.name in values.data]
     gate = fields.below("gate")
     boot = Boot(
-        fields.optional_integer("block"), fields.integer("position"), variant, fields.integer("boot"),
-        read_time(fields), MappingProxyType({name: values.numbers(name) for name in names}), decode_readback(fields),
-        gate.below("before").data, gate.below("after").data, void,
-    )  # fmt: skip
+        block=fields.optional_integer("block"),
+        position=fields.integer("position"),
+        variant=variant,
+        number=fields.integer("boot"),
+        started=read_time(fields),
+        values=MappingProxyType({name: values.numbers(name) for name in names}),
+        readback=decode_readback(fields),
+        gate_before=gate.below("before").data,
+        gate_after=gate.below("after").data,
+        void=void,
+    )
     reason = None if void is not None else contradiction(boot, campaign)
     return boot if reason is None else replace(boot, void=reason)
 

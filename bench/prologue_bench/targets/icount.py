@@ -93,7 +93,13 @@ class IcountTarget:
         write_entered(attempt.log.with_suffix(SUFFIX), entered)
         readback = run.readback if run.workloads else None  # a boot alone says nothing of itself
         values = {name: (float(count),) for name, count in _values(run, task)}
-        return Recorded({"release": run.boot.release}, readback, NOTHING, NOTHING, values)
+        return Recorded(
+            machine={"release": run.boot.release},
+            readback=readback,
+            gate_before=NOTHING,
+            gate_after=NOTHING,
+            values=values,
+        )
 
     def __enter__(self) -> IcountTarget:
         return self

@@ -77,7 +77,8 @@ class QemuTarget:
         try:
             initramfs.write_bytes(content)
             results.touch()
-            seen = boot(attempt.image, initramfs, attempt.log, Job(("record",), timeout=attempt.timeout), machine)
+            job = Job(("record",), timeout=attempt.timeout)
+            seen = boot(attempt.image, initramfs, attempt.log, job, machine=machine)
             for event in seen.all("error"):
                 raise BenchError(
                     f"{attempt.log}: {event.data['what']}; name its modules with --modules, or build it in"

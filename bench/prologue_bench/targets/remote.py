@@ -148,6 +148,7 @@ def execute(
     command: Sequence[str],
     timeout: float,
     log: Transcript | None = None,
+    *,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     environment: Mapping[str, str] | None = None,
 ) -> Said:

@@ -74,11 +74,18 @@ def test_the_control_takes_a_little_power() -> None:
     plan, verdicts = campaign(Made(pairs=pairs, runs=1)), []
     for k in range(campaigns):
         boots = [
-            Boot(block, position, label, 3 * block + position, "", {HACKBENCH.name: (float(np.exp(found[k, block])),)})
+            Boot(
+                block=block,
+                position=position,
+                variant=label,
+                number=3 * block + position,
+                started="",
+                values={HACKBENCH.name: (float(np.exp(found[k, block])),)},
+            )
             for position, (label, found) in enumerate(values.items())
             for block in range(pairs)
         ]
-        (report,) = compare(ResultSet(plan, tuple(boots))).workloads
+        (report,) = compare(ResultSet(campaign=plan, boots=tuple(boots))).workloads
         verdicts += [comparison.verdict for comparison in report.comparisons if comparison.variant == BUILD]
     seen, none = (verdicts.count(verdict) / campaigns for verdict in ("different", "none"))
     print(f"\n{pairs} pairs with a control: sees the claimed {claimed:.2%} in {seen:.1%}, no verdict in {none:.1%}")

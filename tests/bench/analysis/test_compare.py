@@ -19,7 +19,7 @@ from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING
 
 
 def judged(made: Made, margin: float = 0.01) -> Report:
-    return compare(ResultSet(campaign(made), tuple(boots(made))), margin)
+    return compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))), margin)
 
 
 def of(report: Report, variant: str = BUILD) -> Comparison:
@@ -80,7 +80,7 @@ def constant(values: dict[str, float], made: Made = Made(), *, in_blocks: bool =
         )
         for boot in boots(made)
     )  # fmt: skip
-    return ResultSet(campaign(made), recorded)
+    return ResultSet(campaign=campaign(made), boots=recorded)
 
 
 @pytest.mark.parametrize("in_blocks", [True, False])
@@ -143,7 +143,7 @@ def test_no_larger_than_the_floor_is_not_called_different() -> None:
         else boot
         for boot in boots(Made(pairs=20, effects={BUILD: 0.003}, seed=1))
     )
-    comparison = of(compare(ResultSet(campaign(made), noisy)))
+    comparison = of(compare(ResultSet(campaign=campaign(made), boots=noisy)))
     assert comparison.effect is not None
     assert comparison.effect.different
     assert (comparison.verdict, comparison.reason) == (
@@ -154,10 +154,10 @@ def test_no_larger_than_the_floor_is_not_called_different() -> None:
 def test_a_control_with_too_few_boots_allows_no_verdict() -> None:
     made = Made(effects={BUILD: 0.03})
     few = tuple(b if b.variant != CONTROL or (b.block or 0) < 4 else replace(b, void="throttled") for b in boots(made))
-    comparison = of(compare(ResultSet(campaign(made), few)))
+    comparison = of(compare(ResultSet(campaign=campaign(made), boots=few)))
     assert (comparison.verdict, comparison.reason) == ("none", "the A/A control has too few boots")
     none = tuple(b for b in boots(made) if b.variant != CONTROL)
-    assert of(compare(ResultSet(campaign(made), none))).verdict == "none"
+    assert of(compare(ResultSet(campaign=campaign(made), boots=none))).verdict == "none"
 
 
 def test_only_whole_pairs_are_compared_and_void_boots_never() -> None:
@@ -166,7 +166,7 @@ def test_only_whole_pairs_are_compared_and_void_boots_never() -> None:
         replace(b, void="throttled", values={HACKBENCH.name: (1000.0,)}) if b.variant == BUILD and b.block == 2 else b
         for b in boots(made)
     )
-    comparison = of(compare(ResultSet(campaign(made), recorded)))
+    comparison = of(compare(ResultSet(campaign=campaign(made), boots=recorded)))
     assert comparison.units == 11
     assert comparison.effect is not None
     assert comparison.effect.high < 1.04
@@ -174,7 +174,7 @@ def test_only_whole_pairs_are_compared_and_void_boots_never() -> None:
 
 def test_without_blocks_boots_are_unpaired() -> None:
     recorded = tuple(replace(boot, block=None) for boot in boots(Made()))
-    effect = of(compare(ResultSet(campaign(Made()), recorded))).effect
+    effect = of(compare(ResultSet(campaign=campaign(Made()), boots=recorded))).effect
     assert effect is not None
     assert effect.test == "Mann-Whitney"
 
@@ -182,7 +182,9 @@ def test_without_blocks_boots_are_unpaired() -> None:
 def test_several_boots_of_a_variant_in_a_block_count_as_one() -> None:
     made = Made(pairs=6)
     again = tuple(replace(boot, position=boot.position + 3, number=boot.number + 90) for boot in boots(made))
-    assert of(compare(ResultSet(campaign(made), (*boots(made), *again)))).effect == of(judged(made)).effect
+    assert (
+        of(compare(ResultSet(campaign=campaign(made), boots=(*boots(made), *again)))).effect == of(judged(made)).effect
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,16 +223,16 @@ def test_exact_counts_that_are_none(values: tuple[float, ...], said: str) -> Non
     made = Made(pairs=1, runs=2, evidence="exact", control=False)
     recorded = tuple(replace(boot, values={HACKBENCH.name: values}) for boot in boots(made))
     with pytest.raises(BenchError, match=said):
-        compare(ResultSet(campaign(made), recorded))
+        compare(ResultSet(campaign=campaign(made), boots=recorded))
 
 
 def test_nothing_to_compare() -> None:
     made = Made(pairs=2)
     with pytest.raises(BenchError, match="no valid boot of the base"):
-        compare(ResultSet(campaign(made), ()))
+        compare(ResultSet(campaign=campaign(made), boots=()))
     zero = tuple(replace(boot, values={HACKBENCH.name: (0.0,)}) for boot in boots(made))
     with pytest.raises(BenchError, match="a median of 0 has no ratio"):
-        compare(ResultSet(campaign(made), zero))
+        compare(ResultSet(campaign=campaign(made), boots=zero))
 
 
 @pytest.mark.parametrize(("name", "low", "high", "faster"), [("a57", -1.46, -0.28, True), ("a53", 1.67, 2.57, False)])

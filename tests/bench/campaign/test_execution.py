@@ -31,13 +31,26 @@ from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
 from prologue_bench.targets.base import Attempt
 
 MEASURED = Measured(Workload("work", "work", "seconds", "lower"), None)
-PLAN = Plan(Task((MEASURED,), 2), blocks=3, seed=7, control=True, retries=1, timeout=10, command="prologue bench run")
+PLAN = Plan(
+    task=Task(workloads=(MEASURED,), runs=2),
+    blocks=3,
+    seed=7,
+    control=True,
+    retries=1,
+    timeout=10,
+    command="prologue bench run",
+)
 LINK = Link(
-    "6.1", "5eed", "2",
-    (Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
-     Image(Variant("build", "build", "b" * 64, 9), Path("Image.build"))),
-    ("same link: 0 symbols moved",), {64: 0x52800000, 68: 0xD65F03C0},
-)  # fmt: skip
+    release="6.1",
+    build_id="5eed",
+    layout="2",
+    images=(
+        Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
+        Image(Variant("build", "build", "b" * 64, 9), Path("Image.build")),
+    ),
+    proof=("same link: 0 symbols moved",),
+    stub={64: 0x52800000, 68: 0xD65F03C0},
+)
 
 
 class Machine:
@@ -68,7 +81,14 @@ class Machine:
         values = tuple(float(k + 1) for k in range(task.runs))
         stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}
         gate = {"governors": ["powersave" if what == "other governor" else "performance"]}
-        return Recorded({}, Readback("5eed", 64, mov, 64 - mov), gate, gate, {"work": values}, tuple(stub.values()))
+        return Recorded(
+            machine={},
+            readback=Readback("5eed", 64, mov, 64 - mov),
+            gate_before=gate,
+            gate_after=gate,
+            values={"work": values},
+            stub=tuple(stub.values()),
+        )
 
     def __enter__(self) -> Machine:
         return self
@@ -81,7 +101,7 @@ def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[Finishe
     finished: list[FinishedBoot] = []
     campaign = plan_campaign(plan, LINK, machine)
     with hold(directory), open_journal(directory, campaign) as journal:
-        Execution(plan, campaign, LINK, machine, journal).run(finished.append)
+        Execution(plan=plan, campaign=campaign, link=LINK, target=machine, journal=journal).run(finished.append)
     return finished
 
 
@@ -260,7 +280,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
     with Path("/dev/full").open("ab", buffering=0) as stream:
         journal = Journal(tmp_path, stream, ())
         with pytest.raises(BenchError, match="No space left on device: make room, then run it again"):
-            Execution(PLAN, campaign, LINK, Machine(), journal).run(lambda _: None)
+            Execution(plan=PLAN, campaign=campaign, link=LINK, target=Machine(), journal=journal).run(lambda _: None)
     assert journal.boots == []
 
 
@@ -268,7 +288,7 @@ def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.
     machine = Machine(lambda n: "lost" if n == 2 else time.sleep(0.01))
     campaign = plan_campaign(PLAN, LINK, machine)
     with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
-        Execution(PLAN, campaign, LINK, machine, journal).run(watch)
+        Execution(plan=PLAN, campaign=campaign, link=LINK, target=machine, journal=journal).run(watch)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 10
     assert "void: lost: no answer for 10 s" in lines[1]
@@ -285,7 +305,7 @@ def test_no_time_is_left_behind_the_last_try(tmp_path: Path, capsys: pytest.Capt
     machine = Machine(lambda n: "wrong kernel" if n > 2 else None)
     campaign = plan_campaign(PLAN, LINK, machine)
     with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:
-        Execution(PLAN, campaign, LINK, machine, journal).run(watch)
+        Execution(plan=PLAN, campaign=campaign, link=LINK, target=machine, journal=journal).run(watch)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 16  # two that count, and seven places twice
     assert lines[-1].startswith("boot 16, 2/9: ")

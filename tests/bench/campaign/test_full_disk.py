@@ -81,7 +81,9 @@ def test_no_room_for_what_a_guest_boots_with(disk: Disk, tmp_path: Path) -> None
         missing(str(error))
     directory = disk("64k")
     with pytest.raises(BenchError, match=FULL), hold(directory):
-        QemuTarget().boot(Attempt(tmp_path / "Image", directory / "boot-0001.log", 10, "boot"), Task((), 1))
+        QemuTarget().boot(
+            Attempt(tmp_path / "Image", directory / "boot-0001.log", 10, "boot"), Task(workloads=(), runs=1)
+        )
     assert [path.name for path in directory.iterdir()] == ["lock"]
 
 
@@ -109,5 +111,5 @@ def test_no_room_for_what_a_plugin_reads(disk: Disk) -> None:
     needs_tools("qemu-system-aarch64", "gcc")
     directory = disk("64k")
     with pytest.raises(BenchError, match=FULL), hold(directory):
-        run_plugin(["true"], {}, np.zeros(100_000, np.uint8), directory / "run", 10)
+        run_plugin(["true"], {}, np.zeros(100_000, np.uint8), stem=directory / "run", timeout=10)
     assert [path.name for path in directory.iterdir()] == ["lock"]

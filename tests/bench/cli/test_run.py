@@ -44,7 +44,7 @@ class Machine:
         self.boots.append(attempt.label)
         readback = Readback("5eed", 9, 0, 9) if len(self.boots) in self.wrong else None
         values = {measured.workload.name: (1.5,) * task.runs for measured in task.workloads}
-        return Recorded({}, readback, {}, {}, values)
+        return Recorded(machine={}, readback=readback, gate_before={}, gate_after={}, values=values)
 
     def __enter__(self) -> Machine:
         return self

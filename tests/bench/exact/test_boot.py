@@ -97,7 +97,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[s
 @pytest.mark.qemu
 def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
-    seen = run_plugin(command, numbers, CLASSES, tmp_path / "a,b", 20)
+    seen = run_plugin(command, numbers, CLASSES, stem=tmp_path / "a,b", timeout=20)
     inside = 3 * LOOPS + 3
     assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 9 + 1
     assert seen["ftrace_init"]["instructions"] == inside
@@ -113,18 +113,18 @@ def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], d
 def test_a_stop_that_never_comes(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     with pytest.raises(GuestLostError, match=r"machine ended .*, reached only load, begin, end, freed;"):
-        run_plugin(command, numbers | {"stop": 0x1000}, CLASSES, tmp_path / "run", 20)
+        run_plugin(command, numbers | {"stop": 0x1000}, CLASSES, stem=tmp_path / "run", timeout=20)
 
 
 @pytest.mark.qemu
 def test_arguments_that_the_plugin_refuses(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     with pytest.raises(GuestLostError, match="what is surprise=0x1"):
-        run_plugin(command, numbers | {"surprise": 1}, CLASSES, tmp_path / "run", 20)
+        run_plugin(command, numbers | {"surprise": 1}, CLASSES, stem=tmp_path / "run", timeout=20)
     with pytest.raises(GuestLostError, match="class 0x7"):
-        run_plugin(command, numbers, np.full(4, 7, np.uint8), tmp_path / "run", 20)
+        run_plugin(command, numbers, np.full(4, 7, np.uint8), stem=tmp_path / "run", timeout=20)
     with pytest.raises(GuestLostError, match="no freed="):
-        run_plugin(command, numbers | {"freed": 0}, CLASSES, tmp_path / "run", 20)
+        run_plugin(command, numbers | {"freed": 0}, CLASSES, stem=tmp_path / "run", timeout=20)
 
 
 def test_runs_that_differ_are_refused() -> None:
@@ -159,9 +159,14 @@ def script() -> ModuleType:
 
 NOTHING = Words(0, 0, 0, 0)
 BOOT = Counts(
-    "6.12.107+deb13-cloud-arm64", "4,2", 43880, 1_465_454_780, 27_642_309,
-    Words(43880, 0, 87760, 3850), Words(43880, 0, 87760, 0),
-)  # fmt: skip
+    release="6.12.107+deb13-cloud-arm64",
+    layout="4,2",
+    sites=43880,
+    instructions=1_465_454_780,
+    ftrace_init=27_642_309,
+    words=Words(43880, 0, 87760, 3850),
+    ftrace_init_words=Words(43880, 0, 87760, 0),
+)
 BUILD = replace(
     BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=Words(0, 0, 87760, 3850),
     ftrace_init_words=Words(0, 0, 87760, 0),

@@ -149,9 +149,17 @@ def test_arguments_that_the_plugin_refuses(program: tuple[Path, dict[str, int]],
         assert any(message in line for line in run((image, wrong), tmp_path, classes))
 
 
-COUNTS = WorkloadCounts("6.1.0", ("hackbench", "-p"), 900, 100, 20, (("f", 15), ("g", 5)))
+COUNTS = WorkloadCounts(
+    release="6.1.0", argv=("hackbench", "-p"), kernel=900, user=100, prologues=20, entered=(("f", 15), ("g", 5))
+)
 WORDS = Words(1, 0, 0, 2)
-RUN = Run(Counts("6.1.0", "2", 2, 5000, 400, WORDS, WORDS), (COUNTS,), Readback("ab", 2, 2, 0))
+RUN = Run(
+    Counts(
+        release="6.1.0", layout="2", sites=2, instructions=5000, ftrace_init=400, words=WORDS, ftrace_init_words=WORDS
+    ),
+    (COUNTS,),
+    Readback("ab", 2, 2, 0),
+)
 
 
 def test_density() -> None:

@@ -37,9 +37,19 @@ KERNEL: Final = {"release": "6.12.1", "build_id": "ab" * 20}
 def one(label: str = "base", boot: int = 0, value: float = 5.0, mov: bool = False) -> Record:
     readback = Readback("ab" * 20, 256, 256 * mov, 256 * (not mov))
     return Record(
-        label, f"boot-{boot}", MACHINE, KERNEL, WORK, 2, f"2026-11-21T10:00:{boot:02}Z", readback, {"taint": 0},
-        {"taint": 0}, {"hackbench": (value, value + 0.01)}, None,
-    )  # fmt: skip
+        label=label,
+        boot_id=f"boot-{boot}",
+        machine=MACHINE,
+        kernel=KERNEL,
+        workloads=WORK,
+        runs=2,
+        started=f"2026-11-21T10:00:{boot:02}Z",
+        readback=readback,
+        gate_before={"taint": 0},
+        gate_after={"taint": 0},
+        values={"hackbench": (value, value + 0.01)},
+        void=None,
+    )
 
 
 def later(record: Record) -> Record:
@@ -288,7 +298,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
     log = ""
     commands = (("nop", "echo 5.0"), ("mov", "echo 5.1"), ("nop", "echo no memory; exit 2"), ("mov", "echo 5.2"))
     for k, (label, command) in enumerate(commands):
-        task = Task((Measured(replace(WORK[0].workload, command="x"), r"\([0-9.]*\)$"),), 2)
+        task = Task(workloads=(Measured(replace(WORK[0].workload, command="x"), r"\([0-9.]*\)$"),), runs=2)
         tree = make_tree(tmp_path / "machine", {"proc/sys/kernel/random/boot_id": f"boot-{k}\n"})
         text = script(task).replace("command_0=x", f"command_0='{command}'")
         log += "[    1.0] noise\r\n" + run_script("dash", text, tree, tmp_path / "programs", {"LABEL": label}).stdout
@@ -304,7 +314,7 @@ def test_a_log_of_many_boots(tmp_path: Path) -> None:
 
 
 def test_a_log_without_a_label(tmp_path: Path) -> None:
-    task = Task((Measured(WORK[0].workload, None),), 0)
+    task = Task(workloads=(Measured(WORK[0].workload, None),), runs=0)
     done = run_script("dash", script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     (tmp_path / "a.log").write_text("\n" + done.stdout)
     with pytest.raises(BenchError, match=r"a.log:2: no label: which variant was this\?"):

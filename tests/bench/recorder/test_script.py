@@ -63,7 +63,7 @@ def record(shell: str, task: Task, tmp: Path, more: dict[str, str | bytes] | Non
 
 
 def test_facts_of_a_machine(shell: str, tmp_path: Path) -> None:
-    seen = record(shell, Task((), 0), tmp_path)
+    seen = record(shell, Task(workloads=(), runs=0), tmp_path)
     facts = dict(seen.machine)
     assert facts.pop("release") == os.uname().release
     assert facts.pop("arch") == os.uname().machine
@@ -88,14 +88,14 @@ def test_runs_are_interleaved_and_read(shell: str, tmp_path: Path) -> None:
     count = tmp_path / "count"
     count.write_text("")
     task = Task(
-        (
+        workloads=(
             measured(f"echo a >>{count}; sleep 0.05", name="nap"),
             measured(f"echo b >>{count}; echo Time: 1.5; echo 'Time: 12.75 s' >&2; echo none", r"Time: \([0-9.]*\)"),
             measured("echo took 12.75 s, not 9 s, on a/b", r"\([0-9.]*\) s"),
             measured("echo 3e2/s", r"^\(.*\)/s"),
         ),
-        2,
-    )  # fmt: skip
+        runs=2,
+    )
     seen = record(shell, task, tmp_path)
     values = list(seen.values.values())
     assert all(0.05 <= value < 30 for value in values[0])
@@ -105,7 +105,7 @@ def test_runs_are_interleaved_and_read(shell: str, tmp_path: Path) -> None:
 
 
 def test_hostile_output_never_leaks(shell: str, tmp_path: Path) -> None:
-    task = Task((measured(HOSTILE), measured(f"{HOSTILE}; exit 3")), 1)
+    task = Task(workloads=(measured(HOSTILE), measured(f"{HOSTILE}; exit 3")), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     assert done.stderr == ""
     names = [event["event"] for event in events(done.stdout)]
@@ -116,7 +116,7 @@ def test_hostile_output_never_leaks(shell: str, tmp_path: Path) -> None:
 
 
 def test_the_last_line_survives_any_bytes(shell: str, tmp_path: Path) -> None:
-    task = Task((measured(r"""printf 'x\n"\\\001 \303\251\377\n\n  \n'; exit 1""", name="odd"),), 1)
+    task = Task(workloads=(measured(r"""printf 'x\n"\\\001 \303\251\377\n\n  \n'; exit 1""", name="odd"),), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     with pytest.raises(BenchError) as failed:
         read_recorded(done.stdout.splitlines(), task)
@@ -135,20 +135,20 @@ def test_the_last_line_survives_any_bytes(shell: str, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_failures_say_why(command: str, pattern: str | None, said: str, shell: str, tmp_path: Path) -> None:
-    task = Task((measured("true", name="good"), measured(command, pattern, "bad")), 2)
+    task = Task(workloads=(measured("true", name="good"), measured(command, pattern, "bad")), runs=2)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), tmp_path / "programs")
     with pytest.raises(BenchError, match=f"^bad: run 1: {said}$"):
         read_recorded(done.stdout.splitlines(), task)
 
 
 def test_a_command_cannot_eat_the_script_or_its_settings(shell: str, tmp_path: Path) -> None:
-    task = Task((measured("cat; runs=0; sites=x; exec >/dev/null; exit", name="greedy"),), 2)
+    task = Task(workloads=(measured("cat; runs=0; sites=x; exec >/dev/null; exit", name="greedy"),), runs=2)
     assert len(record(shell, task, tmp_path).values["greedy"]) == 2
 
 
 def test_words_are_read_back(shell: str, tmp_path: Path) -> None:
     words = {0x10: MOV, 0x14: NOP, 0x1000: MOV, 0xFFC: NOP, 0x12344: 0xD65F03C0}
-    task = Task((), 0, tuple(sorted(words)), stub=(0x12344, 0x14))
+    task = Task(workloads=(), runs=0, sites=tuple(sorted(words)), stub=(0x12344, 0x14))
     done = run_script(shell, script(task), make_tree(tmp_path / "m", kernel_files(words)), tmp_path / "programs")
     seen = read_recorded(done.stdout.splitlines(), task)
     assert seen.readback is not None
@@ -175,8 +175,11 @@ def test_what_cannot_be_read_back_is_said(
 ) -> None:  # fmt: skip
     files = {**kernel_files({0x10: MOV, 0x12344: MOV}), **broken}
     seen = record(
-        shell, Task((), 0, (0x10, 0x12344)), tmp_path, {k: v for k, v in files.items() if v is not None}
-    )  # fmt: skip
+        shell,
+        Task(workloads=(), runs=0, sites=(0x10, 0x12344)),
+        tmp_path,
+        {k: v for k, v in files.items() if v is not None},
+    )
     assert seen.readback is None
     assert why in seen.gate_before["unread"]
     assert seen.machine["build_id"] == BUILD_ID
@@ -187,7 +190,7 @@ def test_the_governor_is_set_and_put_back(shell: str, tmp_path: Path) -> None:
     policy(root, 2, "ondemand")
     files = [root / f"sys/devices/system/cpu/cpufreq/policy{k}/scaling_governor" for k in (0, 2)]
     command = f"cat {files[0]} {files[1]} | grep -c performance"
-    task = Task((measured(command, r"^\([0-9]*\)$"),), 1, governor="performance")
+    task = Task(workloads=(measured(command, r"^\([0-9]*\)$"),), runs=1, governor="performance")
     done = run_script(shell, script(task), root, tmp_path / "programs")
     assert read_recorded(done.stdout.splitlines(), task).values[command] == (2.0,)
     gates = [event for event in events(done.stdout) if event["event"] == "gate"]
@@ -200,7 +203,7 @@ def test_a_governor_that_cannot_be_set_is_said(shell: str, tmp_path: Path) -> No
     file = root / "sys/devices/system/cpu/cpufreq/policy2/scaling_governor"
     file.unlink()
     file.symlink_to("/proc/sys/kernel/ostype")  # which nobody can write, not even root
-    task = Task((measured("true"),), 1, governor="performance")
+    task = Task(workloads=(measured("true"),), runs=1, governor="performance")
     done = run_script(shell, script(task), root, tmp_path / "programs")
     seen = read_recorded(done.stdout.splitlines(), task)
     assert seen.gate_before["governor_refused"] == ["policy2/scaling_governor: stays Linux"]
@@ -215,7 +218,7 @@ def test_killed_in_the_middle_it_puts_the_governor_back(shell: str, sign: signal
     root = make_tree(tmp_path / "machine")
     file = root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
     running = tmp_path / "running"
-    task = Task((measured(f": >{running}; sleep 60", name="sleep"),), 1, governor="performance")
+    task = Task(workloads=(measured(f": >{running}; sleep 60", name="sleep"),), runs=1, governor="performance")
     programs = tmp_path / "programs"
     process = subprocess.Popen(
         [*HEEDING, *start(shell, script(task), programs)], stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -247,7 +250,7 @@ def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None
     (programs / "dmesg").write_text(f"#!/bin/sh\nwhile IFS= read -r line; do printf '%s\\n' \"$line\"; done <{log}\n")
     (programs / "dmesg").chmod(0o755)
     command = f"echo '[    3.0] usb: fine' >>{log}; echo '[    4.0] rcu: INFO: rcu_sched self-detected stall' >>{log}"
-    task = Task((measured(command),), 1)
+    task = Task(workloads=(measured(command),), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), programs)
     seen = read_recorded(done.stdout.splitlines(), task)
     assert (seen.gate_before["messages"], seen.gate_after["messages"]) == (2, 4)
@@ -270,13 +273,13 @@ def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: P
     moved = f"sed -i 1d {log}; " if first else ""
     again = "" if first else "usb: fine"
     command = f"{moved}printf '%s\\n' 'WARNING: at x' '{again}' >>{log}"
-    task = Task((measured(command),), 1)
+    task = Task(workloads=(measured(command),), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), programs)
     assert read_recorded(done.stdout.splitlines(), task).gate_after["warnings"] == ["WARNING: at x"]
 
 
 def test_evidence_of_this_very_machine(tmp_path: Path) -> None:
-    seen = record("dash", Task((measured("true"),), 1), tmp_path)
+    seen = record("dash", Task(workloads=(measured("true"),), runs=1), tmp_path)
     expected = "timing" if os.uname().machine == "aarch64" else "smoke"
     assert evidence(seen.machine) == expected
 
@@ -287,7 +290,7 @@ def test_without_nanoseconds_the_uptime_serves(shown: str, tmp_path: Path) -> No
     programs.mkdir()
     (programs / "date").write_text(f"#!/bin/sh\ncase $1 in +*) echo {shown} ;; *) echo 2025-11-21T08:00:00Z ;; esac\n")
     (programs / "date").chmod(0o755)
-    task = Task((measured("cat /proc/uptime >/dev/null"),), 1)
+    task = Task(workloads=(measured("cat /proc/uptime >/dev/null"),), runs=1)
     for uptime in ("0.95 0.0\n", "12345.08 0.0\n"):
         done = run_script("dash", script(task), make_tree(tmp_path / "m", {"proc/uptime": uptime}), programs)
         seen = read_recorded(done.stdout.splitlines(), task)
@@ -301,13 +304,13 @@ def test_without_nanoseconds_the_uptime_serves(shown: str, tmp_path: Path) -> No
 def test_others_at_work_void_a_boot(tmp_path: Path) -> None:
     """Half a CPU, as /proc/stat would say; the made-up one stands still, so that nothing is waited for."""
     tree = make_tree(tmp_path / "m", {"proc/stat": "cpu  500 0 300 9999 20 1 2 3 0 0\n"})
-    task = Task((measured("true"),), 1)
+    task = Task(workloads=(measured("true"),), runs=1)
     done = run_script("dash", script(task), tree, tmp_path / "programs")
     assert read_recorded(done.stdout.splitlines(), task).gate_before["busy"] == 0
 
 
 def test_torn_and_foreign_lines(tmp_path: Path) -> None:
-    task = Task((measured("echo 1", r"\(.*\)", "one"),), 2)
+    task = Task(workloads=(measured("echo 1", r"\(.*\)", "one"),), runs=2)
     tree = make_tree(tmp_path / "machine")
     lines = run_script("dash", script(task, "a b"), tree, tmp_path / "programs").stdout.splitlines()
     noisy = ["[    0.000000] Booting Linux", f"[    7.1] usb 1-1: new@prologue{lines[0]}", *lines[1:], "# "]
@@ -326,14 +329,14 @@ def test_torn_and_foreign_lines(tmp_path: Path) -> None:
 def test_the_label_can_be_given_later(tmp_path: Path) -> None:
     tree = make_tree(tmp_path / "machine")
     for given, label in (({}, "it's"), ({"LABEL": "nop;nop $(id)"}, "nop;nop $(id)")):
-        done = run_script("dash", script(Task((), 0), "it's"), tree, tmp_path / "programs", given)
-        assert read_recorded(done.stdout.splitlines(), Task((), 0)).machine["label"] == label
+        done = run_script("dash", script(Task(workloads=(), runs=0), "it's"), tree, tmp_path / "programs", given)
+        assert read_recorded(done.stdout.splitlines(), Task(workloads=(), runs=0)).machine["label"] == label
 
 
 @pytest.mark.parametrize("pattern", ["no group", r"\(a\)\(b\)", "\\(a\nb\\)", r"\(.\)/|,;#!@%~"])
 def test_patterns_that_are_none(pattern: str) -> None:
     with pytest.raises(BenchError, match="expected a basic regular expression of one line with one group"):
-        script(Task((measured("true", pattern),), 1))
+        script(Task(workloads=(measured("true", pattern),), runs=1))
 
 
 def test_the_script_is_plain_posix(tmp_path: Path) -> None:
@@ -341,7 +344,7 @@ def test_the_script_is_plain_posix(tmp_path: Path) -> None:
     import shutil
 
     path = tmp_path / "record.sh"
-    path.write_text(script(Task((measured("true"),), 1, (4, 8), "performance"), "x"))
+    path.write_text(script(Task(workloads=(measured("true"),), runs=1, sites=(4, 8), governor="performance"), "x"))
     if shutil.which("shellcheck"):
         # Split on purpose: lists of words (2046, 2086); a pattern in a variable (2254); set by eval'ed names (2034).
         command = ["shellcheck", "-s", "sh", "-e", "SC2046,SC2086,SC2254,SC2034,SC2016", str(path)]

@@ -33,7 +33,7 @@ MESSAGING = """\
 def extracted(measured: Measured, output: Path) -> float:
     """What the recorder takes from a program's output."""
     instead = replace(measured, workload=replace(measured.workload, command=f"cat {output}"))
-    task = Task((instead,), 1)
+    task = Task(workloads=(instead,), runs=1)
     done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True)
     (value,) = read_recorded(done.stdout.splitlines(), task).values[measured.workload.name]
     return value
@@ -83,7 +83,7 @@ def test_a_kernel_build_times_only_the_build(tmp_path: Path) -> None:
     date.write_text(f"#!/bin/sh\necho >>{days}; echo $((1900000000 - 86400 * $(wc -l <{days}))).000000001\n")
     date.chmod(0o755)
     measured = parse_workload(f"kernel-build:{tmp_path},j=2")
-    task = Task((measured,), 1)
+    task = Task(workloads=(measured,), runs=1)
     programs = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["sh"], input=script(task), capture_output=True, text=True, check=True, env=programs)
     assert 0.2 <= read_recorded(done.stdout.splitlines(), task).values[measured.workload.name][0] < 1

@@ -53,14 +53,14 @@ def test_exact(tmp_path: Path) -> None:
 
 def test_the_margin_of_the_legend_is_exact() -> None:
     made = Made()
-    figure = draw(compare(ResultSet(campaign(made), tuple(boots(made))), 0.0125))
+    figure = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))), 0.0125))
     labels = [text.get_text() for part in figure.subfigs for legend in part.legends for text in legend.get_texts()]
     assert "margin +-1.25% (wider than shown)" in labels
 
 
 def test_every_sample_is_a_point() -> None:
     made = Made(pairs=7, runs=9)
-    left = draw(compare(ResultSet(campaign(made), tuple(boots(made))))).axes[0]
+    left = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))))).axes[0]
     points = [line for line in left.lines if line.get_marker() == "o" and line.get_markeredgewidth() == 0]
     assert [np.size(line.get_xdata()) for line in points] == [63] * 3
 

@@ -99,7 +99,7 @@ def test_kvm_wants_its_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_the_machine_that_is_asked_for(tmp_path: Path) -> None:
-    machine = Machine("max,pauth-impdef=on", 4, 2048, "kvm", tmp_path / "a,b")
+    machine = Machine(cpu="max,pauth-impdef=on", cpus=4, memory=2048, accel="kvm", port=tmp_path / "a,b")
     words = machine.command(tmp_path / "Image", None, "")
     joined = " ".join(words)
     for wanted in ("-M virt,gic-version=host", "-cpu max,pauth-impdef=on", "-smp 4", "-m 2048", "-accel kvm"):

@@ -108,7 +108,7 @@ def test_a_board_that_was_not_booted(local: LabgridTarget, tmp_path: Path) -> No
     assert local.facts()["board"] == "board"
     attempt = Attempt(tmp_path / "Image", tmp_path / "log", 60, "boot")
     with pytest.raises(GuestLostError, match=r"still the boot before \(boot_id .*\): its power was not cut") as raised:
-        local.boot(attempt, Task((), 1))
+        local.boot(attempt, Task(workloads=(), runs=1))
     assert raised.value.exit_code == 4
     assert str(attempt.log) in raised.value.message
     assert "board#" in raised.value.message

@@ -38,7 +38,7 @@ def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
     """Every file that the message names is there."""
     attempt.log.parent.mkdir()
     with pytest.raises(GuestLostError, match="ended without a clean power-off") as lost:
-        QemuTarget().boot(attempt, Task((), 1))
+        QemuTarget().boot(attempt, Task(workloads=(), runs=1))
     (command,) = (line for line in lost.value.message.splitlines() if line.startswith("command: "))
     words = shlex.split(command)
     assert Path(words[words.index("-initrd") + 1]).stat().st_size
@@ -60,7 +60,7 @@ def test_options_that_qemu_refuses(attempt: Attempt, machine: Machine, said: str
     """That is no lost machine, and no other try would help."""
     attempt.log.parent.mkdir()
     with pytest.raises(BenchError, match=said) as refused:
-        QemuTarget(machine=machine).boot(attempt, Task((), 1))
+        QemuTarget(machine=machine).boot(attempt, Task(workloads=(), runs=1))
     assert refused.value.exit_code == 2
     assert "\n" not in refused.value.message
     assert [path.name for path in attempt.log.parent.iterdir()] == ["boot-0001.log"]

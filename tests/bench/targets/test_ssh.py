@@ -52,7 +52,7 @@ def attempt(tmp_path: Path) -> Attempt:
 
 def lost(target: SshTarget, attempt: Attempt) -> str:
     with pytest.raises(GuestLostError) as caught:
-        target.boot(attempt, Task((), 1))
+        target.boot(attempt, Task(workloads=(), runs=1))
     return caught.value.message
 
 
