@@ -3,69 +3,66 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from prologue.cli.arguments import number_from
+from prologue.cli.bench_run import DEFAULTS
 
-if TYPE_CHECKING:
-    from prologue.cli.subcommands import Commands, Subcommand
+RECORD_HELP: Final = "record this boot of this machine under a label, or write a script that does it elsewhere"
+RECORD_EXAMPLES: Final = (
+    "  prologue bench record --label nop-nop --vmlinux vmlinux --workload hackbench:g=10,l=1000 -o boots.jsonl\n"
+    "  prologue bench record --label build --runs 5 -o boots.jsonl -- make -C /usr/src/linux -j8 clean vmlinux\n"
+    "  prologue bench record --label boot -o boots.jsonl --pattern 'Throughput \\([0-9.]*\\)' --unit MB/s \\\n"
+    "      --direction higher -- dbench -t 60 8\n"
+    "  prologue bench record --label nop-nop --workload hackbench:g=10 --script record.sh\n"
+    "  (on the board, as root, once for each boot)  LABEL=build sh record.sh >> boots.log\n"
+    "  prologue bench compare boots.jsonl boots.log"
+)
+DOCTOR_HELP: Final = "check this host, or the machine to be measured, and say what to fix"
+DOCTOR_EXAMPLES: Final = "  prologue bench doctor\n  prologue bench doctor --vmlinux vmlinux --target ssh:root@board"
 
-    Command = Callable[[Commands, str, str, str, str], Subcommand]
 
-
-def add_record(actions: Commands, command: Command) -> None:
-    """Add ``bench record``."""
-    added = command(
-        actions, "record", "prologue.cli.bench:run",
-        "record this boot of this machine under a label, or write a script that does it elsewhere",
-        "  prologue bench record --label nop-nop --vmlinux vmlinux --workload hackbench:g=10,l=1000 -o boots.jsonl\n"
-        "  prologue bench record --label build --runs 5 -o boots.jsonl -- make -C /usr/src/linux -j8 clean vmlinux\n"
-        "  prologue bench record --label boot -o boots.jsonl --pattern 'Throughput \\([0-9.]*\\)' --unit MB/s \\\n"
-        "      --direction higher -- dbench -t 60 8\n"
-        "  prologue bench record --label nop-nop --workload hackbench:g=10 --script record.sh\n"
-        "  (on the board, as root, once for each boot)  LABEL=build sh record.sh >> boots.log\n"
-        "  prologue bench compare boots.jsonl boots.log",
-    )  # fmt: skip
-    added.set_defaults(bench="prologue_bench.cli.record:run")
+def add_record_options(added: argparse.ArgumentParser) -> None:
+    """All options of ``bench record``."""
     added.add_argument("--label", type=_label, required=True, help="which variant this boot runs")
     added.add_argument(
-        "--vmlinux", type=Path, help="of this kernel: sampled sites are read back, which proves the variant"
+        "--vmlinux", type=Path, help="of the running kernel: sampled sites are read back, which proves the variant"
     )
     added.add_argument(
-        "--runs", type=number_from(1), default=3, metavar="N", help="of each workload (default: %(default)s)"
-    )
-    added.add_argument("--governor", metavar="NAME", help="cpufreq governor for the time of the runs; put back after")
-    added.add_argument("--workload", action="append", default=[], metavar="SPEC",
-                       help="as in bench run; may be repeated")  # fmt: skip
-    added.add_argument("--pattern", metavar="RE",
-                       help="basic regular expression that finds the command's number, as its \\(group\\)")  # fmt: skip
+        "--runs", type=number_from(1), default=DEFAULTS["runs"], metavar="N",
+        help="of each workload (default: %(default)s)",
+    )  # fmt: skip
+    added.add_argument("--governor", metavar="NAME", help="cpufreq governor during the runs; restored afterwards")
+    added.add_argument(
+        "--workload", action="append", default=[], metavar="SPEC", help="as in bench run; may be repeated"
+    )  # fmt: skip
+    added.add_argument(
+        "--pattern", metavar="RE",
+        help="basic regular expression; its \\(group\\) is the number in the command's output",
+    )  # fmt: skip
     added.add_argument("--unit", metavar="UNIT", help="of that number")
     added.add_argument("--direction", choices=("lower", "higher"), help="which is better")
     output = added.add_mutually_exclusive_group(required=True)
-    output.add_argument("-o", "--output", type=Path, metavar="FILE.jsonl", help="record file: one line is appended",
-                        dest="output")  # fmt: skip
-    output.add_argument("--script", type=Path, metavar="OUT.sh",
-                        help="measure nothing: write a POSIX shell script that records where it runs")  # fmt: skip
-    added.add_argument(
-        "command", nargs="*", metavar="-- CMD", help="a command; its wall time is taken, or see --pattern"
-    )
-
-
-def add_doctor(actions: Commands, command: Command) -> None:
-    """Add ``bench doctor``."""
-    added = command(
-        actions, "doctor", "prologue.cli.bench:run",
-        "check this host, or the machine to be measured, and say what to mend",
-        "  prologue bench doctor\n  prologue bench doctor --vmlinux vmlinux --target ssh:root@board",
+    output.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.jsonl", help="record file; one line is appended"
     )  # fmt: skip
-    added.set_defaults(bench="prologue_bench.cli.doctor:run")
+    output.add_argument(
+        "--script", type=Path, metavar="OUT.sh",
+        help="measure nothing; write a POSIX shell script that records the machine it runs on",
+    )  # fmt: skip
     added.add_argument(
-        "--vmlinux", type=Path, help="of the kernel that is to be measured: is it fit, does it run there?"
-    )
+        "command", nargs="*", metavar="-- CMD", help="command to measure: its wall time, or see --pattern"
+    )  # fmt: skip
+
+
+def add_doctor_options(added: argparse.ArgumentParser) -> None:
+    """All options of ``bench doctor``."""
+    added.add_argument("--vmlinux", type=Path, help="of the kernel to be measured: is it fit, does it run there?")
     added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
-    added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh: --ssh-options='-p 2222'")
+    added.add_argument(
+        "--ssh-options", default=DEFAULTS["ssh_options"], metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'"
+    )
 
 
 def _label(text: str) -> str:

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
+from prologue.cli.bench_run import DEFAULTS
 from prologue.cli.main import main
+from prologue.cli.parser import build_parser
+from prologue_bench.analysis.compare import MARGIN
 from prologue_bench.errors import BenchError, GuestLostError
 
 Said = pytest.CaptureFixture[str]
@@ -50,6 +53,14 @@ def test_margins_that_are_none(margin: str, capsys: Said) -> None:
         main(["bench", "compare", "example:2019-a57", "--margin", margin])
     assert done.value.code == 2
     assert "not a percentage between 0 and 100" in capsys.readouterr().err
+
+
+def test_defaults_are_those_of_one_place() -> None:
+    parser = build_parser()
+    args = parser.parse_args(["bench", "run", "--vmlinux", "vmlinux", "--workload", "time:true", "-o", "out"])
+    # How often to boot and to run depends on the target.
+    assert {name: getattr(args, name) for name in DEFAULTS} == {**DEFAULTS, "boots": None, "runs": None}
+    assert parser.parse_args(["bench", "compare", "example:2019-a57"]).margin == MARGIN
 
 
 @pytest.mark.parametrize(

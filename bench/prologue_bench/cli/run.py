@@ -6,8 +6,9 @@ import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import Final
 
-from prologue.cli.bench_run import DEFAULTS
+from prologue.cli.bench_run import DEFAULTS, EXACT_BOOTS
 from prologue.plan.variants import VariantKind
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.stats import LEAST
@@ -24,6 +25,9 @@ from prologue_bench.results.journal import hold, open_journal
 from prologue_bench.results.store import RESULTS, read_results
 from prologue_bench.targets.choose import choose_target
 
+# What a campaign's own command says even if it is the default, so that another default changes no campaign.
+_ALWAYS_SAID: Final = ("target", "variants", "boots", "runs", "seed")
+
 
 def run(args: Namespace) -> int:
     """Record what is missing, then print the report.
@@ -32,11 +36,7 @@ def run(args: Namespace) -> int:
         0; 1 if places of the plan have no boot that counts.
 
     """
-    if args.target == "icount":  # one run is all runs, and two boots show it
-        if args.boots == 1:
-            raise BenchError("--boots 1: exact counts are taken at least twice")
-        args.boots, args.runs, args.no_control = args.boots or 2, 1, True
-    args.boots, args.runs = args.boots or 10, args.runs or 3
+    _settle(args)
     kinds = _kinds(args.variants)
     workloads = parse_workloads(args.workload)
     target = choose_target(args)
@@ -69,6 +69,15 @@ def run(args: Namespace) -> int:
                     Execution(plan=plan, campaign=campaign, link=link.moved(images), target=target, journal=journal)
                 )
     return _report(args.output, left)
+
+
+def _settle(args: Namespace) -> None:
+    """Fill in what the command line left open, and what it cannot choose: one run of exact counts is all runs."""
+    if args.target == "icount":
+        if args.boots == 1:
+            raise BenchError("--boots 1: exact counts are taken at least twice")
+        args.boots, args.runs, args.no_control = args.boots or EXACT_BOOTS, 1, True
+    args.boots, args.runs = args.boots or DEFAULTS["boots"], args.runs or DEFAULTS["runs"]
 
 
 def _report(directory: Path, left: int) -> int:
@@ -124,7 +133,7 @@ def _command(args: Namespace) -> str:
     words += ["--boots", args.boots, "--runs", args.runs, "--seed", args.seed]
     for name, default in DEFAULTS.items():
         value = getattr(args, name)
-        if value != default:
+        if name not in _ALWAYS_SAID and value != default:
             option = f"--{name.replace('_', '-')}"
             words += [option] if value is True else [f"{option}={value}"]
     return shlex.join(map(str, [*words, "-o", args.output]))

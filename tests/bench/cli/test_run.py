@@ -106,6 +106,9 @@ def test_places_without_a_boot_are_findings(
     assert proof
     assert ("nop-nop" in report) == (len(wrong) < 4)
     assert [boot.number for boot in read_results(directory).boots if boot.void] == list(wrong)
+    command = str(json.loads((directory / CAMPAIGN).read_text())["command"])
+    said = "--boots 2 --runs 1 --seed 1 --no-control --retries=0 -o"
+    assert said in command, "what is not a default, and what the plan is made of"
     # The same command tries again what is missing, and then all is well.
     monkeypatch.setattr(run_command, "choose_target", lambda _: Machine())
     assert run(vmlinux, directory, *plan) == 0
