@@ -27,7 +27,8 @@ from tabulate import tabulate
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from prologue_bench.errors import BenchError
-from prologue_bench.exact.boot import ONE_CPU, Counts, count_boot
+from prologue_bench.exact.boot import Counts, count_boot
+from prologue_bench.exact.emulator import ONE_CPU
 from prologue_bench.exact.entered import entered_table
 from prologue_bench.exact.workload import WorkloadCounts, count_workload
 from prologue_bench.guest.vm import qemu_version

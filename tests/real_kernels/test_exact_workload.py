@@ -66,37 +66,37 @@ def test_a_target_of_campaigns(vmlinux: Path, tmp_path: Path) -> None:
     task = Task(workloads=(sockets, shell), runs=1)
     kernel = Kernel(vmlinux)
     values, density = {}, []
-    with IcountTarget(vmlinux) as target:
-        assert target.evidence == "exact"
-        facts = target.facts()
-        assert (facts["target"], facts["cpus"]) == ("icount", "1")
-        assert "nokaslr" in facts["command line"]
-        assert "rt-tests" in facts["guest"]
-        names = [measured.workload.name for measured in target.measures(task.workloads)]
-        for kind in ("boot", "build", "nop-nop"):
-            variant, image = tmp_path / kind, tmp_path / f"Image.{kind}"
-            assert main(["variant", str(vmlinux), "--kind", kind, "-o", str(variant)]) == 0
-            assert main(["image", str(variant), "-o", str(image)]) == 0
-            variant.unlink()
-            boots = []
-            for k in range(2):
-                log = tmp_path / f"{kind}-{k}.log"
-                boots.append(target.boot(Attempt(image=image, log=log, timeout=300, label=kind), task))
-                entered = read_entered(log.with_suffix(".entered.json"))
-                assert sum(n for _, n in entered["sockets"]) == boots[-1].values["sockets, prologues"][0]
-                assert dict(reversed(entered["sockets"]))["unix_stream_sendmsg"] == MESSAGES + READY + 1
-            assert boots[0] == boots[1]
-            seen = boots[0]
-            values[kind] = {name: value for name, (value,) in seen.values.items()}
-            assert list(values[kind]) == names
-            assert seen.machine["release"] == kernel.release
-            # The treatment, where it was executed.
-            assert seen.readback is not None
-            assert seen.readback.build_id == kernel.build_id
-            assert seen.readback.sites > 500
-            assert (seen.readback.nop if kind == "nop-nop" else seen.readback.mov) == seen.readback.sites
-            density.append(values[kind]["sockets, prologues"] / values[kind]["sockets"])
-            image.unlink()
+    target = IcountTarget(vmlinux)
+    assert target.evidence == "exact"
+    facts = target.facts()
+    assert (facts["target"], facts["cpus"]) == ("icount", "1")
+    assert "nokaslr" in facts["command line"]
+    assert "rt-tests" in facts["guest"]
+    names = [measured.workload.name for measured in target.measures(task.workloads)]
+    for kind in ("boot", "build", "nop-nop"):
+        variant, image = tmp_path / kind, tmp_path / f"Image.{kind}"
+        assert main(["variant", str(vmlinux), "--kind", kind, "-o", str(variant)]) == 0
+        assert main(["image", str(variant), "-o", str(image)]) == 0
+        variant.unlink()
+        boots = []
+        for k in range(2):
+            log = tmp_path / f"{kind}-{k}.log"
+            boots.append(target.boot(Attempt(image=image, log=log, timeout=300, label=kind), task))
+            entered = read_entered(log.with_suffix(".entered.json"))
+            assert sum(n for _, n in entered["sockets"]) == boots[-1].values["sockets, prologues"][0]
+            assert dict(reversed(entered["sockets"]))["unix_stream_sendmsg"] == MESSAGES + READY + 1
+        assert boots[0] == boots[1]
+        seen = boots[0]
+        values[kind] = {name: value for name, (value,) in seen.values.items()}
+        assert list(values[kind]) == names
+        assert seen.machine["release"] == kernel.release
+        # The treatment, where it was executed.
+        assert seen.readback is not None
+        assert seen.readback.build_id == kernel.build_id
+        assert seen.readback.sites > 500
+        assert (seen.readback.nop if kind == "nop-nop" else seen.readback.mov) == seen.readback.sites
+        density.append(values[kind]["sockets, prologues"] / values[kind]["sockets"])
+        image.unlink()
     # The same work, though not the same moments at which tasks were switched.
     assert max(density) < 1.01 * min(density)
     sites = len(kernel.sites or ())

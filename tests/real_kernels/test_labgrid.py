@@ -140,33 +140,33 @@ def test_variants_over_a_serial_line(images: Images, tmp_path: Path) -> None:
     task = Task(workloads=(HACKBENCH,), runs=2, sites=images.sites)
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"\xff" * 65536)
-    with LabgridTarget(lab.environment, "board") as target:
-        # A lost boot first: what it leaves behind must not be in the way of the next.
-        lost = Attempt(garbage, tmp_path / "lost.log", 8, "garbage")
-        with pytest.raises(GuestLostError, match=r"board lost: not done within 8 s; console in .*lost\.log"):
-            target.boot(lost, task)
+    target = LabgridTarget(lab.environment, "board")
+    # A lost boot first: what it leaves behind must not be in the way of the next.
+    lost = Attempt(garbage, tmp_path / "lost.log", 8, "garbage")
+    with pytest.raises(GuestLostError, match=r"board lost: not done within 8 s; console in .*lost\.log"):
+        target.boot(lost, task)
+    assert lab.processes() == []
+
+    facts = target.facts()
+    assert target.evidence == "smoke"
+    assert facts["target"] == "labgrid"
+    assert facts["board"] == "board"
+    assert facts["arch"] == "aarch64"
+    assert facts["model"] == "linux,dummy-virt"
+    assert facts["cpu"] == "2 0xd07"
+    assert facts["cpus"] == "2"
+    assert facts["virtual"] == "emulated"
+    assert target.facts() is facts
+
+    for image, mov in ((images.linked, len(images.sites)), (images.unwritten, 0)):
+        log = tmp_path / f"{image.name}.log"
+        seen = target.boot(Attempt(image, log, 400, image.name), task)
         assert lab.processes() == []
-
-        facts = target.facts()
-        assert target.evidence == "smoke"
-        assert facts["target"] == "labgrid"
-        assert facts["board"] == "board"
-        assert facts["arch"] == "aarch64"
-        assert facts["model"] == "linux,dummy-virt"
-        assert facts["cpu"] == "2 0xd07"
-        assert facts["cpus"] == "2"
-        assert facts["virtual"] == "emulated"
-        assert target.facts() is facts
-
-        for image, mov in ((images.linked, len(images.sites)), (images.unwritten, 0)):
-            log = tmp_path / f"{image.name}.log"
-            seen = target.boot(Attempt(image, log, 400, image.name), task)
-            assert lab.processes() == []
-            assert len(seen.values["hackbench"]) == 2
-            assert min(seen.values["hackbench"]) > 0
-            assert seen.readback is not None
-            assert (seen.readback.mov, seen.readback.nop) == (mov, len(images.sites) - mov)
-            assert "@prologue " in log.read_text(errors="replace")
+        assert len(seen.values["hackbench"]) == 2
+        assert min(seen.values["hackbench"]) > 0
+        assert seen.readback is not None
+        assert (seen.readback.mov, seen.readback.nop) == (mov, len(images.sites) - mov)
+        assert "@prologue " in log.read_text(errors="replace")
 
 
 def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> None:
@@ -187,11 +187,11 @@ def test_board_over_ssh_without_a_strategy(images: Images, tmp_path: Path) -> No
         "-device virtio-net-pci,netdev=net,romfile=",
         loglevel="1",
     )
-    with LabgridTarget(lab.environment, "board") as target:
-        seen = target.boot(
-            Attempt(images.unwritten, tmp_path / "log", 400, "nop-nop"),
-            Task(workloads=(HACKBENCH,), runs=1, sites=images.sites),
-        )
+    target = LabgridTarget(lab.environment, "board")
+    seen = target.boot(
+        Attempt(images.unwritten, tmp_path / "log", 400, "nop-nop"),
+        Task(workloads=(HACKBENCH,), runs=1, sites=images.sites),
+    )
     assert len(seen.values["hackbench"]) == 1
     assert seen.readback is not None
     assert seen.readback.nop == len(images.sites)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,24 +95,21 @@ def lost(call: Callable[[], object]) -> str:
     return caught.value.message
 
 
-def deadline(seconds: float = TIMEOUT) -> float:
-    return time.monotonic() + seconds
-
-
 def answer(lab: Lab) -> str:
     """The boot_id of the board as it is."""
-    with Transcript(lab.directory / "now") as log, lab.target() as target:
-        return target.run("cat /proc/sys/kernel/random/boot_id", log, deadline())[0]
+    target = lab.target()
+    with Transcript(lab.directory / "now") as log:
+        return target.session(log, TIMEOUT).run("cat /proc/sys/kernel/random/boot_id")[0]
 
 
 def test_facts(lab: Lab) -> None:
-    with lab.target() as target:
-        assert target.facts() == {
-            "target": "ssh", "host": HOST, "arch": "aarch64", "model": "linux,dummy-virt", "cpu": "411fd070 x2",
-            "cpus": "2", "memory": "1024 MiB", "virtual": "QEMU",
-        }  # fmt: skip
-        assert target.evidence == "smoke"
-        assert target.measures(lab.task.workloads) == lab.task.workloads
+    target = lab.target()
+    assert target.facts() == {
+        "target": "ssh", "host": HOST, "arch": "aarch64", "model": "linux,dummy-virt", "cpu": "411fd070 x2",
+        "cpus": "2", "memory": "1024 MiB", "virtual": "QEMU",
+    }  # fmt: skip
+    assert target.evidence == "smoke"
+    assert target.measures(lab.task.workloads) == lab.task.workloads
 
 
 def test_a_campaign_by_kexec(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,8 +151,8 @@ def test_the_doctor_looks_at_the_board(lab: Lab, capsys: pytest.CaptureFixture[s
 
 def test_a_hook_installs_and_reboots(lab: Lab) -> None:
     before = answer(lab)
-    with lab.target(lab.hook(lab.image), "none") as target:
-        recorded = target.boot(lab.attempt(), lab.task)
+    target = lab.target(lab.hook(lab.image), "none")
+    recorded = target.boot(lab.attempt(), lab.task)
     assert recorded.readback is not None
     assert recorded.readback.mov == SITES
     assert recorded.machine["boot_id"] == answer(lab) != before
@@ -169,22 +165,22 @@ def test_another_kernel_comes_back(lab: Lab) -> None:
     other = lab.directory / "other.Image"
     other.write_bytes(re.sub(re.escape(header) + b".{20}", header + bytes(20), image, flags=re.DOTALL))
     attempt = Attempt(image=other, log=lab.directory / "log", timeout=TIMEOUT, label="other")
-    with lab.target(lab.hook(lab.image), "none") as target:
-        message = lost(lambda: target.boot(attempt, lab.task))
+    target = lab.target(lab.hook(lab.image), "none")
+    message = lost(lambda: target.boot(attempt, lab.task))
     assert "came back with another kernel: its build-id is not that of the Image" in message
     assert f"log in {attempt.log}" in message
 
 
 def test_a_board_that_is_not_rebooted(lab: Lab) -> None:
     before = answer(lab)
-    with lab.target("true", "none") as target:
-        message = lost(lambda: target.boot(lab.attempt(timeout=20), lab.task))
+    target = lab.target("true", "none")
+    message = lost(lambda: target.boot(lab.attempt(timeout=20), lab.task))
     assert f"never went down, it is the same boot {before}" in message
 
 
 def test_a_reboot_that_fails(lab: Lab) -> None:
-    with lab.target("true", "echo not today; false") as target:
-        message = lost(lambda: target.boot(lab.attempt(), lab.task))
+    target = lab.target("true", "echo not today; false")
+    message = lost(lambda: target.boot(lab.attempt(), lab.task))
     assert "the reboot failed: not today; status 1" in message
 
 
@@ -192,22 +188,24 @@ def test_an_image_that_kexec_refuses(lab: Lab) -> None:
     nothing = lab.directory / "empty.Image"
     nothing.write_bytes(bytes(4096))
     attempt = Attempt(image=nothing, log=lab.directory / "log", timeout=TIMEOUT, label="empty")
-    with lab.target() as target:
-        message = lost(lambda: target.boot(attempt, lab.task))
+    target = lab.target()
+    message = lost(lambda: target.boot(attempt, lab.task))
     assert "the Image could not be loaded: Cannot determine the file type" in message
 
 
 def test_the_connection_breaks_in_the_script(lab: Lab) -> None:
     before = answer(lab)
-    with Transcript(lab.directory / "log") as log, lab.target() as target:
-        message = lost(lambda: target.run("echo begun; sleep 1; kill -9 $PPID", log, deadline()))
+    target = lab.target()
+    with Transcript(lab.directory / "log") as log:
+        message = lost(lambda: target.session(log, TIMEOUT).run("echo begun; sleep 1; kill -9 $PPID"))
     assert f"the connection broke: the board is alive, still boot {before}" in message
     assert "begun" in message
 
 
 def test_a_script_that_never_ends(lab: Lab) -> None:
-    with Transcript(lab.directory / "log") as log, lab.target() as target:
-        message = lost(lambda: target.run("echo begun; sleep 1000", log, deadline(20)))
+    target = lab.target()
+    with Transcript(lab.directory / "log") as log:
+        message = lost(lambda: target.session(log, 20).run("echo begun; sleep 1000"))
     assert "the script did not end within " in message
     assert "the board is alive, still boot" in message
 
@@ -217,9 +215,10 @@ def test_a_crash_in_the_script(lab: Lab) -> None:
     before = answer(lab)
     load = f"cat >/tmp/mine && kexec -l /tmp/mine --reuse-cmdline --no-checks --initrd={DISK}"
     options = ("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=60")
-    with Transcript(lab.directory / "log") as log, lab.target(KEXEC, "reboot", *options) as target:
+    target = lab.target(KEXEC, "reboot", *options)
+    with Transcript(lab.directory / "log") as log:
         assert Remote(HOST, lab.board.ssh_options).send(lab.image, load, TIMEOUT).status == 0
-        message = lost(lambda: target.run("kexec -e", log, deadline()))
+        message = lost(lambda: target.session(log, TIMEOUT).run("kexec -e"))
     assert f"the board crashed and rebooted: boot {before} became {answer(lab)}" in message
 
 
@@ -239,8 +238,8 @@ def test_a_board_that_never_comes_back(lab: Lab) -> None:
     hanging.write_bytes(image)
     before = answer(lab)
     attempt = Attempt(image=hanging, log=lab.directory / "log", timeout=40, label="hanging")
-    with lab.target() as target:
-        message = lost(lambda: target.boot(attempt, lab.task))
+    target = lab.target()
+    message = lost(lambda: target.boot(attempt, lab.task))
     assert "it never came back: " in message
     assert f"its last boot_id was {before}" in message
     assert "there: kexec -e" in message

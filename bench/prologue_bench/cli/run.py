@@ -61,13 +61,12 @@ def run(args: Namespace) -> int:
             timeout=args.timeout,
             command=_command(args),
         )
-        with target:
-            campaign = plan_campaign(plan, link, target)
-            _warn_few(args.boots, campaign.evidence)
-            with open_journal(args.output, campaign) as journal:
-                left = _record(
-                    Execution(plan=plan, campaign=campaign, link=link.moved(images), target=target, journal=journal)
-                )
+        campaign = plan_campaign(plan, link, target)
+        _warn_few(args.boots, campaign.evidence)
+        with open_journal(args.output, campaign) as journal:
+            left = _record(
+                Execution(plan=plan, campaign=campaign, link=link.moved(images), target=target, journal=journal)
+            )
     return _report(args.output, left)
 
 

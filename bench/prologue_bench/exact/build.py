@@ -6,15 +6,12 @@ import hashlib
 import subprocess
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.vm import qemu_version
 from prologue_bench.host import cache, programs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HEADER: Final = "common.h"
 
@@ -35,14 +32,6 @@ def build_guest(source: str, base: int) -> Path:
     flags = ("-O2", "-Wall", "-ffreestanding", "-nostdlib", "-static", "-no-pie", place)
     content = files("prologue_bench.exact").joinpath(source).read_bytes()
     return _compile(Path(source).stem, {source: content}, f"{CROSS}gcc", flags)
-
-
-def plugin_option(name: str, numbers: Mapping[str, int], classes: Path, out: Path) -> tuple[str, str]:
-    """QEMU's words that load a plugin of ours; its arguments are described in its source."""
-    # QEMU takes two commas for one that is part of a value.
-    paths = [str(path.absolute()).replace(",", ",,") for path in (build_plugin(name), classes, out)]
-    arguments = [f"{argument}={value:#x}" for argument, value in numbers.items()]
-    return "-plugin", ",".join((paths[0], *arguments, f"classes={paths[1]}", f"out={paths[2]}"))
 
 
 def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[str, ...]) -> Path:

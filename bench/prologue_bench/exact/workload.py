@@ -26,9 +26,11 @@ from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.exact import boot
-from prologue_bench.exact.build import build_guest, plugin_option
+from prologue_bench.exact.boot import Counts, read_counts
+from prologue_bench.exact.build import build_guest
+from prologue_bench.exact.emulator import LAST_LINES, ONE_CPU, boot_command, plugin_option, run_plugin
 from prologue_bench.exact.entered import Entered
+from prologue_bench.exact.places import Places, boot_numbers, find_places
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from prologue_bench.host.events import tail
 from prologue_bench.results.model import Readback
@@ -84,7 +86,7 @@ class WorkloadCounts:
 class Run:
     """What one boot did: up to init, then each workload. ``readback`` are the first slots that workloads executed."""
 
-    boot: boot.Counts
+    boot: Counts
     workloads: tuple[WorkloadCounts, ...]
     readback: Readback
 
@@ -99,15 +101,15 @@ class Bench:
 
     """
 
-    def __init__(self, vmlinux: Path, machine: Machine = boot.ONE_CPU, append: str = "") -> None:
+    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, append: str = "") -> None:
         self.kernel = Kernel(vmlinux)
         self.machine = machine
         self.append = f"{NO_RANDOM_MAPS} {append}".strip()
 
     @cached_property
-    def places(self) -> boot.Places:
+    def places(self) -> Places:
         """Addresses of the kernel. Raises BenchError: not one that can be counted."""
-        return boot.find_places(self.kernel)
+        return find_places(self.kernel)
 
     @cached_property
     def init(self) -> Path:
@@ -133,19 +135,19 @@ class Bench:
         table, out, initramfs = (stem.with_name(stem.name + end) for end in (".words", ".spans", ".cpio"))
         out.unlink(missing_ok=True)
         option = plugin_option("workload", self._span_numbers(), table, out)
-        command = [*boot.boot_command(image, initramfs, self.machine, self.append), *option]
-        numbers = boot.boot_numbers(self.places, image, self.init)
+        command = [*boot_command(image, initramfs, self.machine, self.append), *option]
+        numbers = boot_numbers(self.places, image, self.init)
         try:
             initramfs.write_bytes(self._initramfs(workloads))
             table.write_bytes(self.places.classes.tobytes())
-            seen = boot.run_plugin(command, numbers, self.places.classes, stem=stem, timeout=timeout)
+            seen = run_plugin(command, numbers, self.places.classes, stem=stem, timeout=timeout)
         finally:
             table.unlink(missing_ok=True)
             initramfs.unlink(missing_ok=True)
         lines = stem.with_name(stem.name + ".log").read_text(encoding="utf-8").splitlines()
         spans = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         _require_all(spans, workloads, lines, stem)
-        counts = boot.read_counts(self.kernel, self.places, image, seen)
+        counts = read_counts(self.kernel, self.places, image, seen)
         measured = tuple(self._counts(argv, span) for argv, span in zip(workloads, spans, strict=True))
         return Run(counts, measured, _read_back(spans, lines))
 
@@ -195,7 +197,7 @@ class Bench:
 
 
 def count_workload(
-    vmlinux: Path, directory: Path, argv: Argv, machine: Machine = boot.ONE_CPU, *, timeout: float = 600
+    vmlinux: Path, directory: Path, argv: Argv, machine: Machine = ONE_CPU, *, timeout: float = 600
 ) -> WorkloadCounts:
     """Boot a vmlinux twice, run one program on each boot, and return what both counted.
 
@@ -259,7 +261,7 @@ def _require_all(spans: list[dict[str, Any]], workloads: Sequence[Argv], lines: 
     if len(spans) == len(workloads):
         return
     failed = shlex.join(workloads[len(spans)])
-    where = f"console in {stem}.log, its end:\n  {tail(lines, boot.LAST_LINES)}"
+    where = f"console in {stem}.log, its end:\n  {tail(lines, LAST_LINES)}"
     for line in lines:
         said = re.search(r"measure: (.*)", line)
         if said is not None:

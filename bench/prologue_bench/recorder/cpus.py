@@ -1,6 +1,9 @@
-"""Lists of CPUs, as the kernel writes them."""
+"""CPUs as the kernel names them: lists of their numbers, and the words of their MIDR registers."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
 
 
 def count_cpus(text: str) -> int:
@@ -10,3 +13,8 @@ def count_cpus(text: str) -> int:
     except ValueError:
         return 0
     return sum(span[-1] - span[0] + 1 for span in spans)
+
+
+def shown_midrs(words: Iterable[str]) -> str:
+    """Kinds of CPU and how many of each, ``410fd034 x4``, from the hexadecimal MIDR of every CPU."""
+    return ", ".join(f"{midr} x{count}" for midr, count in Counter(word[-8:] for word in words).items())

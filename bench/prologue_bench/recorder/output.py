@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import Event, parse, tail
-from prologue_bench.recorder.cpus import count_cpus
+from prologue_bench.recorder.cpus import count_cpus, shown_midrs
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.fields import Fields
 from prologue_bench.results.model import Readback
@@ -109,9 +108,7 @@ def read_facts(begin: Mapping[str, Any], readback: Mapping[str, Any]) -> dict[st
     """The machine's own words in these two events, as texts; what it does not know is left out."""
     facts = {name: _text(value) for name, value in begin.items() if isinstance(value, str)}
     facts["cpus"] = str(count_cpus(facts.get("cpus", "")))
-    facts["cpu"] = ", ".join(
-        f"{midr} x{count}" for midr, count in Counter(word[-8:] for word in facts.pop("midr", "").split()).items()
-    )
+    facts["cpu"] = shown_midrs(facts.pop("midr", "").split())
     facts["build_id"] = _text(readback.get("build_id", ""))
     return {name: value for name, value in facts.items() if value}
 

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One boot to make: the flat Image of a variant, where its log goes, seconds of wall time for everything.
-
-    ``vmlinux`` is the link that all variants were made of; only targets that look symbols up want it.
-    """
+    """One boot to make: the flat Image of a variant, where its log goes, seconds of wall time for everything."""
 
     image: Path
     log: Path
@@ -27,7 +24,7 @@ class Attempt:
 
 
 class Target(Protocol):
-    """A machine. Used as a context manager, so that whatever it started is stopped."""
+    """A machine; nothing that it starts outlives the call that started it."""
 
     @property
     def evidence(self) -> Evidence:
@@ -52,7 +49,3 @@ class Target(Protocol):
             GuestLostError: it hung, panicked, never came back, or came back as another boot than the one asked for.
 
         """
-
-    def __enter__(self) -> Target: ...
-
-    def __exit__(self, *_: object) -> None: ...

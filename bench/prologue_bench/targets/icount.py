@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.exact.boot import COMMAND_LINE, ONE_CPU
+from prologue_bench.exact.emulator import COMMAND_LINE, ONE_CPU
 from prologue_bench.exact.entered import SUFFIX, write_entered
 from prologue_bench.exact.workload import Argv, Bench, Run
 from prologue_bench.guest.vm import Machine, qemu_version
@@ -100,12 +100,6 @@ class IcountTarget:
             gate_after=NOTHING,
             values=values,
         )
-
-    def __enter__(self) -> IcountTarget:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def read_argv(command: str) -> Argv:

@@ -116,12 +116,6 @@ class LabgridTarget:
         except GuestLostError as error:
             raise GuestLostError(f"{error.message}\nconsole in {attempt.log}") from error
 
-    def __enter__(self) -> LabgridTarget:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is left to do: each boot ends with the power off."""
-
     def _record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
         """Boot, run a script there, switch off; the lines that it printed."""
         board = self._board(image)

@@ -94,12 +94,6 @@ class QemuTarget:
             if results.exists() and not results.stat().st_size:
                 results.unlink()
 
-    def __enter__(self) -> QemuTarget:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
 
 def require_kvm() -> None:
     """Whether this host can run arm64 guests at full speed.

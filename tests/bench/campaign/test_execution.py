@@ -90,12 +90,6 @@ class Machine:
             stub=tuple(stub.values()),
         )
 
-    def __enter__(self) -> Machine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
 
 def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[FinishedBoot]:
     finished: list[FinishedBoot] = []

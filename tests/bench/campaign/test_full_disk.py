@@ -13,7 +13,7 @@ import pytest
 
 from prologue.errors import OutputError
 from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
-from prologue_bench.exact.boot import run_plugin
+from prologue_bench.exact.emulator import run_plugin
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import run_console
 from prologue_bench.recorder.task import Task

@@ -46,12 +46,6 @@ class Machine:
         values = {measured.workload.name: (1.5,) * task.runs for measured in task.workloads}
         return Recorded(machine={}, readback=readback, gate_before={}, gate_after={}, values=values)
 
-    def __enter__(self) -> Machine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
 
 def run(vmlinux: Path, directory: Path, *more: str) -> int:
     return main(["bench", "run", "--vmlinux", str(vmlinux), "-o", str(directory), "--workload", "time:true", *more])

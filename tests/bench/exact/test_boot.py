@@ -22,7 +22,9 @@ from prologue.elf.symbols import Symbols
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact import boot
-from prologue_bench.exact.boot import ONE_CPU, Counts, Words, count_boot, find_places, run_plugin
+from prologue_bench.exact.boot import Counts, Words, count_boot
+from prologue_bench.exact.emulator import ONE_CPU, run_plugin
+from prologue_bench.exact.places import find_places, load_address
 from tests.support.needs import needs_kernel, needs_tools
 
 LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is 0
@@ -140,9 +142,9 @@ def test_runs_that_differ_are_refused() -> None:
 @pytest.mark.parametrize(("text_offset", "load"), [(0, 0x40200000), (0x80000, 0x40080000)])
 def test_load_address_of_a_header(text_offset: int, load: int) -> None:
     head = bytes(8) + text_offset.to_bytes(8, "little") + bytes(40) + b"ARM\x64" + bytes(4)
-    assert boot.load_address(head) == load
+    assert load_address(head) == load
     with pytest.raises(BenchError, match="Image"):
-        boot.load_address(bytes(64))
+        load_address(bytes(64))
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.exact.boot import ONE_CPU, Counts, Words
-from prologue_bench.exact.build import plugin_option
+from prologue_bench.exact.boot import Counts, Words
+from prologue_bench.exact.emulator import ONE_CPU, plugin_option
 from prologue_bench.exact.entered import entered_table, read_entered, write_entered
 from prologue_bench.exact.workload import Run, WorkloadCounts, _arguments, _read_back, _require_all, require_equal
 from prologue_bench.guest.vm import run_console

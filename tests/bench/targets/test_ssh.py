@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,10 @@ import pytest
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.recorder.task import Task
 from prologue_bench.targets.base import Attempt
+from prologue_bench.targets.board_facts import board_evidence, read_board
+from prologue_bench.targets.install import Hook, Kexec, parse_install
 from prologue_bench.targets.remote import Remote, Transcript, execute
-from prologue_bench.targets.ssh import Hook, Kexec, SshTarget, evidence, parse_install, read_facts
+from prologue_bench.targets.ssh import SshTarget
 from tests.support.processes import until_gone
 
 SAID = ("arch aarch64", "model Some board", "online 0-5", "memory 3914212", "midr 0x00000000410fd034")
@@ -82,7 +83,7 @@ def test_no_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts() -> None:
-    assert read_facts((*SAID, *SAID[-1:], "midr 0x00000000410fd082"), "board") == {
+    assert read_board((*SAID, *SAID[-1:], "midr 0x00000000410fd082"), "board") == {
         "target": "ssh", "host": "board", "arch": "aarch64", "model": "Some board", "cpu": "410fd034 x2, 410fd082 x1",
         "cpus": "6", "memory": "4096 MiB", "virtual": "no",
     }  # fmt: skip
@@ -92,7 +93,7 @@ def test_facts() -> None:
     ("virtual", "expected"), [("", "timing"), ("virtual KVM", "timing"), ("virtual QEMU", "smoke")]
 )
 def test_evidence(virtual: str, expected: str) -> None:
-    assert evidence(read_facts((*SAID, virtual), "board")) == expected
+    assert board_evidence(read_board((*SAID, virtual), "board")) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_evidence(virtual: str, expected: str) -> None:
 )
 def test_boards_that_cannot_be_used(lines: tuple[str, ...], what: str) -> None:
     with pytest.raises(BenchError, match=what):
-        read_facts(lines, "board")
+        read_board(lines, "board")
 
 
 def test_facts_of_this_host(bin_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path) -
 def test_a_script_that_fails(bin_path: Path, tmp_path: Path) -> None:
     assert (bin_path / "ssh").exists()
     with Transcript(tmp_path / "log") as log, pytest.raises(GuestLostError) as caught:
-        SshTarget("board").run("echo one; nonsense --now; exit 9", log, time.monotonic() + 20)
+        SshTarget("board").session(log, 20).run("echo one; nonsense --now; exit 9")
     assert "the script ended with status 9: " in caught.value.message
     assert "nonsense" in caught.value.message
 

@@ -1,0 +1,73 @@
+"""What a board says of itself over ssh: a script to be run there, and the facts in its lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prologue_bench.errors import BenchError
+from prologue_bench.recorder.cpus import count_cpus, shown_midrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prologue_bench.results.model import Evidence
+
+# Debian's QEMU machines have a device tree; others show the same in their DMI tables. A kernel under KVM says so
+# (drivers/firmware/smccc/kvm_guest.c): then its time is the host's.
+FACTS: Final = """
+echo "arch $(uname -m)"
+echo "model $(tr -d '\\000' </proc/device-tree/model 2>/dev/null || cat /sys/class/dmi/id/product_name 2>/dev/null)"
+echo "online $(cat /sys/devices/system/cpu/online)"
+sed -n 's/^MemTotal: *\\([0-9]*\\) kB/memory \\1/p' /proc/meminfo
+for file in /sys/devices/system/cpu/cpu*/regs/identification/midr_el1; do
+	[ -r "$file" ] && echo "midr $(cat "$file")"
+done
+if grep -qs dummy-virt /proc/device-tree/compatible || grep -qs QEMU /sys/class/dmi/id/sys_vendor; then
+	if dmesg | grep -q 'smccc: KVM: hypervisor services detected'; then
+		echo 'virtual KVM'
+	else
+		echo 'virtual QEMU'
+	fi
+fi
+"""
+KEXEC_WORKS: Final = """
+command -v kexec >/dev/null || echo 'kexec kexec is not installed (Debian package kexec-tools)'
+[ -e /sys/kernel/kexec_loaded ] || echo 'kexec its kernel is built without CONFIG_KEXEC'
+[ "$(cat /proc/sys/kernel/kexec_load_disabled 2>/dev/null)" != 1 ] || echo 'kexec kernel.kexec_load_disabled is set'
+"""
+
+
+def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
+    """Facts out of what the board said of itself.
+
+    Raises:
+        BenchError: it cannot be used.
+
+    """
+    rows = [line.partition(" ") for line in lines]
+    said = {name: value.strip() for name, _, value in rows}
+    if said.get("arch") != "aarch64":
+        raise BenchError(f"{host} is {said.get('arch') or 'no Linux machine'}, not an arm64 one")
+    if "kexec" in said:
+        raise BenchError(f"{host} cannot start an Image by kexec: {said['kexec']}; mend that, or install by a hook")
+    return {
+        "target": "ssh",
+        "host": host,
+        "arch": said["arch"],
+        "model": said["model"] or "unknown",
+        "cpu": shown_midrs(sorted(value for name, _, value in rows if name == "midr")) or "unknown",
+        "cpus": str(count_cpus(said["online"])),
+        "memory": f"{_fitted(int(said['memory'])) >> 10} MiB",
+        "virtual": said.get("virtual", "no"),
+    }
+
+
+def _fitted(total: int) -> int:
+    """KiB that the board has: MemTotal is what this very kernel left of it, and other kernels leave more or less."""
+    step = (1 << total.bit_length()) // 8
+    return -(-total // step) * step
+
+
+def board_evidence(facts: Mapping[str, str]) -> Evidence:
+    """What the times of a machine with these facts may be used for."""
+    return "smoke" if facts["virtual"] == "QEMU" else "timing"

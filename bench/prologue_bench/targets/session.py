@@ -1,0 +1,145 @@
+"""Work on a board until a deadline, by one command at a time, with a log of everything."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Final
+
+from prologue_bench.errors import GuestLostError
+from prologue_bench.host.events import tail
+from prologue_bench.targets.remote import Remote, Said, Transcript
+
+PROBE: Final = 20  # seconds for a machine to say who it is
+_PAUSE: Final = 1  # seconds between two questions
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Not all users have these in their PATH.
+PATH: Final = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin\n"
+_BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id\n"
+_NOTES: Final = "od -An -v -tx1 /sys/kernel/notes | sed 's/^/@/'\n"
+
+# It goes on when ssh has gone; what it says if it fails can be read until the machine goes down.
+_TRIGGER: Final = """
+said=$(mktemp "${{TMPDIR:-/tmp}}/prologue-reboot.XXXXXX") || exit
+echo "$said"
+(trap '' HUP; sleep 1; sync; {command} || echo "status $?") >"$said" 2>&1 </dev/null &
+"""
+
+
+class Session:
+    """Work on one board; ``deadline``, for all of it, is one of ``time.monotonic``."""
+
+    def __init__(self, remote: Remote, log: Transcript, deadline: float) -> None:
+        self.remote = remote
+        self.log = log
+        self._deadline = deadline
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self._deadline - time.monotonic()
+
+    def lost(self, what: str) -> GuestLostError:
+        """The error for a board that cannot be used any more, with the end of the log."""
+        where = f"log in {self.log.path}, its end:\n  {tail(self.log.tail)}"
+        return GuestLostError(f"{self.remote.host} lost after {self.log.seconds:.0f} s: {what}; {where}")
+
+    def run(self, script: str) -> list[str]:
+        """Run a shell script on the board and return the lines of its standard output.
+
+        Raises:
+            GuestLostError: it fails, does not end, or the connection breaks; then also what became of the board.
+
+        """
+        before = self.wait()
+        timeout = self.left
+        self.log.write(f"there: a script of {len(script.splitlines())} lines")
+        said = self.remote.run(PATH + script, timeout, self.log)
+        if said.status == 0:
+            return list(said.lines)
+        if not said.lost:
+            raise self.lost(f"the script ended with status {said.status}: {said.reason}")
+        what = f"the script did not end within {timeout:.0f} s" if said.status is None else "the connection broke"
+        raise self.lost(f"{what}: {self._whereabouts(before)}")
+
+    def send(self, path: Path, script: str) -> Said:
+        """Run a shell script on the board whose standard input is a file of ours."""
+        return self.remote.send(path, PATH + script, self.left, self.log)
+
+    def trigger(self, command: str) -> str:
+        """Reboot the board in a second; returns the file there that says why if it fails."""
+        self.log.write(f"there: {command}")
+        said = self.remote.run(PATH + _TRIGGER.format(command=command), PROBE, self.log)
+        if said.status != 0:
+            raise self.lost(f"{command} could not be started: {said.reason}")
+        return said.lines[-1]
+
+    def wait(self, old: str | None = None, complaint: str | None = None) -> str:
+        """The boot_id, once the board answers with another one than ``old``; ``complaint`` is ``trigger``'s file.
+
+        Raises:
+            GuestLostError: it does not, or the reboot failed.
+
+        """
+        question = _BOOT_ID + (f"cat {shlex.quote(complaint)} 2>/dev/null || :\n" if complaint else "")
+        seen, gone = "not asked", False
+        while (left := self.left) > 0:
+            said = self.remote.run(question, min(left, PROBE))
+            if said.status is None and left < PROBE:
+                break  # the deadline cut it short, which says nothing of the board
+            boot_id = _boot_id(said)
+            last, seen = seen, boot_id or said.reason
+            if seen != last:
+                self.log.write(f"boot_id: {seen}")
+            if boot_id is None:
+                gone = True
+            elif boot_id != old:
+                return boot_id
+            elif said.lines[-1].startswith("status "):
+                complaints = said.lines[said.lines.index(boot_id) + 1 :]
+                raise self.lost(f"the reboot failed: {'; '.join(complaints)}")
+            time.sleep(min(_PAUSE, max(0.0, self.left)))
+        raise self._overdue(old, gone=gone)
+
+    def _overdue(self, old: str | None, *, gone: bool) -> GuestLostError:
+        """What a last question, with its whole time, says of a board that did not come back as another boot."""
+        said = self.remote.run(_BOOT_ID, PROBE)
+        now = _boot_id(said)
+        if now is None and old is None:
+            return self.lost(f"it does not answer: {said.reason}")
+        if now is None:
+            return self.lost(f"it never came back: {said.reason}; its last boot_id was {old}")
+        if now != old:
+            return self.lost(f"it answered only after its time was over: boot {now}")
+        return self.lost(f"it {'came back as' if gone else 'never went down, it is'} the same boot {old}")
+
+    def require_kernel(self, image: Path) -> None:
+        """Whether the board runs that Image: the ELF notes of the running kernel, its build-id among them, lie in it.
+
+        Raises:
+            GuestLostError: it runs another kernel.
+
+        """
+        said = self.remote.run(_NOTES, PROBE)
+        notes = bytes.fromhex("".join(line[1:] for line in said.lines if line.startswith("@")))
+        if not notes:
+            self.log.write(f"which kernel this is cannot be told: {said.reason}")
+        elif notes not in image.read_bytes():
+            raise self.lost("it came back with another kernel: its build-id is not that of the Image")
+
+    def _whereabouts(self, before: str) -> str:
+        """What became of the boot whose script went silent."""
+        said = self.remote.run(_BOOT_ID, PROBE)
+        now = _boot_id(said)
+        if now is None:
+            return f"the board does not answer any more: {said.reason}"
+        if now == before:
+            return f"the board is alive, still boot {now}"
+        return f"the board crashed and rebooted: boot {before} became {now}"
+
+
+def _boot_id(said: Said) -> str | None:
+    """The boot_id among what a shell said, whatever its profile prints before it."""
+    return next((line for line in said.lines if _UUID.fullmatch(line)), None)
