@@ -152,16 +152,14 @@ def workload_report(pairs: list[Pair[WorkloadCounts]], cpu: str) -> str:
 
 
 def _machine(cpu: str) -> str:
-    major, minor = qemu_version()
-    return f"QEMU {major}.{minor}, {cpu}"
+    return f"QEMU {qemu_version()}, {cpu}"
 
 
 def to_json(pairs: list[Pair[Counts]] | list[Pair[WorkloadCounts]], cpu: str) -> str:
     """All counts; instructions, and text in 4-byte words."""
     kernels = [{"vmlinux": str(p.vmlinux), "boot": asdict(p.boot), "build": asdict(p.build)} for p in pairs]
-    version = ".".join(str(number) for number in qemu_version())
     schema = SCHEMA if isinstance(pairs[0].boot, Counts) else WORKLOAD_SCHEMA
-    data = {"schema": schema, "evidence": "exact", "qemu": version, "cpu": cpu, "kernels": kernels}
+    data = {"schema": schema, "evidence": "exact", "qemu": str(qemu_version()), "cpu": cpu, "kernels": kernels}
     return json.dumps(data, indent=2)
 
 

@@ -21,7 +21,7 @@ POWER: Final = 0.8
 LEAST: Final = 6  # pairs: fewer cannot reach p <= 0.05, since 2 / 2^5 = 0.06
 SEED: Final = 2019  # of the random sign flips, the same in every report
 FLIPS: Final = 9999  # random ones, where there are too many to try all
-_ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
+ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
 _CHUNK: Final = 1 << 20  # signs made at a time
 _SLACK: Final = 1e-9  # sums of the same numbers in another order are equal
 _NO_WIDTH: Final = 1e-12  # of an interval: what rounding leaves of equal logarithms
@@ -112,13 +112,13 @@ def flip_p(differences: Floats) -> Floats:
     for signs in _sign_flips(flat.shape[1]):
         reached += (np.abs(signs @ flat.T) >= least).sum(axis=0)
         tried += len(signs)
-    if flat.shape[1] > _ALL_FLIPS:
+    if flat.shape[1] > ALL_FLIPS:
         reached, tried = reached + 1, tried + 1
     return (reached / tried).reshape(differences.shape[:-1])
 
 
 def _sign_flips(n: int) -> Iterator[Floats]:
-    if n <= _ALL_FLIPS:
+    if n <= ALL_FLIPS:
         yield 1.0 - 2.0 * (np.arange(1 << n)[:, None] >> np.arange(n) & 1).astype(np.float64)
         return
     rng, left = np.random.default_rng(SEED), FLIPS

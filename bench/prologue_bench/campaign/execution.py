@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prologue_bench.campaign.schedule import PlannedBoot, make_schedule
 from prologue_bench.errors import BenchError, GuestLostError
@@ -16,15 +16,14 @@ from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Boot, Campaign, contradiction
-from prologue_bench.results.settings import setup_differences
+from prologue_bench.results.settings import void_unlike
+from prologue_bench.results.store import LOGS, boot_log
 from prologue_bench.targets.base import Attempt
 
 if TYPE_CHECKING:
     from prologue_bench.campaign.variants import Link
     from prologue_bench.results.journal import Journal
     from prologue_bench.targets.base import Target
-
-LOGS: Final = "logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +144,7 @@ class Execution:
     def _boot(self, place: PlannedBoot) -> tuple[Boot, GuestLostError | None]:
         """One boot, and the error if the machine was lost."""
         number = self.journal.next_number
-        log = self.journal.directory / LOGS / f"boot-{number:04d}.log"
+        log = boot_log(self.journal.directory, number)
         blank = Boot(
             block=place.block,
             position=place.position,
@@ -161,7 +160,8 @@ class Execution:
         boot = replace(
             blank, values=seen.values, readback=seen.readback, gate_before=seen.gate_before, gate_after=seen.gate_after
         )
-        return self._set_up_alike(_judged(boot, self.campaign, self._wrong_stub(place, seen))), None
+        judged = _judged(boot, self.campaign, self._wrong_stub(place, seen))
+        return void_unlike((*self.journal.boots, judged))[-1], None
 
     def _wrong_stub(self, place: PlannedBoot, seen: Recorded) -> str | None:
         """Why this is not the variant, where sites alone do not tell: ``boot`` and ``build`` have the same."""
@@ -172,12 +172,6 @@ class Execution:
         if processed == (kind == "build"):
             return None
         return f"read-back: this kernel {'leaves prologues to the build' if processed else 'writes prologues itself'}"
-
-    def _set_up_alike(self, boot: Boot) -> Boot:
-        """The boot, void if the machine was not set up as for those before: whoever reads it would leave it out."""
-        counted = [before for before in self.journal.boots if before.void is None]
-        *_, found = setup_differences((f"boot {each.number}", each.gate_before) for each in (*counted, boot))
-        return boot if boot.void or found is None else replace(boot, void=f"set up otherwise: {found}")
 
     def _image(self, place: PlannedBoot) -> Path:
         """The Image at a place; the control's is the base's."""

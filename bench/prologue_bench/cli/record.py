@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prologue.outputs import new_file
 from prologue.sites.kernel import Kernel
+from prologue_bench.cli.common import say
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import parse_line
 from prologue_bench.recorder.gate import advice
@@ -83,7 +84,7 @@ def _look(task: Task, vmlinux: Path | None) -> None:
     _require_same_kernel(seen, vmlinux)
     for found in advice(seen.gate_before):
         if not (found.what == "no read-back" and vmlinux is None):
-            _say(f"{found.what}: {found.why}: {found.fix}")
+            say(f"{found.what}: {found.why}: {found.fix}")
 
 
 def _require_same_kernel(seen: Recorded, vmlinux: Path | None) -> None:
@@ -101,7 +102,7 @@ def _show(task: Task) -> Callable[[str], None]:
         event = parse_line(line, TOKEN)
         if event is not None and event.name == "value":
             name = task.workloads[event.data["workload"]].workload.name
-            _say(f"{name}: run {event.data['run']} of {task.runs}: {event.data['value']}")
+            say(f"{name}: run {event.data['run']} of {task.runs}: {event.data['value']}")
 
     return show if sys.stderr.isatty() else lambda line: None
 
@@ -120,7 +121,3 @@ def _summary(record: Record, path: Path) -> list[str]:
     if record.void is not None:
         lines.append(f"void, does not count: {record.void}")
     return lines
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ from prologue_bench.analysis.stats import LEAST
 from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
 from prologue_bench.campaign.variants import KINDS, link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
-from prologue_bench.cli.common import put
+from prologue_bench.cli.common import put, say
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.task import Task
@@ -86,7 +85,7 @@ def _report(directory: Path, left: int) -> int:
     except BenchError as error:
         if not left:
             raise
-        _say(f"no report: {error.message}")
+        say(f"no report: {error.message}")
     return 1 if left else 0
 
 
@@ -99,15 +98,15 @@ def _record(execution: Execution) -> int:
     """
     directory, planned = execution.journal.directory, len(execution.schedule)
     missing = len(execution.missing())
-    _say(f"{directory}: {planned - missing} of {planned} boots are there, {missing} to go")
+    say(f"{directory}: {planned - missing} of {planned} boots are there, {missing} to go")
     try:
         with watching(planned - missing, planned) as watch:
             execution.run(watch)
     except (KeyboardInterrupt, GuestLostError):
-        _say(f"{planned - len(execution.missing())} of {planned} boots are in {directory}; the same command goes on")
+        say(f"{planned - len(execution.missing())} of {planned} boots are in {directory}; the same command goes on")
         raise
     if left := len(execution.missing()):
-        _say(f"{left} of {planned} boots stayed void (see {directory / RESULTS}); the same command tries them again")
+        say(f"{left} of {planned} boots stayed void (see {directory / RESULTS}); the same command tries them again")
     return left
 
 
@@ -140,8 +139,4 @@ def _command(args: Namespace) -> str:
 
 def _warn_few(boots: int, evidence: str) -> None:
     if evidence == "timing" and boots < LEAST:
-        _say(f"warning: {boots} boots of each variant: no verdict is possible below {LEAST}; ten is normal")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+        say(f"warning: {boots} boots of each variant: no verdict is possible below {LEAST}; ten is normal")

@@ -36,8 +36,7 @@ def build_guest(source: str, base: int) -> Path:
 
 def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[str, ...]) -> Path:
     """Compile the first of the sources; the others are what it includes."""
-    program = programs.find(compiler)
-    version = subprocess.run([program, "--version"], capture_output=True, check=True).stdout.splitlines()[0]
+    program, version = programs.find(compiler), programs.version(compiler)
     key = hashlib.sha256(b"|".join((*sources.values(), version, repr(flags).encode()))).hexdigest()[:16]
 
     def make(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue_bench.errors import GuestLostError
 from prologue_bench.exact.build import build_plugin
-from prologue_bench.guest.vm import Machine, run_console
+from prologue_bench.guest.vm import Machine, qemu_value, run_console
 from prologue_bench.host.events import tail
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def boot_command(image: Path, initramfs: Path, machine: Machine, append: str) ->
 
 def plugin_option(name: str, numbers: Mapping[str, int], classes: Path, out: Path) -> tuple[str, str]:
     """QEMU's words that load a plugin of ours; its arguments are described in its source."""
-    # QEMU takes two commas for one that is part of a value.
-    paths = [str(path.absolute()).replace(",", ",,") for path in (build_plugin(name), classes, out)]
+    paths = [qemu_value(path) for path in (build_plugin(name), classes, out)]
     arguments = [f"{argument}={value:#x}" for argument, value in numbers.items()]
     return "-plugin", ",".join((paths[0], *arguments, f"classes={paths[1]}", f"out={paths[2]}"))
 

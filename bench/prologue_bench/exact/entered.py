@@ -10,6 +10,7 @@ from typing import Final
 from tabulate import tabulate
 
 from prologue_bench.errors import BenchError
+from prologue_bench.results.fields import parse, read_file
 
 SCHEMA: Final = "prologue.bench-entered/1"
 SUFFIX: Final = ".entered.json"
@@ -32,16 +33,11 @@ def read_entered(path: Path) -> dict[str, Entered]:
         BenchError: no such file, or another one.
 
     """
+    fields = parse(read_file(path), str(path))
+    fields.schema(SCHEMA)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise BenchError(f"{path}: not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        raise BenchError(f"{path}: expected the schema {SCHEMA}")
-    try:
-        return {str(name): tuple((str(f), int(n)) for f, n in rows) for name, rows in data["workloads"].items()}
+        workloads = fields.data["workloads"].items()
+        return {str(name): tuple((str(f), int(n)) for f, n in rows) for name, rows in workloads}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BenchError(f"{path}: workloads: expected pairs of a function and a count for each") from error
 

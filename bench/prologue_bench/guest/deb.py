@@ -66,6 +66,14 @@ def extract_first(deb: Path, wanted: Callable[[str], bool], destination: Path, p
     return False
 
 
+def extract_all(deb: Path, directory: Path) -> None:
+    """Unpack a package into a directory, made if need be; raises BenchError."""
+    command = [programs.find("dpkg-deb"), "--extract", str(deb), str(directory)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{deb}: {_last_line(done.stderr)}")
+
+
 @contextmanager
 def _tar_stream(deb: Path) -> Iterator[IO[bytes]]:
     """Yield the package's file system as an uncompressed tar stream. A truncated package raises BenchError."""

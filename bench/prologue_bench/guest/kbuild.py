@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
+from prologue_bench.guest.deb import extract_all
 from prologue_bench.host import cache, programs
+from prologue_bench.host.events import tail
 from prologue_bench.host.progress import shown
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             programs.find(name)
         (deb,) = packages.download(recipe.suite, [recipe.source], report)
         made_by = [repr(recipe).encode(), deb.name.encode(), recipe.fragment.encode(), b"steps %d" % _STEPS]
-        made_by += [_version(name) for name in compilers]
+        made_by += [programs.version(name) for name in compilers]
         if recipe.native:
             made_by += _our_changes(recipe)
         key = f"builds/{recipe.source}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
@@ -120,10 +122,6 @@ def _our_changes(recipe: Recipe) -> list[bytes]:
     patch = ours.joinpath(f"{recipe.source.removeprefix('linux-source-')}.patch").read_bytes()
     dropped_in = [ours.joinpath(name).read_bytes() for name in ("Makefile.postlink", "ftrace-prologue.lds.h")]
     return [patch[patch.index(b"\ndiff --git ") :], *dropped_in]
-
-
-def _version(tool: str) -> bytes:
-    return subprocess.run([programs.find(tool), "--version"], capture_output=True, check=True).stdout.splitlines()[0]
 
 
 def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
@@ -144,10 +142,13 @@ def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
 def unpack_source(deb: Path, tree: Path) -> None:
     """Unpack the tarball of a ``linux-source-...`` package so that its top directory is ``tree``."""
     scratch = tree.with_name(f"{tree.name}.unpacked")
-    _run(["dpkg-deb", "--extract", str(deb), str(scratch)])
+    extract_all(deb, scratch)
     (tarball,) = (scratch / "usr" / "src").glob("linux-source-*.tar.xz")
     tree.mkdir()
-    _run(["tar", "-xf", str(tarball), "-C", str(tree), "--strip-components=1"])
+    command = ["tar", "-xf", str(tarball), "-C", str(tree), "--strip-components=1"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)}: {done.stderr.strip()}")
     shutil.rmtree(scratch)
 
 
@@ -162,11 +163,5 @@ def _require_options(fragment: str, config: str, deb: Path) -> None:
 def _make(tree: Path, recipe: Recipe, *arguments: str) -> None:
     done = make(tree, recipe, *arguments)
     if done.returncode:
-        tail = "\n  ".join(done.stdout.strip().splitlines()[-8:])
-        raise BenchError(f"make {' '.join(arguments)} failed in {tree}:\n  {tail}")
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchError(f"{' '.join(command)}: {done.stderr.strip()}")
+        end = tail(done.stdout.splitlines(), 8)
+        raise BenchError(f"make {' '.join(arguments)} failed in {tree}:\n  {end}")

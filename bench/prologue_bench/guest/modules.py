@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
-from prologue_bench.host import cache, programs
+from prologue_bench.guest.deb import extract_all
+from prologue_bench.host import cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,14 +22,7 @@ def fetch_modules(suite: str, release: str, progress: Progress | None = None) ->
     Treat it as read-only: it is the cache's. Raises what ``packages.download`` raises.
     """
     (deb,) = packages.download(suite, [f"linux-image-{release}"], progress)
-    return cache.produce(f"modules/{suite}/{deb.stem}", lambda path: _unpack(deb, path))
-
-
-def _unpack(deb: Path, directory: Path) -> None:
-    command = [programs.find("dpkg-deb"), "--extract", str(deb), str(directory)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchError(f"{deb}: {done.stderr.strip() or 'dpkg-deb failed'}")
+    return cache.produce(f"modules/{suite}/{deb.stem}", lambda path: extract_all(deb, path))
 
 
 def boot_file(package: Path) -> Path:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shlex
 import shutil
-import signal
-import subprocess
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import Final, NamedTuple
 
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host import programs
-from prologue_bench.host.child import die_with_parent
+from prologue_bench.host.child import run_lines
 from prologue_bench.host.events import Event, parse, tail
 
 QEMU: Final = "qemu-system-aarch64"
@@ -47,9 +43,10 @@ class Machine:
             "-kernel", str(image),
         ]  # fmt: skip
         if self.port is not None:
-            path = str(self.port.absolute()).replace(",", ",,")  # QEMU takes two commas for one in a value
-            command += ["-device", "virtio-serial-device", "-chardev", f"file,id=results,path={path}",
-                        "-device", "virtserialport,chardev=results,name=prologue.results"]  # fmt: skip
+            command += [
+                "-device", "virtio-serial-device", "-chardev", f"file,id=results,path={qemu_value(self.port)}",
+                "-device", "virtserialport,chardev=results,name=prologue.results",
+            ]  # fmt: skip
         if initramfs is not None:
             command += ["-initrd", str(initramfs), "-append", append]
         return command
@@ -125,13 +122,28 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, *, machine: Machine 
     return result
 
 
-def qemu_version() -> tuple[int, int]:
-    """Major and minor version of this machine's QEMU."""
-    done = subprocess.run([programs.find(QEMU), "--version"], capture_output=True, text=True, check=True)
-    match = re.search(r"version (\d+)\.(\d+)", done.stdout)
+class QemuVersion(NamedTuple):
+    """Of a QEMU; as text ``9.2``."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+def qemu_version() -> QemuVersion:
+    """The version of this machine's QEMU."""
+    said = programs.version(QEMU).decode(errors="replace")
+    match = re.search(r"version (\d+)\.(\d+)", said)
     if match is None:
-        raise BenchError(f"{QEMU} --version says {done.stdout.strip()[:80]!r}")
-    return int(match[1]), int(match[2])
+        raise BenchError(f"{QEMU} --version says {said[:80]!r}")
+    return QemuVersion(int(match[1]), int(match[2]))
+
+
+def qemu_value(path: Path) -> str:
+    """A path as a part of one of QEMU's options: two commas stand for one."""
+    return str(path.absolute()).replace(",", ",,")
 
 
 def _lost(what: str, result: GuestRun) -> GuestLostError:
@@ -158,34 +170,15 @@ def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str
     begin = time.monotonic()
     lines: list[str] = []
     with log.open("w", encoding="utf-8") as copy:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl
-        )  # fmt: skip
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        reader = threading.Thread(target=_collect, args=(process.stdout, copy, lines), daemon=True)
-        reader.start()
-        try:
-            process.wait(timeout)
-            ended = True
-        except subprocess.TimeoutExpired:
-            ended = False
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            reader.join(5)
-            process.stdout.close()
+
+        def keep(line: str) -> None:
+            lines.append(line)
+            with suppress(OSError):  # a full disk: closing the log says so again, and until then the console is read on
+                copy.write(line + "\n")
+                copy.flush()
+
+        status = run_lines(command, timeout, keep)
     own = f"{Path(command[0]).name}: "
-    if ended and process.returncode > 0 and lines and all(line.startswith(own) for line in lines):
+    if status is not None and status > 0 and lines and all(line.startswith(own) for line in lines):
         raise BenchError("; ".join(lines))
-    return lines, time.monotonic() - begin, ended
-
-
-def _collect(stream: IO[str], copy: IO[str], lines: list[str]) -> None:
-    for raw in stream:
-        line = raw.rstrip("\r\n")
-        lines.append(line)
-        with suppress(OSError):  # a full disk: closing the log says so again, and until then nobody else reads
-            copy.write(line + "\n")
-            copy.flush()
+    return lines, time.monotonic() - begin, status is not None

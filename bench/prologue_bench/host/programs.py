@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 from prologue_bench.errors import MissingToolError
 
@@ -30,3 +31,8 @@ def find(name: str) -> str:
     if path is None:
         raise MissingToolError(f"{name} is not installed (Debian package {_PACKAGES.get(name, name)})")
     return path
+
+
+def version(name: str) -> bytes:
+    """The first line of what ``NAME --version`` prints; raises MissingToolError."""
+    return subprocess.run([find(name), "--version"], capture_output=True, check=True).stdout.splitlines()[0]

@@ -14,10 +14,11 @@ from prologue_bench.recorder.output import TOKEN, read_facts, read_recorded
 from prologue_bench.recorder.record import Record, blank_record, decode_record, make_record
 from prologue_bench.recorder.task import Task, decode_workloads
 from prologue_bench.recorder.tries import join_tries
-from prologue_bench.results.fields import Fields, parse
+from prologue_bench.results.append_only import split_lines, torn_note
+from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.merge import differences
 from prologue_bench.results.model import Campaign, ResultSet, Variant
-from prologue_bench.results.settings import setup_differences
+from prologue_bench.results.settings import require_alike
 
 SUFFIXES: Final = (".jsonl", ".log")
 _SAME_MEMORY: Final = 0.01  # what boots of one machine may differ in: it depends on where KASLR puts things
@@ -45,7 +46,7 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
     counted = [record for record in records if record.void is None] or records[:1]
     for record in counted[1:]:
         _require_one_setup(counted[0], record)
-    _require_same_settings(counted)
+    require_alike((record.where, record.gate_before) for record in counted)
     _require_one_treatment(counted)
     boots, left_out = join_tries(records)
     labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
@@ -75,13 +76,6 @@ def _require_one_setup(first: Record, other: Record) -> None:
         raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(found)}")
 
 
-def _require_same_settings(records: Sequence[Record]) -> None:
-    found = setup_differences((record.where, record.gate_before) for record in records)
-    for record, difference in zip(records, found, strict=True):
-        if difference is not None:
-            raise BenchError(f"{record.where}: was not set up as others were: {difference}")
-
-
 def _kilobytes(record: Record) -> int:
     number = record.machine.get("memory", "").partition(" ")[0]
     return int(number) if number.isdigit() else 0
@@ -101,25 +95,16 @@ def _require_one_treatment(records: Sequence[Record]) -> None:
 
 def _read(path: Path) -> tuple[list[Record], list[str]]:
     """The records of one file, of whichever kind it is, and notes on what was left out."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+    content = read_file(path)
     if content.lstrip().startswith(b"{"):
         return _read_lines(path, content)
     return list(_read_log(path, content.decode("utf-8", "replace").split("\n"))), []
 
 
 def _read_lines(path: Path, content: bytes) -> tuple[list[Record], list[str]]:
-    *lines, tail = content.split(b"\n")
-    records = [decode_record(parse(line, f"{path}:{k}")) for k, line in enumerate(lines, 1) if line.strip()]
-    if not tail.strip():
-        return records, []
-    try:
-        whole = parse(tail, f"{path}:{len(lines) + 1}")
-    except BenchError:
-        return records, [f"{path.name}: the last line is torn (its writer was killed) and was left out"]
-    return [*records, decode_record(whole)], []
+    lines, torn = split_lines(content)
+    records = [decode_record(parse(line, f"{path}:{k}")) for k, line in lines if line.strip()]
+    return records, [torn_note(path)] if torn else []
 
 
 def _read_log(path: Path, lines: Sequence[str]) -> Iterator[Record]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from prologue_bench.results.fields import Fields
 from prologue_bench.results.model import Workload
-from prologue_bench.results.store import read_direction
+from prologue_bench.results.store import decode_workload, encode_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,7 @@ def encode_task(task: Task) -> dict[str, Any]:
 
 def encode_workloads(workloads: Sequence[Measured]) -> list[dict[str, str | None]]:
     """As JSON; ``decode_workloads`` reads it."""
-    return [
-        {
-            "name": measured.workload.name,
-            "command": measured.workload.command,
-            "unit": measured.workload.unit,
-            "direction": measured.workload.direction,
-            "pattern": measured.pattern,
-        }
-        for measured in workloads
-    ]
+    return [{**encode_workload(measured.workload), "pattern": measured.pattern} for measured in workloads]
 
 
 def decode_workloads(fields: Fields) -> tuple[Measured, ...]:
@@ -64,10 +55,4 @@ def decode_workloads(fields: Fields) -> tuple[Measured, ...]:
         BenchError: a field is absent or wrong.
 
     """
-    return tuple(
-        Measured(
-            Workload(row.text("name"), row.text("command"), row.text("unit"), read_direction(row)),
-            row.optional_text("pattern"),
-        )
-        for row in fields.rows("workloads")
-    )
+    return tuple(Measured(decode_workload(row), row.optional_text("pattern")) for row in fields.rows("workloads"))

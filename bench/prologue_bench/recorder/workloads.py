@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.task import Measured
-from prologue_bench.results.fields import Fields
+from prologue_bench.results.fields import Fields, read_file
 from prologue_bench.results.model import Workload
-from prologue_bench.results.store import read_direction
+from prologue_bench.results.store import decode_workload
 
 _SECONDS: Final = r"\([0-9][0-9]*\.[0-9]*\)"
 _NUMBER: Final = re.compile(r"[1-9][0-9]*")
@@ -135,10 +135,9 @@ def _name(program: str, modes: set[str], numbers: dict[str, str]) -> str:
 
 
 def _from_file(path: Path) -> Measured:
+    content = read_file(path)
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+        data: dict[str, Any] = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BenchError(f"{path}: not TOML: {error}") from error
     fields = Fields.of(data, str(path))
@@ -150,5 +149,4 @@ def _from_file(path: Path) -> Measured:
         raise BenchError(f"{path}: without a pattern the wall time is taken: unit seconds, direction lower")
     if pattern is not None and pattern.count(r"\(") != 1:
         raise BenchError(rf"{path}: pattern: expected one group \(...\) around the number, found {pattern!r}")
-    workload = Workload(fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields))
-    return Measured(workload, pattern)
+    return Measured(decode_workload(fields), pattern)

@@ -74,9 +74,7 @@ def _flagged(rows: tuple[Description, ...]) -> Iterator[str]:
 def _foot(results: ResultSet) -> Iterator[str]:
     yield f"out: outliers, {OUTLIER_RULE}; flagged, never dropped"
     yield f"{results.campaign.evidence} evidence; {words.design(results)}"
-    for facts in (words.facts("machine", results.campaign.machine), words.facts("kernel", results.campaign.kernel)):
-        if facts:
-            yield facts
+    yield from words.setup_facts(results.campaign)
     yield from results.notes
 
 

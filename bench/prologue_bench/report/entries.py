@@ -9,8 +9,8 @@ from typing import Final
 from prologue_bench.exact.entered import SUFFIX, entered_table, read_entered
 from prologue_bench.report.layout import wrapped
 from prologue_bench.results.model import ResultSet
+from prologue_bench.results.store import boot_log
 
-LOGS: Final = "logs"
 _TOP: Final = 12
 
 
@@ -21,7 +21,7 @@ def entries_text(directory: Path, results: ResultSet) -> str:
 
 def _lines(directory: Path, results: ResultSet) -> Iterator[str]:
     boots = results.valid(results.campaign.base)
-    path = directory / LOGS / f"boot-{boots[0].number:04d}{SUFFIX}" if boots else None
+    path = boot_log(directory, boots[0].number).with_suffix(SUFFIX) if boots else None
     if path is None or not path.exists():
         return
     for name, entered in read_entered(path).items():

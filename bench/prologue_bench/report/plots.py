@@ -6,8 +6,6 @@ its place down is its boot, so drift from boot to boot can be seen. Colours are 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from prologue.outputs import new_file
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.series import Series
 from prologue_bench.analysis.stats import outliers
@@ -69,23 +68,15 @@ def save(report: Report, path: Path) -> None:
     """Draw the report into a file, whole or not at all.
 
     Raises:
-        BenchError: not a kind of picture that we draw, or it cannot be written.
+        BenchError: not a kind of picture that we draw.
+        OutputError: it cannot be written.
 
     """
     suffix = suffix_of(path)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with mpl.rc_context(_STYLE):
-            figure = draw(report)
-            # Neither the date nor the version: the same picture is the same file.
-            metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
-            figure.savefig(scratch, format=suffix[1:], dpi=130, metadata=metadata)
-        scratch.replace(path)
-    except OSError as error:
-        raise BenchError(f"{path}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+    with new_file(path) as temporary, mpl.rc_context(_STYLE):
+        # Neither the date nor the version: the same picture is the same file.
+        metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
+        draw(report).savefig(temporary, format=suffix[1:], dpi=130, metadata=metadata)
 
 
 def draw(report: Report) -> Figure:
@@ -112,11 +103,8 @@ def draw(report: Report) -> Figure:
 
 def _notes(report: Report) -> list[str]:
     results = report.results
-    lines = [words.design(results), *words.caveats(report)]
-    known = (words.facts("machine", results.campaign.machine), words.facts("kernel", results.campaign.kernel))
-    lines += [line for line in known if line]
-    if results.campaign.evidence != "timing":
-        lines.insert(0, words.SMOKE if results.campaign.evidence == "smoke" else words.EXACT)
+    limits, facts = words.LIMITS[results.campaign.evidence], words.setup_facts(results.campaign)
+    lines = [*limits, words.design(results), *words.caveats(report), *facts]
     return [part for line in lines for part in textwrap.wrap(mail(line), 165)]
 
 

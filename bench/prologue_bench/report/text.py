@@ -113,12 +113,9 @@ def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
 
 def _foot(report: Report) -> Iterator[str]:
     results, campaign = report.results, report.results.campaign
-    if campaign.evidence != "timing":
-        yield words.SMOKE if campaign.evidence == "smoke" else words.EXACT
+    yield from words.LIMITS[campaign.evidence]
     if results.boots_known or campaign.evidence == "smoke":
         yield words.design(results)
     yield from words.caveats(report)
-    for facts in (words.facts("machine", campaign.machine), words.facts("kernel", campaign.kernel)):
-        if facts:
-            yield facts
+    yield from words.setup_facts(campaign)
     yield from results.notes

@@ -14,9 +14,9 @@ from prologue_bench.analysis.compare import (
     comparisons_with_verdict,
     faster_or,
 )
-from prologue_bench.analysis.stats import ALPHA, FLIPS, SEED, outliers
+from prologue_bench.analysis.stats import ALL_FLIPS, ALPHA, FLIPS, SEED, outliers
 from prologue_bench.report.rounding import decimals, rounded, rounded_p
-from prologue_bench.results.model import ResultSet, Workload
+from prologue_bench.results.model import Campaign, ResultSet, Workload
 from prologue_bench.results.settings import unknown_settings
 
 SMOKE: Final = (
@@ -28,7 +28,7 @@ EXACT: Final = (
     "work, it cannot price the MOV. What runs behind the boot meets the scheduler's clock where that boot left it: a "
     "small difference in a workload's count need not come from the variant."
 )
-_ALL_FLIPS: Final = 13
+LIMITS: Final = {"smoke": (SMOKE,), "exact": (EXACT,), "timing": ()}  # of an evidence class, in words
 _APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
 _VOIDS_SHOWN: Final = 3
 _HASH_SHOWN: Final = 12
@@ -140,7 +140,7 @@ def method(report: WorkloadReport) -> str | None:
     weakest, effect = max(made, key=lambda pair: pair[1].detectable or math.inf)
     if effect.test == "Mann-Whitney":
         how = "unpaired, Welch's t interval, p by Mann-Whitney"
-    elif weakest.units <= _ALL_FLIPS:
+    elif weakest.units <= ALL_FLIPS:
         how = f"compared within blocks, t interval, p by all {2**weakest.units} sign flips"
     else:
         how = f"compared within blocks, t interval, p by {FLIPS} random sign flips, seed {SEED}"
@@ -201,6 +201,11 @@ def caveats(report: Report) -> Iterator[str]:
         yield "no A/A control: what the same kernel shows against itself is not known"
     if (tests := comparisons_with_verdict(report.workloads)) > 1:
         yield f"{tests} comparisons, each with a false alarm in {round(1 / ALPHA)}: expect {tests * ALPHA:.2g} of them"
+
+
+def setup_facts(campaign: Campaign) -> Iterator[str]:
+    """Machine and kernel, as far as they are known."""
+    yield from filter(None, (facts("machine", campaign.machine), facts("kernel", campaign.kernel)))
 
 
 def facts(title: str, values: Mapping[str, str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from pathlib import Path
 from typing import IO
 
 from prologue_bench.errors import BenchError
@@ -43,6 +44,27 @@ def cut_torn_tail(stream: IO[bytes]) -> None:
         stream.seek(0, os.SEEK_END)
     else:
         append(stream, "\n")
+
+
+def split_lines(content: bytes) -> tuple[list[tuple[int, bytes]], bool]:
+    """The lines of such a file, each with its number, and whether a torn last one was left out.
+
+    A last line that only lacks its end is whole.
+    """
+    *lines, tail = content.split(b"\n")
+    numbered = list(enumerate(lines, 1))
+    if not tail.strip():
+        return numbered, False
+    try:
+        parse(tail, "the last line")
+    except BenchError:
+        return numbered, True
+    return [*numbered, (len(lines) + 1, tail)], False
+
+
+def torn_note(path: Path) -> str:
+    """What reports say of a file whose last line was left out."""
+    return f"{path.name}: the last line is torn (its writer was killed) and was left out"
 
 
 def append(stream: IO[bytes], line: str) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -113,6 +114,19 @@ def shown(value: object) -> str:
     """A JSON value as an error message shows it: short, one line."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        BenchError: it cannot be read.
+
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
 
 
 def parse(text: str | bytes, where: str) -> Fields:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from prologue_bench.errors import BenchError
-from prologue_bench.results.fields import Fields, parse
+from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.model import NOTHING, Boot, Campaign, Evidence, ResultSet, Variant, Workload
 from prologue_bench.results.store import read_direction
 
@@ -22,11 +22,7 @@ def read_samples(path: Path) -> ResultSet:
         BenchError: the file cannot be read, or a field is absent or wrong.
 
     """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
-    return decode_samples(parse(text, str(path)))
+    return decode_samples(parse(read_file(path), str(path)))
 
 
 def decode_samples(fields: Fields) -> ResultSet:

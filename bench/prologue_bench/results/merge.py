@@ -8,7 +8,7 @@ from typing import Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.results.model import Boot, Campaign, ResultSet
-from prologue_bench.results.settings import setup_differences
+from prologue_bench.results.settings import require_alike
 
 _ABSENT: Final = "(nothing)"
 
@@ -30,7 +30,7 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     for name, results in others:
         if found := list(differences(first.campaign, results.campaign)):
             raise BenchError(f"{first_name} and {name} are not of one setup: {'; '.join(found)}")
-    _require_same_settings(sets)
+    require_alike((name, boot.gate_before) for name, results in sets for boot in results.boots if boot.void is None)
     _require_disjoint(sets)
     boots: list[Boot] = []
     for _, results in sets:
@@ -66,13 +66,6 @@ def _listed(campaign: Campaign, what: str) -> dict[str, str]:
     if what == "workload":
         return {w.name: f"{w.command} ({w.unit}, {w.direction} is better)" for w in campaign.workloads}
     return {v.label: f"{v.kind} (image {v.image_sha256}, {v.words} words)" for v in campaign.variants}
-
-
-def _require_same_settings(sets: Sequence[tuple[str, ResultSet]]) -> None:
-    readings = [(name, boot.gate_before) for name, results in sets for boot in results.boots if boot.void is None]
-    for (name, _), found in zip(readings, setup_differences(readings), strict=True):
-        if found is not None:
-            raise BenchError(f"{name}: was not set up as others were: {found}")
 
 
 def _require_disjoint(sets: Sequence[tuple[str, ResultSet]]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
+
+from prologue_bench.errors import BenchError
+from prologue_bench.results.model import Boot
 
 Reading = Mapping[str, Any]
 
@@ -29,6 +33,27 @@ def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str |
         if not found:
             known = {name: (value, where) for name, value in values.items()} | known
         yield "; ".join(found) or None
+
+
+def void_unlike(boots: Sequence[Boot]) -> tuple[Boot, ...]:
+    """The boots, those void that ran with another governor, other CPUs ... than the ones before them that count."""
+    counted = [boot for boot in boots if boot.void is None]
+    found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
+    odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
+    return tuple(replace(b, void=f"set up otherwise: {odd[b.number]}") if b.number in odd else b for b in boots)
+
+
+def require_alike(readings: Iterable[tuple[str, Reading]]) -> None:
+    """Refuse readings, each given with its name, that differ from the ones before.
+
+    Raises:
+        BenchError: they do, with the name of the first one and both values.
+
+    """
+    named = list(readings)
+    for (where, _), found in zip(named, setup_differences(named), strict=True):
+        if found is not None:
+            raise BenchError(f"{where}: was not set up as others were: {found}")
 
 
 def unknown_settings(readings: Iterable[Reading]) -> Iterator[tuple[str, int]]:

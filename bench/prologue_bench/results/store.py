@@ -7,6 +7,7 @@ for each boot that finished, and nothing in it is ever changed. The format is de
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,8 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from prologue_bench.errors import BenchError
-from prologue_bench.results.fields import Fields, parse
+from prologue_bench.results.append_only import split_lines, torn_note
+from prologue_bench.results.fields import Fields, parse, read_file
 from prologue_bench.results.model import (
     Boot,
     Campaign,
@@ -26,12 +28,13 @@ from prologue_bench.results.model import (
     Workload,
     contradiction,
 )
-from prologue_bench.results.settings import setup_differences
+from prologue_bench.results.settings import void_unlike
 
 CAMPAIGN_SCHEMA: Final = "prologue.bench-campaign/1"
 BOOT_SCHEMA: Final = "prologue.bench-boot/1"
 CAMPAIGN: Final = "campaign.json"
 RESULTS: Final = "results.jsonl"
+LOGS: Final = "logs"
 
 
 def read_results(directory: Path) -> ResultSet:
@@ -45,40 +48,21 @@ def read_results(directory: Path) -> ResultSet:
 
     """
     path = directory / RESULTS
-    campaign = decode_campaign(parse(_read(directory / CAMPAIGN), str(directory / CAMPAIGN)))
-    *lines, tail = _read(path).split(b"\n")
-    boots = [decode_boot(parse(line, f"{path}:{k}"), campaign) for k, line in enumerate(lines, 1)]
-    notes: tuple[str, ...] = ()
-    if tail:
-        where = f"{path}:{len(lines) + 1}"
-        try:
-            whole = parse(tail, where)
-        except BenchError:
-            notes = (f"{RESULTS}: the last line is torn (its writer was killed) and was left out",)
-        else:  # only the line end is missing
-            boots.append(decode_boot(whole, campaign))
-    boots = _set_up_alike(boots)
+    campaign = decode_campaign(parse(read_file(directory / CAMPAIGN), str(directory / CAMPAIGN)))
+    lines, torn = split_lines(read_file(path))
+    boots = void_unlike([decode_boot(parse(line, f"{path}:{k}"), campaign) for k, line in lines])
     _require_distinct(boots, path)
     seeds = () if campaign.seed is None else (campaign.seed,)
-    return ResultSet(campaign=campaign, boots=tuple(boots), notes=notes, seeds=seeds)
+    notes = (torn_note(path),) if torn else ()
+    return ResultSet(campaign=campaign, boots=boots, notes=notes, seeds=seeds)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+def boot_log(directory: Path, number: int) -> Path:
+    """Where the log of a boot lies in a result set; other files of that boot lie beside it."""
+    return directory / LOGS / f"boot-{number:04d}.log"
 
 
-def _set_up_alike(boots: list[Boot]) -> list[Boot]:
-    """The boots, those void that ran with another governor, other CPUs ... than the ones before them."""
-    counted = [boot for boot in boots if boot.void is None]
-    found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
-    odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
-    return [replace(b, void=f"set up otherwise: {odd[b.number]}") if b.number in odd else b for b in boots]
-
-
-def _require_distinct(boots: list[Boot], path: Path) -> None:
+def _require_distinct(boots: Sequence[Boot], path: Path) -> None:
     numbers: dict[int, int] = {}
     places: dict[tuple[int, int], int] = {}
     for line, boot in enumerate(boots, 1):
@@ -101,10 +85,7 @@ def decode_campaign(fields: Fields) -> Campaign:
 
     """
     fields.schema(CAMPAIGN_SCHEMA)
-    workloads = tuple(
-        Workload(row.text("name"), row.text("command"), row.text("unit"), read_direction(row))
-        for row in fields.rows("workloads")
-    )
+    workloads = tuple(decode_workload(row) for row in fields.rows("workloads"))
     variants = tuple(
         Variant(
             row.text("label"), row.choice("kind", "nop-nop", "boot", "build"), row.text("image_sha256"),
@@ -142,6 +123,21 @@ def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, a
         raise fields.wrong("aa", "the label of another variant than the base, or null")
     if images[aa] != images[base]:
         raise BenchError(f"{fields.where}: aa: {aa!r} is not the same image as the base {base!r}")
+
+
+def decode_workload(fields: Fields) -> Workload:
+    """A workload of its four fields."""
+    return Workload(fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields))
+
+
+def encode_workload(workload: Workload) -> dict[str, str]:
+    """Its four fields; ``decode_workload`` reads them."""
+    return {
+        "name": workload.name,
+        "command": workload.command,
+        "unit": workload.unit,
+        "direction": workload.direction,
+    }
 
 
 def read_direction(fields: Fields) -> Direction:
@@ -208,9 +204,7 @@ def encode_campaign(campaign: Campaign) -> str:
         "evidence": campaign.evidence,
         "machine": dict(campaign.machine),
         "kernel": dict(campaign.kernel),
-        "workloads": [
-            {"name": w.name, "command": w.command, "unit": w.unit, "direction": w.direction} for w in campaign.workloads
-        ],
+        "workloads": [encode_workload(workload) for workload in campaign.workloads],
         "variants": [
             {"label": v.label, "kind": v.kind, "image_sha256": v.image_sha256, "words": v.words}
             for v in campaign.variants

@@ -16,10 +16,10 @@ from prologue_bench.guest.vm import QEMU, qemu_version
 from prologue_bench.host import programs
 from prologue_bench.recorder.gate import advice, evidence
 from prologue_bench.recorder.output import Recorded
+from prologue_bench.targets.qemu import KVM
 
 Health = Literal["ok", "warn", "fail"]
 
-_KVM: Final = Path("/dev/kvm")
 # What stops every target, and what stops one kind.
 _NEEDED: Final = {"cpio": "guests cannot be made", "apt-get": "neither guests nor Debian kernels can be fetched"}
 _USED: Final = {
@@ -47,7 +47,7 @@ def check_host() -> list[Diagnosis]:
 
 def _qemu(need: Health) -> Diagnosis:
     try:
-        version = ".".join(str(number) for number in qemu_version())
+        version = qemu_version()
     except MissingToolError as error:
         return Diagnosis(need, "no QEMU", error.message)
     return Diagnosis("ok", f"{QEMU} {version}")
@@ -59,13 +59,13 @@ def _kvm(arm64: bool) -> Diagnosis:
             "warn", f"this host is {platform.machine()}: arm64 is emulated, its wall time is smoke evidence",
             "measure on a board: bench run --target ssh:HOST, or bench record there",
         )  # fmt: skip
-    if os.access(_KVM, os.R_OK | os.W_OK):
+    if os.access(KVM, os.R_OK | os.W_OK):
         return Diagnosis("ok", "KVM: guests give timing evidence")
-    if _KVM.exists():
+    if KVM.exists():
         return Diagnosis(
-            "warn", f"{_KVM} cannot be opened: guests are emulated", "join its group (usually kvm), or be root"
+            "warn", f"{KVM} cannot be opened: guests are emulated", "join its group (usually kvm), or be root"
         )
-    return Diagnosis("warn", f"no {_KVM}: guests are emulated", "a kernel with KVM, started at EL2")
+    return Diagnosis("warn", f"no {KVM}: guests are emulated", "a kernel with KVM, started at EL2")
 
 
 def _programs(names: Mapping[str, str], absent: Health) -> Iterator[Diagnosis]:

@@ -52,7 +52,7 @@ class IcountTarget:
         inside = hashlib.sha256(self._bench.init.read_bytes() + b"".join(programs[name] for name in sorted(programs)))
         return {
             "target": "icount",
-            "qemu": ".".join(str(number) for number in qemu_version()),
+            "qemu": str(qemu_version()),
             "cpu": self._bench.machine.cpu,
             "cpus": "1",
             "memory": f"{self._bench.machine.memory} MiB",

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -31,8 +29,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host.events import tail
+from prologue_bench.host.limit import limited
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
+from prologue_bench.targets.typed import run_typed
 
 try:
     from labgrid import Environment
@@ -50,10 +50,6 @@ if TYPE_CHECKING:
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
 _OFF_TIMEOUT: Final = 60.0
-_SCRIPT: Final = "/tmp/prologue-record.sh"  # noqa: S108 - on the board, which is ours for the time of the boot
-_LINE: Final = 700  # busybox's line editor takes 1023 characters, labgrid adds to ours
-# What may stand in a single-quoted format of printf as it is; no tabs, which an interactive shell would complete.
-_PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\%!-")
 # ``virtual`` is what prices a MOV: a machine (no), KVM, or an emulator, which KVM's own message tells apart.
 _FACTS: Final = r"""
 fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
@@ -122,10 +118,10 @@ class LabgridTarget:
         deadline = time.monotonic() + timeout
         with _console(log) as said:
             try:
-                with _limited(timeout):
+                with limited(timeout):
                     shell = _switch_on(board)
                     self._require_new_boot(shell)
-                    lines = _run(shell, text, deadline)
+                    lines = run_typed(shell, text, deadline)
                 _drain(board)
                 return lines
             except Exception as error:  # labgrid and its drivers raise whatever they meet
@@ -171,7 +167,7 @@ class LabgridTarget:
     def _switch_off(self, board: Any) -> None:
         for step in (lambda: _power_off(board), self._environment.cleanup):
             try:
-                with _limited(_OFF_TIMEOUT):
+                with limited(_OFF_TIMEOUT):
                     step()
             except Exception as error:  # what was measured holds, and the next boot begins with the power off
                 warnings.warn(f"{self._where}: switching off: {_why(error)}", stacklevel=2)
@@ -216,35 +212,6 @@ def _power_off(board: Any) -> None:
     board.get_driver(PowerProtocol).off()
 
 
-def _run(shell: Any, text: str, deadline: float) -> list[str]:
-    """Bring a script to the board and run it there; the lines it printed.
-
-    It goes in pieces, by printf: nothing but a POSIX shell is needed, on a serial line as over ssh.
-    """
-    # A kernel message in the middle of a line would spoil it. A panic still shows.
-    shell.run(f"dmesg -n 1; : >{_SCRIPT}")
-    for piece in _pieces(text.encode()):
-        shell.run_check(f"printf '{piece}' >>{_SCRIPT}")
-    sent, arrived = len(text.encode()), shell.run_check(f"wc -c <{_SCRIPT}")[-1].strip()
-    if arrived != str(sent):
-        raise GuestLostError(f"of the script's {sent} bytes {arrived} came through: set the console's txdelay")
-    left = max(deadline - time.monotonic(), 1)
-    lines, errors, _ = shell.run(f"sh {_SCRIPT} 2>&1", timeout=left, decodeerrors="replace")
-    return [*lines, *errors]
-
-
-def _pieces(text: bytes) -> Iterator[str]:
-    """The text as formats of printf, each short enough for a line."""
-    piece = ""
-    for byte in text:
-        piece += chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
-        if len(piece) >= _LINE:
-            yield piece
-            piece = ""
-    if piece:
-        yield piece
-
-
 @contextlib.contextmanager
 def _console(log: Path | None) -> Iterator[bytearray]:
     """All that labgrid reads from consoles meanwhile, copied to a log as it comes."""
@@ -267,7 +234,7 @@ def _console(log: Path | None) -> Iterator[bytearray]:
 
 def _drain(board: Any) -> None:
     """Read what is there: nobody looks at a console while a board is used over ssh."""
-    with contextlib.suppress(Exception), _limited(5):
+    with contextlib.suppress(Exception), limited(5):
         console = board.get_active_driver(ConsoleProtocol)
         while console.read(size=4096, timeout=0.2):
             pass
@@ -283,29 +250,3 @@ def _why(error: BaseException) -> str:
     while isinstance(error, StrategyError) and error.__cause__ is not None:
         error = error.__cause__
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-@contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after so many seconds: some of labgrid's waits have no end.
-
-    That needs a signal, so in another thread than the main one only labgrid's own limits hold.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"not done within {seconds:.0f} s")
-
-    begin = time.monotonic()
-    handler = signal.signal(signal.SIGALRM, late)
-    # Again every few seconds, should somebody have swallowed it.
-    left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 5)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
-        if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - begin), 0.001), interval)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
 # What the port wants, where it is not built in; each behind what it needs.
 _PORT_MODULES: Final = ("virtio_mmio", "virtio_console")
-_KVM: Final = Path("/dev/kvm")
+KVM: Final = Path("/dev/kvm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,10 @@ class QemuTarget:
         """The host, for its speed is the guest's, QEMU, and the virtual machine."""
         if self.accel == "kvm":
             require_kvm()
-        version = ".".join(str(number) for number in qemu_version())
         return {
             "target": "qemu",
             "host": f"{platform.node()}, {host_cpu()}",
-            "qemu": f"{version}, {ACCELERATORS[self.accel]}",
+            "qemu": f"{qemu_version()}, {ACCELERATORS[self.accel]}",
             "cpu": self.machine.cpu,
             "cpus": str(self.machine.cpus),
             "memory": f"{self.machine.memory} MiB",
@@ -106,8 +105,8 @@ def require_kvm() -> None:
         raise BenchError(
             f"--accel kvm: this host is {platform.machine()}; arm64 guests run at full speed on arm64 only"
         )
-    if not os.access(_KVM, os.R_OK | os.W_OK):
-        raise BenchError(f"--accel kvm: no access to {_KVM}: load the module kvm, or join the group that owns the file")
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        raise BenchError(f"--accel kvm: no access to {KVM}: load the module kvm, or join the group that owns the file")
 
 
 def host_cpu() -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from prologue_bench.errors import BenchError, MissingToolError
-from prologue_bench.host.child import die_with_parent
+from prologue_bench.host.child import run_lines
 from prologue_bench.host.events import LAST_LINES
 
-_DRAIN: Final = 5  # seconds for what is left in a pipe; a hook's own background process may hold it open for ever
 _CONNECTION_BROKE: Final = 255  # ssh's own exit status
 # The user's options stand before these, and ssh takes the first it sees. No shared connections: one that survives the
 # reboot of its machine only hangs.
@@ -153,37 +150,17 @@ def execute(
     environment: Mapping[str, str] | None = None,
 ) -> Said:
     """Run a command, stop it after ``timeout`` seconds, copy what it says to the log line by line."""
-    process = subprocess.Popen(
-        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-        env=None if environment is None else {**os.environ, **environment},
-        start_new_session=True, preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl
-    )  # fmt: skip
     said: tuple[list[str], list[str]] = ([], [])
-    readers = [
-        threading.Thread(target=_collect, args=(stream, lines, log), daemon=True)
-        for stream, lines in zip((process.stdout, process.stderr), said, strict=True)
-    ]
-    for reader in readers:
-        reader.start()
-    status: int | None = None
-    try:
-        status = process.wait(max(timeout, 0))
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        for reader in readers:
-            reader.join(_DRAIN)
+
+    def keeper(lines: list[str]) -> Callable[[str], None]:
+        def keep(line: str) -> None:
+            lines.append(line)
+            if log is not None:
+                log.write(line)
+
+        return keep
+
+    status = run_lines(command, timeout, *map(keeper, said), stdin=stdin, environment=environment)
     if log is not None and status != 0:
         log.write(f"stopped after {timeout:.0f} s" if status is None else f"status {status}")
     return Said(status, tuple(said[0]), tuple(said[1]))
-
-
-def _collect(stream: IO[str], lines: list[str], log: Transcript | None) -> None:
-    with stream:
-        for raw in stream:
-            lines.append(raw.rstrip("\r\n"))
-            if log is not None:
-                log.write(lines[-1])

@@ -82,5 +82,5 @@ def test_refusals(tmp_path: Path, capsys: Said) -> None:
     assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.pdf")]) == 2
     assert "must end in .png or .svg" in capsys.readouterr().err
     assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "none" / "a.png")]) == 2
-    assert "a.png: No such file or directory" in capsys.readouterr().err
+    assert "a.png: cannot be created: No such file or directory" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -93,7 +93,7 @@ def test_kvm_wants_an_arm64_host() -> None:
 
 def test_kvm_wants_its_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    monkeypatch.setattr(qemu, "_KVM", tmp_path / "kvm")
+    monkeypatch.setattr(qemu, "KVM", tmp_path / "kvm")
     with pytest.raises(BenchError, match=r"no access to .*kvm: load the module kvm, or join the group"):
         QemuTarget("kvm").facts()
 
