@@ -39,7 +39,7 @@ WORKLOAD_SCHEMA = "prologue.exact-workload/1"
 NOTES = """\
 evidence: exact. Guest instructions under QEMU icount, one CPU, no KASLR,
 crypto self-tests off; each count was taken twice, and both were equal. NOP
-and MOV both count 1: this prices work at boot, it cannot price the MOV.
+and MOV both count 1: counts show work at boot, not the cost of the MOV.
 Text is counted in words of 4 bytes; a CALL_OPS literal is two.
 What follows a shorter ftrace_init sees other timestamps (random numbers,
 the scheduler), so the whole boot changes by a little more or less than it."""
@@ -51,7 +51,7 @@ from before the program's fork until it was waited for; each count was
 taken twice, and both were equal. A prologue is a first slot executed. What
 boots faster sees another clock in its scheduler: instructions of variants
 differ by that, so read the density, not the difference. NOP and MOV both
-count 1: this says how many there are, it cannot price them."""
+count 1: this shows how many there are, not what they cost."""
 
 
 _Kind = TypeVar("_Kind", Counts, WorkloadCounts)
@@ -67,12 +67,12 @@ class Pair(Generic[_Kind]):
 
 
 def progress(text: str) -> None:
-    """Say on stderr what is going on."""
+    """Report progress on stderr."""
     print(f"exact_counts: {text}", file=sys.stderr, flush=True)
 
 
 def count_pair(vmlinux: Path, count: Callable[[Path, Path], _Kind]) -> Pair[_Kind]:
-    """Make both variants and count them; ``count`` is told the variant and a directory."""
+    """Make both variants and count them; ``count`` is called with the variant and a directory."""
     counts = {}
     with tempfile.TemporaryDirectory(prefix="exact-counts-") as name:
         directory = Path(name)

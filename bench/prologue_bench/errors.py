@@ -20,6 +20,6 @@ class UnreachableError(BenchError):
 
 
 class GuestLostError(BenchError):
-    """A booted machine hung, panicked or never said what it was asked for."""
+    """A booted machine hung, panicked or never reported what it was asked for."""
 
     exit_code = 4

@@ -89,10 +89,10 @@ def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "what is to be measured?"),
-        (("--workload", "time:true", "--", "true"), "what is to be measured?"),
-        (("--workload", "time:true", "--unit", "s"), "describe a command behind --"),
-        (("--pattern", "x", "--", "true"), "belong together"),
+        ((), "give either --workload SPEC or a command after --"),
+        (("--workload", "time:true", "--", "true"), "give either --workload SPEC or a command after --"),
+        (("--workload", "time:true", "--unit", "s"), "describe a command after --"),
+        (("--pattern", "x", "--", "true"), "go together"),
         (("--pattern", "x", "--unit", "s", "--direction", "lower", "--", "true"), "one group"),
         (("--", "sh", "-c", "echo broken >&2; exit 3"), "run 1: exit status 3; last line of its output: broken"),
         (("--vmlinux", "nowhere", "--", "true"), "nowhere: "),
@@ -109,7 +109,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
 
 def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, capsys: Said) -> None:
     assert record("--label", "x", "-o", tmp_path / "boots", "--", "true") == 2
-    assert f"say {tmp_path / 'boots'}.jsonl" in capsys.readouterr().err
+    assert f"use {tmp_path / 'boots'}.jsonl" in capsys.readouterr().err
     assert list(tmp_path.glob("boots*")) == []
 
 

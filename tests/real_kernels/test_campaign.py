@@ -49,7 +49,7 @@ def test_recorded_killed_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest
     for how in (signal.SIGINT, signal.SIGHUP):
         stopped = start(arguments, directory / "logs" / "boot-0002.log", how)
         assert stopped.returncode == 130
-        assert "the same command goes on" in stopped.stderr
+        assert "the same command resumes" in stopped.stderr
         assert not machines(directory)
         assert (directory / RESULTS).read_bytes() == before
     assert sorted(path.name for path in (directory / "images").iterdir()) == ["Image.build", "Image.nop-nop"]

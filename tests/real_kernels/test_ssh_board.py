@@ -145,7 +145,7 @@ def test_the_doctor_looks_at_the_board(lab: Lab, capsys: pytest.CaptureFixture[s
     vmlinux = str(needs_kernel("bookworm").vmlinux)
     assert main(["bench", "doctor", "--target", f"ssh:{HOST}", options, "--vmlinux", vmlinux]) in (0, 1)
     said = capsys.readouterr().out
-    assert "linux,dummy-virt, aarch64, 411fd070 x2: emulated as far as it tells, smoke evidence" in said
+    assert "linux,dummy-virt, aarch64, 411fd070 x2: emulated as far as it reports, smoke evidence" in said
     assert "ok    read back: " in said
 
 

@@ -146,9 +146,11 @@ def exact_value(series: Series, workload: Workload) -> int:
     if len(values) < 2:
         raise BenchError(f"{where}: exact evidence is counted at least twice, this was counted once")
     if values.min() != values.max():
-        raise BenchError(f"{where}: runs differ ({values.min():.12g} and {values.max():.12g}): no exact evidence")
+        raise BenchError(
+            f"{where}: runs differ ({values.min():.12g} and {values.max():.12g}): this is not exact evidence"
+        )
     if values[0] != math.floor(values[0]) or values[0] >= _EXACT_LIMIT:
-        raise BenchError(f"{where}: {values[0]:.12g} is no count")
+        raise BenchError(f"{where}: {values[0]:.12g} is not a count")
     return int(values[0])
 
 
@@ -227,7 +229,7 @@ def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:
 def faster_or(workload: Workload, change: float) -> str:
     """What a change (relative, not 0) means: ``faster`` or ``slower`` for times and rates, else better or worse.
 
-    Nobody can be surprised by the sign then: less time and more messages per second are both ``faster``.
+    The sign cannot mislead then: less time and more messages per second are both ``faster``.
     """
     better = (change < 0) == (workload.direction == "lower")
     timed = workload.unit.lower() in _TIMES or workload.unit.lower().endswith(("/s", "per second", "/sec"))

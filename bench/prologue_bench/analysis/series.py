@@ -67,7 +67,7 @@ def log_medians(series: Series, workload: str) -> Floats:
 
     """
     if not np.all(series.medians > 0):
-        raise BenchError(f"{workload}: {series.label}: a median of 0 has no ratio to anything")
+        raise BenchError(f"{workload}: {series.label}: a median of 0 has no ratio")
     return np.log(series.medians)
 
 

@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBoot:
-    """One boot as it ended, for whoever watches.
+    """One boot as it ended, for what shows progress.
 
     ``done`` of ``planned`` places have one that counts; ``left`` are to be booted yet, this one again if it is to be.
     """
@@ -164,7 +164,7 @@ class Execution:
         return void_unlike((*self.journal.boots, judged))[-1], None
 
     def _wrong_stub(self, place: PlannedBoot, seen: Recorded) -> str | None:
-        """Why this is not the variant, where sites alone do not tell: ``boot`` and ``build`` have the same."""
+        """Why this is not the variant, where sites alone do not show it: ``boot`` and ``build`` have the same."""
         if not seen.stub:
             return None
         (kind,) = (variant.kind for variant in self.campaign.variants if variant.label == place.variant)

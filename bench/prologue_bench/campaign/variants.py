@@ -29,7 +29,7 @@ _ASIDE: Final = "new"
 _SCRATCH: Final = "variant-"
 KINDS: Final[tuple[VariantKind, ...]] = ("nop-nop", "boot", "build")
 _WHAT: Final = {"site": "first slots", "record": "records", "init": "in a named stub", "marker": "of the marker"}
-# Words at file offsets, as (offset, value): what a plan leaves behind where it changes something.
+# Words at file offsets, as (offset, value): what a plan writes where it changes something.
 _Words = dict[int, int]
 
 
@@ -97,7 +97,7 @@ def link_aside(variants: Variants, directory: Path) -> Iterator[Link]:
 
 
 def make_link(variants: Variants, directory: Path) -> Link:
-    """Write ``Image.KIND`` for each variant into a directory that nobody else writes to; the first kind is the base.
+    """Write ``Image.KIND`` for each variant into a directory that nothing else writes to; the first kind is the base.
 
     The variants' own vmlinux files exist only while they are compared, in the same directory: an Image that is made
     again is the same, bit for bit. What a killed run left there is removed.

@@ -9,7 +9,7 @@ from prologue_bench.analysis.compare import MARGIN
 
 
 def again(args: Namespace, name: str) -> list[str]:
-    """The command that makes the same report once more."""
+    """The command that makes the same report again."""
     margin = getattr(args, "margin", MARGIN)
     options = [] if margin == MARGIN else ["--margin", f"{100 * margin:.12g}"]
     return ["prologue", "bench", name, *args.results, *options]

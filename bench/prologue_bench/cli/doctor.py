@@ -1,4 +1,4 @@
-"""``prologue bench doctor``: what is wrong with this host or that machine, and what to do."""
+"""``prologue bench doctor``: what is wrong with this host or the machine to be measured, and how to fix it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
     if args.script is not None:
         return _write_script(args.script, task, args.label)
     if not args.output.name.endswith(SUFFIXES):
-        raise BenchError(f"-o {args.output}: records are known by their name: say {args.output}.jsonl")
+        raise BenchError(f"-o {args.output}: the suffix marks a record file: use {args.output}.jsonl")
     with appending(args.output) as append:
         _look(task, args.vmlinux)
         record = make_record(record_here(task, _show(task)), task, args.label, str(args.output))
@@ -49,16 +49,16 @@ def run(args: Namespace) -> int:
 
 def _workloads(args: Namespace) -> tuple[Measured, ...]:
     if bool(args.workload) == bool(args.command):
-        raise BenchError("what is to be measured? either --workload SPEC, or a command behind --")
+        raise BenchError("give either --workload SPEC or a command after --")
     described = (args.pattern, args.unit, args.direction)
     if args.workload:
         if any(described):
-            raise BenchError("--pattern, --unit and --direction describe a command behind --, not a --workload")
+            raise BenchError("--pattern, --unit and --direction describe a command after --, not a --workload")
         from prologue_bench.recorder.workloads import parse_workloads
 
         return parse_workloads(args.workload)
     if any(described) and not all(described):
-        raise BenchError("--pattern, --unit and --direction belong together; without them the wall time is taken")
+        raise BenchError("--pattern, --unit and --direction go together; without them the wall time is measured")
     # One word is a line for the shell, more are a command with its arguments.
     command = args.command[0] if len(args.command) == 1 else shlex.join(args.command)
     return (Measured(Workload(command, command, args.unit or "seconds", args.direction or "lower"), args.pattern),)
@@ -74,7 +74,7 @@ def _write_script(path: Path, task: Task, label: str) -> int:
 
 
 def _look(task: Task, vmlinux: Path | None) -> None:
-    """Say before the work what is wrong with the machine.
+    """Report before the work what is wrong with the machine.
 
     Raises:
         BenchError: it runs another kernel.

@@ -90,7 +90,7 @@ def _report(directory: Path, left: int) -> int:
 
 
 def _record(execution: Execution) -> int:
-    """Run what is missing; say what there is when it ends, however it ends.
+    """Run what is missing, and report how many boots are recorded, however it ends.
 
     Returns:
         How many places have no boot that counts.
@@ -98,12 +98,12 @@ def _record(execution: Execution) -> int:
     """
     directory, planned = execution.journal.directory, len(execution.schedule)
     missing = len(execution.missing())
-    say(f"{directory}: {planned - missing} of {planned} boots are there, {missing} to go")
+    say(f"{directory}: {planned - missing} of {planned} boots are recorded, {missing} to go")
     try:
         with watching(planned - missing, planned) as watch:
             execution.run(watch)
     except (KeyboardInterrupt, GuestLostError):
-        say(f"{planned - len(execution.missing())} of {planned} boots are in {directory}; the same command goes on")
+        say(f"{planned - len(execution.missing())} of {planned} boots are in {directory}; the same command resumes")
         raise
     if left := len(execution.missing()):
         say(f"{left} of {planned} boots stayed void (see {directory / RESULTS}); the same command tries them again")
@@ -117,7 +117,7 @@ def _kinds(text: str) -> list[VariantKind]:
         if known is None:
             raise BenchError(f"--variants {text}: {kind!r} is none of {', '.join(KINDS)}")
         if known in kinds:
-            raise BenchError(f"--variants {text}: {kind} is there twice (the A/A control comes by itself)")
+            raise BenchError(f"--variants {text}: {kind} is named twice (the A/A control is added by itself)")
         kinds.append(known)
     return kinds
 

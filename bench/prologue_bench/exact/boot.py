@@ -2,7 +2,7 @@
 
 One CPU under icount, no KASLR, a fixed clock and seed, and an init that powers off at its first instructions: two runs
 of one vmlinux then execute the same instructions, and every count is taken twice to show that. NOP and MOV both count
-1, so nothing here can say what the MOV costs. What exactly is counted stands in ``plugin/count.c``.
+1, so nothing here can say what the MOV costs. ``plugin/count.c`` says what exactly is counted.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def count_boot(
         timeout: seconds of wall time for one boot.
 
     Raises:
-        BenchError: not a kernel that can be counted, or two runs that differ, or a guest that is not where we think.
+        BenchError: not a kernel that can be counted, or two runs that differ, or code that is not where it is expected.
         GuestLostError: init is never reached.
         MissingToolError: no QEMU or no compiler.
 
@@ -103,10 +103,10 @@ def count_boot(
 
 
 def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any]) -> Counts:
-    """What the plugin counted, once it is sure that it looked at the right places.
+    """What the plugin counted, after a check that it looked at the right places.
 
     Raises:
-        BenchError: the guest is not where we think.
+        BenchError: the guest's code is not where it is expected.
 
     """
     _require_known_places(seen["places"], places, image)
@@ -123,7 +123,7 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
     if not counts.words.total:
         raise BenchError(
             f"{image}: no write to kernel text seen, though every arm64 kernel replaces alternatives at boot: "
-            "this QEMU's physical addresses are not what we take them for"
+            "this QEMU's physical addresses are not as expected"
         )
     return counts
 
@@ -138,12 +138,12 @@ def _require_equal(runs: list[dict[str, Any]], vmlinux: Path) -> None:
             for other in (run[span][name] for run in runs[1:]):
                 if other != value:
                     raise BenchError(
-                        f"{vmlinux}: two runs differ ({span}, {name}: {value} and {other}): this is no exact evidence"
+                        f"{vmlinux}: two runs differ ({span}, {name}: {value} and {other}): this is not exact evidence"
                     )
 
 
 def _require_known_places(seen: dict[str, Any], places: Places, image: Path) -> None:
-    """Whether the guest's code was where we think, virtually and physically."""
+    """Refuse a run whose code was not where it is expected, virtually and physically."""
     for name, offset in (("load", 0), ("begin", places.begin - places.base), ("end", places.end - places.base)):
         with image.open("rb") as stream:
             stream.seek(offset)
@@ -151,7 +151,7 @@ def _require_known_places(seen: dict[str, Any], places: Places, image: Path) -> 
         # Dynamic shadow call stacks rewrite this one before the boot gets there.
         words = (word, a64.SCS_PUSH) if word == a64.PACIASP else (word,)
         if seen[name] is None:
-            raise BenchError(f"{image}: booted, but never executed what we take for {name}")
+            raise BenchError(f"{image}: booted, but never executed the instruction of {name}")
         if seen[name]["word"] not in words or seen[name]["offset"] != offset:
             raise BenchError(
                 f"{image}: {name} executed {seen[name]['word']:08x} at {seen[name]['offset']:#x} of the Image in "

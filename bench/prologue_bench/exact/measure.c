@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * An init that runs programs one after the other, and powers off. Linked at an
- * address that no other program uses, so that whoever watches the guest from
+ * address that no other program uses, so that a plugin that watches the guest from
  * outside knows by the address when a program begins (measure_begin) and when
  * it ended well (measure_end).
  *
  * /workloads holds their arguments: each ends with a NUL, and another NUL ends
- * each program's. What goes wrong is said on the console, behind "measure: ",
+ * each program's. What goes wrong is said on the console, after "measure: ",
  * and ends everything.
  */
 #include <stddef.h>

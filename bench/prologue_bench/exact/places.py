@@ -77,7 +77,7 @@ def find_places(kernel: Kernel) -> Places:
 
 
 def _return_address(kernel: Kernel, caller: Symbol, callee: Symbol) -> int:
-    """Where a function goes on after the one call that it makes to another."""
+    """The return address of the one call that a function makes to another."""
     body = np.frombuffer(kernel.image.read_at(caller.vaddr, caller.size) or b"", "<u4")
     calls = calls_to(body, caller.vaddr, callee.vaddr)
     if len(calls) != 1:

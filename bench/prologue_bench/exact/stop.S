@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * An init that powers the machine off at once. Linked at a fixed address, so
- * that whoever watches the guest from outside knows user space by its _start.
+ * that a plugin that watches the guest from outside knows user space by its _start.
  */
 	.globl	_start
 _start:

@@ -45,7 +45,7 @@ Argv = tuple[str, ...]
 
 NO_RANDOM_MAPS: Final = "norandmaps"  # on the kernel's command line: user space lies where it always does
 _RUNS: Final = 2
-_MEASURE_BASE: Final = 0x5A5A0000  # where measure.c lies, and nothing that anybody else links
+_MEASURE_BASE: Final = 0x5A5A0000  # where measure.c lies, and no other program
 _ARGUMENTS: Final = 1 << 16  # bytes of /workloads, and ...
 _WORDS: Final = 1 << 10  # ... arguments of one program that it has room for
 _BUILD_ID: Final = re.compile(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", re.DOTALL)  # the head of an ELF note
@@ -127,7 +127,7 @@ class Bench:
         Files that begin with ``stem`` are made: ``.log`` is the console.
 
         Raises:
-            BenchError: a program is not there or fails, or the guest is not where we think.
+            BenchError: a program is not there or fails, or its code is not where it is expected.
             GuestLostError: the guest does not get to its end.
 
         """
@@ -236,7 +236,7 @@ def require_equal(one: Run, other: Run, where: str) -> None:
     for name in a | b:
         x, y = a.get(name), b.get(name)
         if x != y:
-            raise BenchError(f"{where}: two runs differ ({name}: {x} and {y}): this is no exact evidence")
+            raise BenchError(f"{where}: two runs differ ({name}: {x} and {y}): this is not exact evidence")
 
 
 def _flat(run: Run) -> dict[str, object]:

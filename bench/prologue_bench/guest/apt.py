@@ -48,7 +48,7 @@ APT::Architecture "arm64";
 #clear APT::Architectures;
 APT::Architectures {{ "arm64"; }};
 APT::Default-Release "";
-// Whoever runs this owns these directories, and apt's own sandbox user could not enter them.
+// These directories belong to the user who runs this; apt's own sandbox user could not enter them.
 APT::Sandbox::User "root";
 // Without this, an update that reached nothing counts as a success.
 APT::Update::Error-Mode "any";
@@ -114,7 +114,7 @@ class PrivateApt:
     ) -> str:
         """Run an apt program and return its output, feeding its status lines to `progress`."""
         command = [programs.find(tool), "-q", "-c", str(self.home / "apt.conf"), *arguments]
-        # apt prints into a file: with a pipe, whoever reads the status lines could let the other pipe fill up.
+        # apt prints into a file: with a pipe, it could fill up while we read the status lines.
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             read_end, write_end = os.pipe()
             with os.fdopen(read_end, encoding="utf-8", errors="replace") as status:

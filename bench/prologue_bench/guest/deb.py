@@ -50,7 +50,7 @@ def extract_first(deb: Path, wanted: Callable[[str], bool], destination: Path, p
     """Copy the first regular file whose path satisfies `wanted` to `destination`; False if there is none.
 
     Symbolic links to it, wherever they are, need no care: only the regular file is looked at. The package is read as
-    a stream and no further than needed. `progress` is told the number of bytes unpacked so far.
+    a stream and no further than needed. `progress` is called with the number of bytes unpacked so far.
     """
     with _tar_stream(deb) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
@@ -83,17 +83,17 @@ def _tar_stream(deb: Path) -> Iterator[IO[bytes]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        assert process.stdout is not None  # noqa: S101 - tells the type checker what PIPE means
+        assert process.stdout is not None  # noqa: S101 - PIPE, for the type checker
         assert process.stderr is not None  # noqa: S101
         try:
             yield process.stdout
-            # Whoever reads to the end has a right to know that the end is the true one.
+            # A reader that gets to the end must know that the package is whole.
             if process.stdout.read(1) == b"" and process.wait() != 0:
                 raise BenchError(f"{deb}: {_last_line(process.stderr.read())}")
         except tarfile.TarError as error:
             raise BenchError(f"{deb}: not a whole package: {error}") from error
         finally:
-            process.kill()  # it may still have much to say
+            process.kill()  # it may still have much to write
 
 
 def _last_line(text: bytes) -> str:

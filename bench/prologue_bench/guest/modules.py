@@ -34,7 +34,7 @@ def boot_file(package: Path) -> Path:
 
 
 def load_order(package: Path, names: Iterable[str]) -> list[Path]:
-    """Return the named modules and all that they need, each behind what it needs itself.
+    """Return the named modules and all that they need, each after what it needs itself.
 
     Debian's packages have no ``modules.dep``; each module says in ``depends=`` what it needs.
     """

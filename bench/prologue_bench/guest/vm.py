@@ -76,7 +76,7 @@ class GuestRun:
         for event in self.events:
             if event.name == name:
                 return event
-        raise GuestLostError(f"the guest never said {name!r}: see {self.log}")
+        raise GuestLostError(f"the guest never reported {name!r}: see {self.log}")
 
 
 @dataclass(frozen=True, slots=True)

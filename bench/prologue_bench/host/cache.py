@@ -27,7 +27,7 @@ def root() -> Path:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock of that name; wait for whoever has it."""
+    """Hold the lock of that name; wait for the process that has it."""
     path = root() / "locks" / name.replace("/", "_")
     path.parent.mkdir(exist_ok=True)
     with path.open("w") as stream:

@@ -1,4 +1,4 @@
-"""What a guest says on its console: JSON lines behind a token, kernel messages, or nothing."""
+"""What a guest prints on its console: JSON lines after a token, kernel messages, or nothing."""
 
 from __future__ import annotations
 

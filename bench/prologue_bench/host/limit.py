@@ -1,4 +1,4 @@
-"""An end for calls that may wait for ever."""
+"""A time limit for calls that may never return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after so many seconds: for code of others whose waits have no end.
+    """Raise TimeoutError in the block after so many seconds: for library code whose waits have no end.
 
     That needs a signal, so in another thread than the main one it does nothing.
     """
@@ -24,7 +24,7 @@ def limited(seconds: float) -> Iterator[None]:
 
     begin = time.monotonic()
     handler = signal.signal(signal.SIGALRM, late)
-    # Again every few seconds, should somebody have swallowed it.
+    # Again every few seconds, in case the exception was swallowed.
     left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), 5)
     try:
         yield

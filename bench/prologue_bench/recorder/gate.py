@@ -30,7 +30,7 @@ _HOT: Final = 75_000  # millidegrees; boards begin to throttle at 80 to 85
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something about a machine that spoils measurements: what it is, why it matters, how to mend it.
+    """Something about a machine that disturbs measurements: what it is, why it matters, how to fix it.
 
     ``voids``: what is measured in spite of it does not count.
     """
@@ -86,7 +86,7 @@ def busy_bound(reading: Reading) -> int:
 
 
 def advice(reading: Reading) -> list[Advice]:
-    """What to mend before measuring, the worst first."""
+    """What to fix before measuring, the worst first."""
     return [*_speed(reading), *_company(reading), *_sight(reading)]
 
 
@@ -98,7 +98,7 @@ def _speed(reading: Reading) -> Iterator[Advice]:
     elif (hot := reading.get("temperature")) is not None and hot >= _HOT:
         yield Advice(f"{hot / 1000:.0f} degrees C", "near the point where CPUs are slowed down", "let it cool")
     for refused in reading.get("governor_refused") or ():
-        yield Advice(refused, "the governor that was asked for could not be set", "do it as root", voids=True)
+        yield Advice(refused, "the governor that was asked for could not be set", "run it as root", voids=True)
     if others := [name for name in reading.get("governors") or () if name != "performance"]:
         yield Advice(f"governor {', '.join(others)}", "clocks follow the load", "--governor performance")
     if reading.get("boost"):
@@ -134,7 +134,7 @@ def _company(reading: Reading) -> Iterator[Advice]:
 def _sight(reading: Reading) -> Iterator[Advice]:
     if why := reading.get("unread"):
         yield Advice(
-            "no read-back", str(why), "run it as root on a kernel with CONFIG_PROC_KCORE, or do without the proof"
+            "no read-back", str(why), "run it as root on a kernel with CONFIG_PROC_KCORE, or go without the proof"
         )
     if reading.get("messages") is None:
         yield Advice(

@@ -20,7 +20,7 @@ _PATIENCE: Final = 10  # seconds for the script to put the governor back
 def record_here(task: Task, watch: Callable[[str], None] = lambda line: None) -> Recorded:
     """Do a task on this machine; ``watch`` gets every line of the script's output as it comes.
 
-    If we are interrupted, the script and its command are stopped. If we are killed, the script stops behind the command
+    If we are interrupted, the script and its command are stopped. If we are killed, the script stops after the command
     that is running; either way it puts the governor back.
 
     Raises:

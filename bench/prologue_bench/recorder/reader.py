@@ -32,7 +32,7 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
 
     Raises:
         BenchError: a file cannot be read or is damaged, or the records are not of one setup (everything that differs is
-            named, with both values), or one boot has two labels, or is there twice.
+            named, with both values), or one boot has two labels, or occurs twice.
 
     """
     records: list[Record] = []
@@ -40,7 +40,7 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
     for path in paths:
         found, said = _read(path)
         if not found:
-            raise BenchError(f"{path}: no record in it")
+            raise BenchError(f"{path}: contains no record")
         records += found
         notes += said
     counted = [record for record in records if record.void is None] or records[:1]

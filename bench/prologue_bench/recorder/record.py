@@ -63,7 +63,7 @@ def blank_record(facts: Mapping[str, str], task: Task, label: str, where: str) -
     """
     for name in ("boot_id", "started", "release"):
         if name not in facts:
-            raise BenchError(f"{where or 'this machine'}: does not tell its {name}")
+            raise BenchError(f"{where or 'this machine'}: does not report its {name}")
     chosen = label or facts.get("label", "")
     if not chosen:
         raise BenchError(f"{where}: no label: which variant was this? (LABEL=... sh SCRIPT)")

@@ -79,7 +79,7 @@ highest() {
 
 # ---- time ----
 
-# A clock that nobody sets comes first: a board without a battery gets its date from the network some time after boot.
+# A clock that cannot be set comes first: a board without a battery gets its date from the network some time after boot.
 now() {
 	case $clock in
 	timer_list) sed -n 's/^now at \([0-9]*\) nsecs.*/\1/p; 4q' "$proc/timer_list" 2>/dev/null ;;
@@ -287,7 +287,7 @@ ticks() {
 	echo $((user + nice + kernel + irq + soft + stolen))
 }
 
-# How much others use the CPUs, in percent of one: the load average still tells of what was before.
+# How much others use the CPUs, in percent of one: the load average still shows what was before.
 busy() {
 	then=$(now)
 	used=$(ticks)
@@ -305,7 +305,7 @@ settle() {
 	printf %s "$used"
 }
 
-# Which lines of the kernel's log are new: those behind the one that was last, all if that is gone. The log loses lines
+# Which lines of the kernel's log are new: those after the one that was last, all if that is gone. The log loses lines
 # only at its head: the same words further down, which without printk's times are no wonder, are another line.
 new_messages() {
 	old=$(dmesg 2>/dev/null | head -n "$last_number" | grep -n -x -F -e "$last_message" | tail -n 1 | cut -d : -f 1)

@@ -14,7 +14,7 @@ def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, 
     """One boot of all records that share a boot_id, in the order of their first ones; and notes on what was left out.
 
     Raises:
-        BenchError: one boot has two labels, or the same record is there twice.
+        BenchError: one boot has two labels, or the same record occurs twice.
 
     """
     by_boot: dict[str, list[Record]] = {}

@@ -39,7 +39,7 @@ def parse_workload(text: str) -> Measured:
         return _PARSERS[kind](text, rest)
     if text.endswith(".toml"):
         return _from_file(Path(text))
-    raise BenchError(f"workload {text!r}: unknown; there are {FORMS}")
+    raise BenchError(f"workload {text!r}: unknown; expected {FORMS}")
 
 
 def parse_workloads(texts: Sequence[str]) -> tuple[Measured, ...]:
@@ -48,7 +48,7 @@ def parse_workloads(texts: Sequence[str]) -> tuple[Measured, ...]:
     names = [measured.workload.name for measured in found]
     for name in names:
         if names.count(name) > 1:
-            raise BenchError(f"workload {name!r} is there twice")
+            raise BenchError(f"workload {name!r} is named twice")
     return found
 
 
@@ -81,7 +81,7 @@ def _kernel_build(text: str, rest: str) -> Measured:
             raise BenchError(f"workload {text!r}: {option!r} is none of j=N, config=NAME")
         settings[name] = value
     make, jobs = f"make -C {shlex.quote(tree)}", settings["j"] or "$(nproc)"
-    # Only the build is timed, by a clock that nobody sets: 10 ms are little of it. Whoever can build a kernel has bc.
+    # Only the build is timed, by a clock that cannot be set: 10 ms are little of it. A host that builds kernels has bc.
     command = (
         f"{make} mrproper {shlex.quote(settings['config'])} >/dev/null && read begin idle </proc/uptime && "
         f"{make} -j{jobs} vmlinux >/dev/null && read end idle </proc/uptime && "
@@ -146,7 +146,7 @@ def _from_file(path: Path) -> Measured:
         raise BenchError(f"{path}: {unknown[0]}: is none of {', '.join(known)}")
     pattern = fields.optional_text("pattern")
     if pattern is None and (fields.text("unit"), fields.text("direction")) != ("seconds", "lower"):
-        raise BenchError(f"{path}: without a pattern the wall time is taken: unit seconds, direction lower")
+        raise BenchError(f"{path}: without a pattern the wall time is measured: unit seconds, direction lower")
     if pattern is not None and pattern.count(r"\(") != 1:
         raise BenchError(rf"{path}: pattern: expected one group \(...\) around the number, found {pattern!r}")
     return Measured(decode_workload(fields), pattern)

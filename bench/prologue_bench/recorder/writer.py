@@ -17,7 +17,7 @@ _HEAD: Final = f'{{"schema": "{SCHEMA}"'.encode()  # of every line that we write
 
 @contextmanager
 def appending(path: Path) -> Iterator[Callable[[Record], None]]:
-    """Open a record file before the work, lest it fail after it; give what appends a record, on disk when it returns.
+    """Open a record file before the work, so that it cannot fail after it; give what appends a record to the disk.
 
     A last line that a killed writer left torn is cut off first. A file that we made and wrote nothing to is removed.
 
@@ -41,10 +41,10 @@ def appending(path: Path) -> Iterator[Callable[[Record], None]]:
 
 
 def _require_records(stream: IO[bytes], path: Path) -> None:
-    """Somebody else's file keeps its last line, and no record gets lost among what readers do not expect."""
+    """The file of another program keeps its last line, and readers find every record."""
     stream.seek(0)
     head = stream.read(len(_HEAD))
     if not _HEAD.startswith(head):
         raise BenchError(
-            f"{path}: is there and no record file: name another (what a board's script printed stays its own)"
+            f"{path}: exists and is not a record file: name another (a board's script prints to a file of its own)"
         )

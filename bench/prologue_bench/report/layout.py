@@ -45,7 +45,7 @@ def command_lines(words: Sequence[str], indent: str = "") -> list[str]:
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
     """A table in columns; the first is the variant's, those of the numbers in ``right`` are set to the right.
 
-    Labels that are too long go on in the next line: the numbers decide how much room is left for them.
+    Labels that are too long continue in the next line: the numbers decide how much room is left for them.
     """
     widths = [max(len(row[k]) for row in (head, *rows)) for k in range(1, len(head))]
     room = max(WIDTH - sum(widths) - len(_GAP) * len(widths), _LEAST_LABEL)

@@ -1,6 +1,6 @@
 """How many digits a number may show: at most two that its own error reaches.
 
-``43.6813 +- 0.045`` becomes ``43.681``; what stands behind that says nothing.
+``43.6813 +- 0.045`` becomes ``43.681``; further digits mean nothing.
 """
 
 from __future__ import annotations

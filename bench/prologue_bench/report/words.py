@@ -24,9 +24,9 @@ SMOKE: Final = (
     "measures the translator, not the kernel: no percentage, no verdict."
 )
 EXACT: Final = (
-    "exact evidence: every count was taken at least twice, and all were equal. NOP and MOV both count 1: this prices "
-    "work, it cannot price the MOV. What runs behind the boot meets the scheduler's clock where that boot left it: a "
-    "small difference in a workload's count need not come from the variant."
+    "exact evidence: every count was taken at least twice, and all were equal. NOP and MOV both count 1: counts "
+    "show work, not the cost of the MOV. A workload starts at the scheduler clock that the boot before it reached: a "
+    "small difference in its count need not come from the variant."
 )
 LIMITS: Final = {"smoke": (SMOKE,), "exact": (EXACT,), "timing": ()}  # of an evidence class, in words
 _APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
@@ -195,7 +195,7 @@ def caveats(report: Report) -> Iterator[str]:
     elif bare := sum(boot.readback is None for boots in valid for boot in boots):
         yield f"{bare} boot{'s' if bare > 1 else ''} without read-back: nothing proves which kernel ran there"
     silent = unknown_settings(boot.gate_before for boots in valid for boot in boots)
-    if named := ", ".join(f"{what} ({count} {'do' if count > 1 else 'does'} not tell)" for what, count in silent):
+    if named := ", ".join(f"{what} (missing in {count})" for what, count in silent):
         yield f"not known of every boot, and perhaps not alike: {named}"
     if campaign.aa is None:
         yield "no A/A control: what the same kernel shows against itself is not known"

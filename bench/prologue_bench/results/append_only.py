@@ -24,7 +24,7 @@ def lock(stream: IO[str] | IO[bytes], name: object) -> None:
     except OSError as error:
         if error.errno != errno.EWOULDBLOCK:
             raise
-        raise BenchError(f"{name}: another process records there, and would disturb this one") from error
+        raise BenchError(f"{name}: another process is recording there") from error
 
 
 def cut_torn_tail(stream: IO[bytes]) -> None:

@@ -78,7 +78,7 @@ def hold(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
-    """Begin a result set in a directory that is held, or go on with one that was begun with the same plan.
+    """Create a result set in a directory that is held, or resume one that was created with the same plan.
 
     A last line that a killed writer left torn is cut off first.
 
@@ -100,7 +100,7 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
             f"{path}: was begun with another plan ({'; '.join(changed)}): run its own command again, or name another "
             "directory (`prologue bench compare` takes several)"
         )
-    if changed:  # a plan of which nothing was booted, as after a mistyped --cpu, binds nobody
+    if changed:  # a plan of which nothing was booted, as after a mistyped --cpu, is replaced
         with new_file(path) as temporary:
             temporary.write_text(encode_campaign(campaign), encoding="utf-8")
     with results.open("ab+") as stream:
@@ -120,4 +120,4 @@ def _changes(path: Path, campaign: Campaign) -> list[str]:
 
 
 def _no_room(place: object, error: OSError) -> BenchError:
-    return BenchError(f"{place}: {error.strerror}: make room, then run it again")
+    return BenchError(f"{place}: {error.strerror}: free some space, then run it again")

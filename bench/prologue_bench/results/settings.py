@@ -1,4 +1,4 @@
-"""What a machine was set to while it was measured, and whether boots agree in it: else they cannot be compared."""
+"""The settings of a machine while it was measured, and whether boots agree in them: if not, they cannot be compared."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SETTINGS: Final = {
 def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str | None]:
     """For each reading, given with its name: where it differs from the ones before that were alike; None if nowhere.
 
-    What a reading does not tell differs from nothing.
+    A setting that a reading does not have differs from nothing.
     """
     known: dict[str, tuple[str, str]] = {}
     for where, reading in readings:
-        values = {name: shown_setting(reading[name]) for name in SETTINGS if _tells(reading.get(name))}
+        values = {name: shown_setting(reading[name]) for name in SETTINGS if _known(reading.get(name))}
         found = [
             f"{SETTINGS[name]}: {value}, but {known[name][0]} in {known[name][1]}"
             for name, value in values.items()
@@ -40,7 +40,9 @@ def void_unlike(boots: Sequence[Boot]) -> tuple[Boot, ...]:
     counted = [boot for boot in boots if boot.void is None]
     found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
     odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
-    return tuple(replace(b, void=f"set up otherwise: {odd[b.number]}") if b.number in odd else b for b in boots)
+    return tuple(
+        replace(b, void=f"settings differ from earlier boots: {odd[b.number]}") if b.number in odd else b for b in boots
+    )
 
 
 def require_alike(readings: Iterable[tuple[str, Reading]]) -> None:
@@ -53,21 +55,21 @@ def require_alike(readings: Iterable[tuple[str, Reading]]) -> None:
     named = list(readings)
     for (where, _), found in zip(named, setup_differences(named), strict=True):
         if found is not None:
-            raise BenchError(f"{where}: was not set up as others were: {found}")
+            raise BenchError(f"{where}: settings differ: {found}")
 
 
 def unknown_settings(readings: Iterable[Reading]) -> Iterator[tuple[str, int]]:
-    """The settings that some readings tell and others do not, each with the number of those."""
+    """The settings that only some readings have, each with the number of readings without it."""
     everything = list(readings)
     for name, what in SETTINGS.items():
-        silent = sum(not _tells(reading.get(name)) for reading in everything)
+        silent = sum(not _known(reading.get(name)) for reading in everything)
         if 0 < silent < len(everything):
             yield what, silent
 
 
-def _tells(value: object) -> bool:
+def _known(value: object) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(map(_tells, value))
+        return bool(value) and all(map(_known, value))
     if isinstance(value, dict):
         return None not in (value.get("min"), value.get("max"))
     return value not in (None, "")

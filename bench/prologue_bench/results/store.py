@@ -41,7 +41,7 @@ def read_results(directory: Path) -> ResultSet:
     """Read a result set.
 
     The last line of ``results.jsonl`` may be torn, because its writer was killed: it is left out, with a note. A boot
-    that was set up otherwise than those before it becomes void, whatever its writer thought of it.
+    whose settings differ from those of earlier boots becomes void, whatever its writer thought of it.
 
     Raises:
         BenchError: a file is missing or damaged (with its name and line), or the same boot is in it twice.
@@ -67,14 +67,12 @@ def _require_distinct(boots: Sequence[Boot], path: Path) -> None:
     places: dict[tuple[int, int], int] = {}
     for line, boot in enumerate(boots, 1):
         if (first := numbers.setdefault(boot.number, line)) != line:
-            raise BenchError(f"{path}:{line}: boot {boot.number} is there already, in line {first}")
+            raise BenchError(f"{path}:{line}: boot {boot.number} is already in line {first}")
         # A void boot is repeated at its place.
         if boot.void is not None or boot.block is None:
             continue
         if (first := places.setdefault((boot.block, boot.position), line)) != line:
-            raise BenchError(
-                f"{path}:{line}: block {boot.block}, position {boot.position} is there already, in line {first}"
-            )
+            raise BenchError(f"{path}:{line}: block {boot.block}, position {boot.position} is already in line {first}")
 
 
 def decode_campaign(fields: Fields) -> Campaign:

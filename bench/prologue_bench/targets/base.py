@@ -46,6 +46,6 @@ class Target(Protocol):
         """Boot the Image, do the task there, return what the machine said.
 
         Raises:
-            GuestLostError: it hung, panicked, never came back, or came back as another boot than the one asked for.
+            GuestLostError: it hung, panicked, never came back, or came back as another boot than the one requested.
 
         """

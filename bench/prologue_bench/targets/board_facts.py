@@ -49,7 +49,9 @@ def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
     if said.get("arch") != "aarch64":
         raise BenchError(f"{host} is {said.get('arch') or 'no Linux machine'}, not an arm64 one")
     if "kexec" in said:
-        raise BenchError(f"{host} cannot start an Image by kexec: {said['kexec']}; mend that, or install by a hook")
+        raise BenchError(
+            f"{host} cannot start an Image by kexec: {said['kexec']}; fix that, or give --install a command"
+        )
     return {
         "target": "ssh",
         "host": host,

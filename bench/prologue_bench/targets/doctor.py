@@ -65,7 +65,7 @@ def _kvm(arm64: bool) -> Diagnosis:
         return Diagnosis(
             "warn", f"{KVM} cannot be opened: guests are emulated", "join its group (usually kvm), or be root"
         )
-    return Diagnosis("warn", f"no {KVM}: guests are emulated", "a kernel with KVM, started at EL2")
+    return Diagnosis("warn", f"no {KVM}: guests are emulated", "use a kernel with KVM, booted at EL2")
 
 
 def _programs(names: Mapping[str, str], absent: Health) -> Iterator[Diagnosis]:
@@ -90,7 +90,7 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
         return [Diagnosis("fail", f"{vmlinux}: no ftrace sites", "build it with CONFIG_DYNAMIC_FTRACE_WITH_ARGS")]
     what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
     if state != "untouched":
-        return [Diagnosis("warn", what, "bench run makes its variants of a vmlinux as linked")]
+        return [Diagnosis("warn", what, "bench run needs the vmlinux as linked")]
     return [Diagnosis("ok", what)]
 
 
@@ -106,7 +106,7 @@ def _class(recorded: Recorded) -> Diagnosis:
         return Diagnosis("ok", f"{named}: timing evidence")
     if facts.get("arch") != "aarch64":
         return Diagnosis("warn", f"{named}: not arm64, smoke evidence", "measure on an arm64 machine")
-    return Diagnosis("warn", f"{named}: emulated as far as it tells, smoke evidence", "use KVM, or a real machine")
+    return Diagnosis("warn", f"{named}: emulated as far as it reports, smoke evidence", "use KVM, or a real machine")
 
 
 def _readback(recorded: Recorded, vmlinux: Path | None) -> Iterator[Diagnosis]:
@@ -131,4 +131,4 @@ def _gate(recorded: Recorded) -> Iterator[Diagnosis]:
     for entry in found:
         yield Diagnosis("fail" if entry.voids else "warn", f"{entry.what}: {entry.why}", entry.fix)
     if not found:
-        yield Diagnosis("ok", "nothing about the machine spoils measurements")
+        yield Diagnosis("ok", "nothing found that disturbs measurements")

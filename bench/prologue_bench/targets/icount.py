@@ -117,9 +117,7 @@ def read_argv(command: str) -> Argv:
     except ValueError as error:
         raise BenchError(f"workload {command!r}: {error}") from error
     if any(word and set(word) <= set("();<>|&") for word in words):
-        raise BenchError(
-            f"workload {command!r}: exact counts are taken without a shell: busybox sh -c '...' brings one"
-        )
+        raise BenchError(f"workload {command!r}: exact counts are taken without a shell: use busybox sh -c '...'")
     return words
 
 

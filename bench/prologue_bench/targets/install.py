@@ -97,6 +97,6 @@ def parse_install(install: str, reboot: str) -> Kexec | Hook:
         return Kexec(words[1:])
     if not words or shutil.which(words[0]) is None:
         raise BenchError(
-            f"install {install!r}: expected kexec or a command; {(*words, 'nothing')[0]} is no program here"
+            f"install {install!r}: expected kexec or a command; {(*words, 'nothing')[0]} is not a program on this host"
         )
     return Hook(words, None if reboot == "none" else reboot)

@@ -12,9 +12,9 @@ The user's environment file says how; its target (``labgrid:FILE:TARGET``, "main
   board is looked at with it before the first Image.
 
 Each boot gets a fresh labgrid target (drivers compute things once, and strategies stay broken) and ends with the power
-off. labgrid's own limits apply within ours: ``login_timeout`` must be enough for a boot. Of QEMUDriver two more things
-are to be known. Its QEMU survives us if we are killed, unless the tool is wrapped: ``setpriv --pdeathsig KILL QEMU``.
-And over ssh nobody reads its console, so that its guest stops after a few lines: ``loglevel=1`` there.
+off. labgrid's own limits apply within ours: ``login_timeout`` must be enough for a boot. Two more things about
+QEMUDriver. Its QEMU survives us if we are killed, unless the tool is wrapped: ``setpriv --pdeathsig KILL QEMU``.
+Over ssh its console is not read, so its guest stops after a few lines: set ``loglevel=1`` there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
 _OFF_TIMEOUT: Final = 60.0
-# ``virtual`` is what prices a MOV: a machine (no), KVM, or an emulator, which KVM's own message tells apart.
+# ``virtual`` decides what times mean: a machine (no), KVM, or an emulator; KVM's own message distinguishes the two.
 _FACTS: Final = r"""
 fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
 virtual=no
@@ -91,12 +91,14 @@ class LabgridTarget:
             except GuestLostError as error:
                 if self._image in (self._config.get("images") or {}):
                     raise
-                what = f"no kernel to look at the board with: name one that boots as images: {self._image}:"
+                what = f"no kernel to probe the board with: name one that boots as images: {self._image}:"
                 raise BenchError(f"{self._file}: {what}\n{error.message}") from error
             said = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
             facts = {name: value.strip() for name, _, value in said}
             if "virtual" not in facts:
-                raise GuestLostError(f"{self._where}: the board did not say what it is, but: {' '.join(lines)[-300:]}")
+                raise GuestLostError(
+                    f"{self._where}: the board did not report what it is; it printed: {' '.join(lines)[-300:]}"
+                )
             self._facts = {"target": "labgrid", "board": self._place, **facts}
         return self._facts
 
@@ -124,7 +126,7 @@ class LabgridTarget:
                     lines = run_typed(shell, text, deadline)
                 _drain(board)
                 return lines
-            except Exception as error:  # labgrid and its drivers raise whatever they meet
+            except Exception as error:  # labgrid and its drivers raise anything
                 _drain(board)
                 raise GuestLostError(f"{self._where}: board lost: {_why(error)}; {_tail(said, log)}") from error
             finally:
@@ -161,7 +163,7 @@ class LabgridTarget:
     def _require_new_boot(self, shell: Any) -> None:
         boot_id = shell.run_check("cat /proc/sys/kernel/random/boot_id")[-1].strip()
         if boot_id == self._boot_id:
-            raise GuestLostError(f"still the boot before (boot_id {boot_id}): its power was not cut")
+            raise GuestLostError(f"still the previous boot (boot_id {boot_id}): its power was not cut")
         self._boot_id = boot_id
 
     def _switch_off(self, board: Any) -> None:
@@ -195,7 +197,7 @@ def _switch_on(board: Any) -> Any:
         strategies[0].transition("off")
         strategies[0].transition("shell")
     else:
-        # Whoever listens only later misses why a kernel did not come up.
+        # A console that is opened later misses why a kernel did not come up.
         for console in _drivers(board, ConsoleProtocol):
             board.activate(console)
         board.get_driver(PowerProtocol).cycle()
@@ -233,7 +235,7 @@ def _console(log: Path | None) -> Iterator[bytearray]:
 
 
 def _drain(board: Any) -> None:
-    """Read what is there: nobody looks at a console while a board is used over ssh."""
+    """Read what is there: a console is not read while a board is used over ssh."""
     with contextlib.suppress(Exception), limited(5):
         console = board.get_active_driver(ConsoleProtocol)
         while console.read(size=4096, timeout=0.2):

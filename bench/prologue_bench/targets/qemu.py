@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prologue_bench.targets.base import Attempt
 
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
-# What the port wants, where it is not built in; each behind what it needs.
+# What the port needs, where it is not built in; each after what it depends on.
 _PORT_MODULES: Final = ("virtio_mmio", "virtio_console")
 KVM: Final = Path("/dev/kvm")
 
@@ -44,7 +44,7 @@ class QemuTarget:
         return "timing" if self.accel == "kvm" else "smoke"
 
     def facts(self) -> Mapping[str, str]:
-        """The host, for its speed is the guest's, QEMU, and the virtual machine."""
+        """The host, whose speed is the guest's, QEMU, and the virtual machine."""
         if self.accel == "kvm":
             require_kvm()
         return {
@@ -95,7 +95,7 @@ class QemuTarget:
 
 
 def require_kvm() -> None:
-    """Whether this host can run arm64 guests at full speed.
+    """Refuse a host that cannot run arm64 guests at full speed.
 
     Raises:
         BenchError: it cannot, and why.

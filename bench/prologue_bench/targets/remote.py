@@ -1,4 +1,4 @@
-"""A shell on another machine, by the system's own ssh: all that a user's ssh configuration knows works."""
+"""A shell on another machine, by the system's own ssh, with the user's ssh configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FROM_STDIN: Final = 'script=$(cat); eval "$script"'
 
 
 class Transcript:
-    """A log of everything that was done and said, each line behind the seconds since the beginning.
+    """A log of everything that was done and said, each line after the seconds since the beginning.
 
     A full disk is an OSError when it is closed, not before: what is under way on the machine comes to its end.
     """
@@ -103,7 +103,7 @@ class Remote:
 
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         if not host or host.startswith("-"):
-            raise BenchError(f"{host!r} is no host: give what ssh would take, as in ssh:root@board")
+            raise BenchError(f"{host!r} is not a host: expected what ssh takes, as in ssh:root@board")
         if shutil.which("ssh") is None:
             raise MissingToolError("ssh is not installed (Debian package openssh-client)")
         self.host = host
@@ -137,7 +137,7 @@ def split_words(what: str, text: str) -> tuple[str, ...]:
 
 
 def _shell(script: str) -> str:
-    """A command for whatever shell the user has there."""
+    """A command for any login shell that the user has there."""
     return f"sh -c {shlex.quote(script)}"
 
 

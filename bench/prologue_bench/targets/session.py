@@ -20,7 +20,7 @@ PATH: Final = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin\n"
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id\n"
 _NOTES: Final = "od -An -v -tx1 /sys/kernel/notes | sed 's/^/@/'\n"
 
-# It goes on when ssh has gone; what it says if it fails can be read until the machine goes down.
+# It outlives its ssh; what it prints if it fails can be read until the machine goes down.
 _TRIGGER: Final = """
 said=$(mktemp "${{TMPDIR:-/tmp}}/prologue-reboot.XXXXXX") || exit
 echo "$said"
@@ -125,7 +125,7 @@ class Session:
         said = self.remote.run(_NOTES, PROBE)
         notes = bytes.fromhex("".join(line[1:] for line in said.lines if line.startswith("@")))
         if not notes:
-            self.log.write(f"which kernel this is cannot be told: {said.reason}")
+            self.log.write(f"the running kernel cannot be identified: {said.reason}")
         elif notes not in image.read_bytes():
             raise self.lost("it came back with another kernel: its build-id is not that of the Image")
 

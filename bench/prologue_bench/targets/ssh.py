@@ -35,7 +35,7 @@ class SshTarget:
         install: ``kexec`` and more options of ``kexec -l`` (``kexec --initrd=/boot/initrd.img``), or a command run here
             as ``COMMAND IMAGE HOST``, with ``PROLOGUE_IMAGE``, ``PROLOGUE_HOST`` and ``PROLOGUE_LABEL`` in its
             environment. Words are split as a shell would.
-        reboot: what reboots the board behind that command, run there; ``none`` if the command has done so.
+        reboot: what reboots the board after that command, run there; ``none`` if the command has done so.
         ssh_options: words for ssh: ``-p``, ``2222``.
 
     Raises:

@@ -32,7 +32,7 @@ def run_typed(shell: Any, text: str, deadline: float) -> list[str]:
         shell.run_check(f"printf '{piece}' >>{_SCRIPT}")
     sent, arrived = len(text.encode()), shell.run_check(f"wc -c <{_SCRIPT}")[-1].strip()
     if arrived != str(sent):
-        raise GuestLostError(f"of the script's {sent} bytes {arrived} came through: set the console's txdelay")
+        raise GuestLostError(f"only {arrived} of the script's {sent} bytes arrived: set the console's txdelay")
     left = max(deadline - time.monotonic(), 1)
     lines, errors, _ = shell.run(f"sh {_SCRIPT} 2>&1", timeout=left, decodeerrors="replace")
     return [*lines, *errors]

@@ -214,9 +214,9 @@ def test_exact_counts_are_subtracted(tmp_path: Path) -> None:
     ("values", "said"),
     [
         ((5.0, 6.0), "runs differ"),
-        ((5.5, 5.5), "5.5 is no count"),
+        ((5.5, 5.5), "5.5 is not a count"),
         ((5.0,), "counted once"),
-        ((2.0**53, 2.0**53), "is no count"),
+        ((2.0**53, 2.0**53), "is not a count"),
     ],
 )
 def test_exact_counts_that_are_none(values: tuple[float, ...], said: str) -> None:

@@ -168,11 +168,11 @@ def test_boot_in_place_of_build_is_void(tmp_path: Path) -> None:
     assert [each.boot.void for each in finished[1:]] == [None] * 9
 
 
-def test_a_boot_that_is_set_up_otherwise_is_void_at_once(tmp_path: Path) -> None:
-    """Readers would leave it out: it is repeated while somebody is there to do so."""
+def test_a_boot_whose_settings_differ_is_void_at_once(tmp_path: Path) -> None:
+    """Readers would leave it out: it is repeated while the campaign runs."""
     finished = record(tmp_path, Machine(lambda n: "other governor" if n == 3 else None))
     assert [each.boot.void for each in finished if each.boot.void] == [
-        "set up otherwise: governors: powersave, but performance in boot 1"
+        "settings differ from earlier boots: governors: powersave, but performance in boot 1"
     ]
     assert [len(read_results(tmp_path).valid(label)) for label in LABELS] == [3, 3, 3]
 
@@ -256,7 +256,7 @@ def test_a_plan_of_which_nothing_was_booted_is_replaced(tmp_path: Path) -> None:
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
-    with hold(tmp_path), pytest.raises(BenchError, match="another process records there"):
+    with hold(tmp_path), pytest.raises(BenchError, match="another process is recording there"):
         record(tmp_path, Machine())
     assert list(tmp_path.iterdir()) == [tmp_path / "lock"]
 
@@ -273,7 +273,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
     campaign = plan_campaign(PLAN, LINK, Machine())
     with Path("/dev/full").open("ab", buffering=0) as stream:
         journal = Journal(tmp_path, stream, ())
-        with pytest.raises(BenchError, match="No space left on device: make room, then run it again"):
+        with pytest.raises(BenchError, match="No space left on device: free some space, then run it again"):
             Execution(plan=PLAN, campaign=campaign, link=LINK, target=Machine(), journal=journal).run(lambda _: None)
     assert journal.boots == []
 
@@ -294,8 +294,8 @@ def test_a_line_for_each_boot_with_the_time_left(tmp_path: Path, capsys: pytest.
     assert lines[0].split(": ")[1] == first["variant"]
 
 
-def test_no_time_is_left_behind_the_last_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Void boots leave their places empty, and nobody goes on there."""
+def test_no_time_is_left_after_the_last_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Void boots leave their places empty, and nothing boots there any more."""
     machine = Machine(lambda n: "wrong kernel" if n > 2 else None)
     campaign = plan_campaign(PLAN, LINK, machine)
     with open_journal(tmp_path, campaign) as journal, watching(0, 9) as watch:

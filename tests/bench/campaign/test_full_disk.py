@@ -1,4 +1,4 @@
-"""A campaign on a disk that is really full: one error that says what to do, nothing torn, and it goes on later."""
+"""A campaign on a disk that is really full: one error that says what to do, nothing torn, and it resumes later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prologue_bench.targets.remote import Transcript, execute
 from tests.bench.campaign.test_execution import PLAN, Machine, record
 from tests.support.needs import missing, needs_tools
 
-FULL = "No space left on device: make room, then run it again"
+FULL = "No space left on device: free some space, then run it again"
 Disk = Callable[[str], Path]
 
 
@@ -88,7 +88,7 @@ def test_no_room_for_what_a_guest_boots_with(disk: Disk, tmp_path: Path) -> None
 
 
 def test_no_room_for_the_console(disk: Disk, tmp_path: Path) -> None:
-    """The machine runs to its end: it must not wait for ever for somebody who reads."""
+    """The machine runs to its end: it must not wait for ever for a reader."""
     directory = disk("64k")
     with pytest.raises(BenchError, match=FULL), hold(directory):
         run_console(["sh", "-c", f"seq 100000; touch {tmp_path}/ended"], directory / "log", 20)

@@ -31,7 +31,7 @@ LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is
 QEMUS_OWN = 6  # instructions of QEMU's boot stub, before the Image
 LOOPS = 1000
 
-# An Image that runs with the MMU off, so that virtual addresses are physical ones. The comment behind an instruction
+# An Image that runs with the MMU off, so that virtual addresses are physical ones. The comment after an instruction
 # says how many instructions it and its like are, or which words its store covers.
 PROGRAM = f"""
 head:   b       start                   // 1
@@ -52,7 +52,7 @@ end:    str     x1, [x0, #8]            // 1    both words of the literal
         ldxr    w3, [x4]                // 1
         stxr    w5, w3, [x4]            // 1    other
         bl      freed                   // 1
-        str     w1, [x0, #24]           // 1    nobody's text any more
+        str     w1, [x0, #24]           // 1    no text any more
         b       stop                    // 1
 
 begin:  mov     w2, #{LOOPS}            // 1
@@ -221,7 +221,7 @@ def test_what_processing_saves_on_a_debian_kernel(suite: str, tmp_path: Path) ->
     literals = 2 * sites if boot.layout == "4,2" else 0
     assert boot.ftrace_init_words == Words(first=sites, second=0, literal=literals, other=0)
     assert build.ftrace_init_words == Words(first=0, second=0, literal=literals, other=0)
-    # Nobody else writes slots before there is an init, and the rest of the boot does what it did.
+    # Nothing else writes slots before there is an init, and the rest of the boot does what it did.
     assert (boot.words.first, build.words.first) == (sites, 0)
     assert boot.words.second == build.words.second == 0
     assert 0 < boot.words.other == build.words.other < sites
@@ -250,7 +250,7 @@ def test_classes_of_a_debian_kernel() -> None:
     kinds = places.classes & 0x7F
     counted = {k: int((kinds == k).sum()) for k in (1, 2, 3)}
     assert counted == {1: len(kernel.sites), 2: len(kernel.sites), 3: 2 * len(kernel.sites)}
-    # Memory that free_initmem gives away: init text and what is behind it, nothing before.
+    # Memory that free_initmem gives away: init text and what follows it, nothing before.
     given = np.flatnonzero(places.classes & 0x80)
     begin = next(section.addr for section in kernel.image.text_sections if section.name == ".init.text")
     assert int(given[0]) == (begin - places.text) // 4

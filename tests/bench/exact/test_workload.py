@@ -29,7 +29,7 @@ LOAD = 0x40200000  # where QEMU's virt board loads an Image whose text_offset is
 UPPER = 0xFFFFFF8000000000  # a physical address and this: the same memory, where a kernel's text would be
 
 # An Image that maps its gigabyte twice, at its physical address and in the upper half, and calls functions there. The
-# comment behind an instruction says how many it and its like are, and in which of the two spans.
+# comment after an instruction says how many it and its like are, and in which of the two spans.
 PROGRAM = f"""
 head:   b       start
         .long   0
@@ -131,7 +131,7 @@ def run(program: tuple[Path, dict[str, int]], directory: Path, classes: bytes = 
 
 @pytest.mark.qemu
 def test_every_instruction_and_every_entry_is_counted(program: tuple[Path, dict[str, int]], tmp_path: Path) -> None:
-    # The first `end` comes before any `begin`, and calls outside of a span are nobody's.
+    # The first `end` comes before any `begin`, and calls outside of a span count nowhere.
     assert run(program, tmp_path) == [
         {"kernel": 3 * 4, "user": 1 + 3 * 3, "entries": [[0, 3, a64.NOP]]},
         {"kernel": 2 * 4, "user": 1 + 2 * 3, "entries": [[0, 2, a64.MOV_X9_X30]]},

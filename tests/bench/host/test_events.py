@@ -15,7 +15,7 @@ def _events(name: str) -> list[Event]:
     return parse((_LOGS / f"{name}.log").read_text(encoding="utf-8").splitlines(), "5eed5eed")
 
 
-def test_clean_boot_gives_every_event_also_behind_a_kernel_message() -> None:
+def test_clean_boot_gives_every_event_also_after_a_kernel_message() -> None:
     events = _events("clean")
     assert [event.name for event in events] == ["start", "traced", "end"]
     assert events[0].data == {"release": "6.1.0-56-cloud-arm64", "cpus": 2, "functions": 36784}

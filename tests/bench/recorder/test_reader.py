@@ -119,7 +119,7 @@ def test_unlike_records_are_refused(change: dict[str, Any], said: str, tmp_path:
 SET: Final[dict[str, Any]] = {"taint": 0, "governors": ["performance"], "boost": 0, "affinity": "0-3"}
 
 
-def test_boots_that_were_set_up_otherwise_are_refused(tmp_path: Path) -> None:
+def test_boots_whose_settings_differ_are_refused(tmp_path: Path) -> None:
     """A governor is worth more than any prologue, and the labels would get the blame."""
     path = tmp_path / "a.jsonl"
     slow = {**SET, "governors": ["powersave"]}
@@ -127,11 +127,9 @@ def test_boots_that_were_set_up_otherwise_are_refused(tmp_path: Path) -> None:
     save(path, *records)
     with pytest.raises(BenchError) as refused:
         read_records([path])
-    assert refused.value.message == (
-        f"{path}:2: was not set up as others were: governors: powersave, but performance in {path}:1"
-    )
+    assert refused.value.message == (f"{path}:2: settings differ: governors: powersave, but performance in {path}:1")
     save(path, replace(one(), gate_before=SET), later(replace(one(), gate_before=slow)))
-    with pytest.raises(BenchError, match=r"a.jsonl:2: was not set up as others were: governors"):  # one boot, two parts
+    with pytest.raises(BenchError, match=r"a.jsonl:2: settings differ: governors"):  # one boot, two parts
         read_records([path])
     save(path, replace(one(), gate_before=SET), replace(one("mov", 1), gate_before=slow, void="throttled"))
     assert len(read_records([path]).boots) == 2
@@ -143,9 +141,7 @@ def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, capsys: pytes
     assert main(["bench", "compare", str(save(tmp_path / "a.jsonl", *records))]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "mov: different" in said
-    assert (
-        "not known of every boot, and perhaps not alike: governors (1 does not tell), boost (1 does not tell)" in said
-    )
+    assert "not known of every boot, and perhaps not alike: governors (missing in 1), boost (missing in 1)" in said
 
 
 def test_memory_may_differ_a_little(tmp_path: Path) -> None:
@@ -189,7 +185,7 @@ def test_a_boot_whose_tries_are_all_void_is_void(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_was_tainted_in_one_try_is_void_in_all(tmp_path: Path) -> None:
-    """What runs behind an Oops runs on a damaged kernel, though the gate sees the same before and after."""
+    """What runs after an Oops runs on a damaged kernel, though the gate sees the same before and after."""
     oops = replace(one("mov", 1), gate_after={"taint": 128}, void="kernel's taint changed: 0 before, 128 after")
     again = replace(later(one("mov", 1)), gate_before={"taint": 128}, gate_after={"taint": 128})
     results = read_records([save(tmp_path / "a.jsonl", one(), oops, again)])
@@ -237,7 +233,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"a.jsonl:1: not JSON"):
         read_records([path])
     path.write_text("")
-    with pytest.raises(BenchError, match=r"a.jsonl: no record in it"):
+    with pytest.raises(BenchError, match=r"a.jsonl: contains no record"):
         read_records([path])
     with pytest.raises(BenchError, match=r"b.log: No such file"):
         open_results([str(tmp_path / "b.log")])
@@ -270,7 +266,7 @@ def test_appending_keeps_a_whole_line_without_its_end(tmp_path: Path) -> None:
 def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path, content: str) -> None:
     path = tmp_path / "boots.log"
     path.write_text(content)
-    with pytest.raises(BenchError, match="is there and no record file"), appending(path):
+    with pytest.raises(BenchError, match="exists and is not a record file"), appending(path):
         pass
     assert path.read_text() == content
 
@@ -279,7 +275,7 @@ def test_only_one_records_at_a_time(tmp_path: Path) -> None:
     path = save(tmp_path / "a.jsonl", one())
     with path.open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(BenchError, match="another process records there"), appending(path):
+        with pytest.raises(BenchError, match="another process is recording there"), appending(path):
             pass
     assert path.read_text() == encode_record(one())
 

@@ -202,7 +202,7 @@ def test_a_governor_that_cannot_be_set_is_said(shell: str, tmp_path: Path) -> No
     root = make_tree(tmp_path / "machine")
     file = root / "sys/devices/system/cpu/cpufreq/policy2/scaling_governor"
     file.unlink()
-    file.symlink_to("/proc/sys/kernel/ostype")  # which nobody can write, not even root
+    file.symlink_to("/proc/sys/kernel/ostype")  # which cannot be written, not even by root
     task = Task(workloads=(measured("true"),), runs=1, governor="performance")
     done = run_script(shell, script(task), root, tmp_path / "programs")
     seen = read_recorded(done.stdout.splitlines(), task)
@@ -263,7 +263,7 @@ def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 @pytest.mark.parametrize("first", ["", "[    0.5] line that was lost\n"])
 def test_new_warnings_are_seen_without_times(shell: str, first: str, tmp_path: Path) -> None:
-    """Without the times of printk a line that was there before may come again behind a warning."""
+    """Without the times of printk a line that was there before may come again after a warning."""
     log, programs = tmp_path / "log", tmp_path / "programs"
     log.write_text(f"{first}booting\nusb: fine\n")
     programs.mkdir()

@@ -76,7 +76,7 @@ def test_the_numbers_are_found(tmp_path: Path, text: str, output: str, value: fl
 
 
 def test_a_kernel_build_times_only_the_build(tmp_path: Path) -> None:
-    """By a clock that nobody sets: the date of this machine goes back by a day whenever it is asked."""
+    """By a clock that cannot be set: the date of this machine goes back by a day whenever it is asked."""
     (tmp_path / "Makefile").write_text("mrproper defconfig:\n\tsleep 1\nvmlinux:\n\tsleep 0.2\n\techo noise\n")
     date = tmp_path / "date"
     days = tmp_path / "days"
@@ -115,7 +115,7 @@ def test_a_workload_in_a_file(tmp_path: Path) -> None:
         ("kernel-build:", "which tree"),
         ("kernel-build:/usr/src/linux,x=1", "'x=1' is none of j=N"),
         ("time: ", "which command"),
-        ("iperf", "unknown; there are hackbench"),
+        ("iperf", "unknown; expected hackbench"),
         ("nowhere.toml", "nowhere.toml: No such file"),
     ],
 )
@@ -142,5 +142,5 @@ def test_files_that_are_refused(tmp_path: Path, content: str, said: str) -> None
 
 
 def test_the_same_twice_is_refused() -> None:
-    with pytest.raises(BenchError, match="is there twice"):
+    with pytest.raises(BenchError, match="is named twice"):
         parse_workloads(["hackbench:", "hackbench:sockets,process"])

@@ -65,8 +65,8 @@ Edit = Callable[[dict[str, Any]], object]
         (lambda row: row["values"].update({HACKBENCH.name: [10**400]}), "expected numbers from 0 on, found 1000"),
         (lambda row: row.update(gate=None), "gate: expected an object, found null"),
         (lambda row: row.update(readback={"build_id": "x"}), "sites: expected a whole number from 0 on"),
-        (lambda row: row.update(boot=1), "boot 1 is there already, in line 1"),
-        (lambda row: row.update(block=0, position=0), "block 0, position 0 is there already, in line 1"),
+        (lambda row: row.update(boot=1), "boot 1 is already in line 1"),
+        (lambda row: row.update(block=0, position=0), "block 0, position 0 is already in line 1"),
     ],
 )
 def test_damage_is_named_by_file_and_line(tmp_path: Path, edit: Edit, said: str) -> None:
@@ -146,7 +146,7 @@ def test_a_boot_of_another_kernel_is_void_whatever_its_writer_thought(
     assert len(results.valid("nop;nop")) == 1
 
 
-def test_a_boot_that_was_set_up_otherwise_is_void(tmp_path: Path) -> None:
+def test_a_boot_whose_settings_differ_is_void(tmp_path: Path) -> None:
     """Whatever its writer thought of it; then it can be repeated at its place."""
     made = Made(pairs=2)
     fast, slow = ({"governors": [name], "boost": None} for name in ("performance", "powersave"))
@@ -155,19 +155,17 @@ def test_a_boot_that_was_set_up_otherwise_is_void(tmp_path: Path) -> None:
     again = replace(recorded[3], number=99)
     results = read_results(write(tmp_path, campaign(made), [*recorded[:3], odd, *recorded[4:], again]))
     assert [(boot.number, boot.void) for boot in results.voids] == [
-        (odd.number, "set up otherwise: governors: powersave, but performance in boot 1"),
+        (odd.number, "settings differ from earlier boots: governors: powersave, but performance in boot 1"),
     ]  # fmt: skip
     assert len(results.valid(odd.variant)) == 2
 
 
-def test_merge_refuses_sets_that_were_set_up_otherwise(tmp_path: Path) -> None:
+def test_merge_refuses_sets_whose_settings_differ(tmp_path: Path) -> None:
     for name, started, governor in (("a", 0, "performance"), ("b", 1, "powersave")):
         made = Made(pairs=2, started=started)
         recorded = [replace(boot, gate_before={"governors": [governor]}) for boot in boots(made)]
         write(tmp_path / name, campaign(made), recorded)
-    with pytest.raises(
-        BenchError, match=r"/b: was not set up as others were: governors: powersave, but perf.* in .*/a"
-    ):
+    with pytest.raises(BenchError, match=r"/b: settings differ: governors: powersave, but perf.* in .*/a"):
         open_results([str(tmp_path / "a"), str(tmp_path / "b")])
 
 

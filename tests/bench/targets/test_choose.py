@@ -31,8 +31,8 @@ def run(capsys: Said, tmp_path: Path, *more: str) -> tuple[int, str]:
     ("more", "said"),
     [
         (("--variants", "nop-nop,boot,bild"), "'bild' is none of nop-nop, boot, build"),
-        (("--variants", "boot,boot"), "boot is there twice (the A/A control comes by itself)"),
-        (("--workload", "time:true"), "workload 'true' is there twice"),
+        (("--variants", "boot,boot"), "boot is named twice (the A/A control is added by itself)"),
+        (("--workload", "time:true"), "workload 'true' is named twice"),
         (("--workload", "hackbench:x"), "'x' is none of process"),
         (("--target", "board"), "--target board: expected qemu, icount, ssh:HOST or labgrid:"),
         (("--target", "qemu:big"), "--target qemu:big: expected qemu"),

@@ -83,7 +83,7 @@ def test_no_kernel_to_look_at_the_board_with(tmp_path: Path, monkeypatch: pytest
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabgridTarget:
-    """A shell of this host on a terminal of its own: a board whose power nobody can cut."""
+    """A shell of this host on a terminal of its own: a board whose power cannot be cut."""
     needs_tools("script")
     monkeypatch.setattr(typed, "_SCRIPT", str(tmp_path / "record.sh"))
     (tmp_path / "bin").mkdir()
@@ -107,7 +107,9 @@ def test_a_script_arrives_as_it_is(local: LabgridTarget, tmp_path: Path) -> None
 def test_a_board_that_was_not_booted(local: LabgridTarget, tmp_path: Path) -> None:
     assert local.facts()["board"] == "board"
     attempt = Attempt(tmp_path / "Image", tmp_path / "log", 60, "boot")
-    with pytest.raises(GuestLostError, match=r"still the boot before \(boot_id .*\): its power was not cut") as raised:
+    with pytest.raises(
+        GuestLostError, match=r"still the previous boot \(boot_id .*\): its power was not cut"
+    ) as raised:
         local.boot(attempt, Task(workloads=(), runs=1))
     assert raised.value.exit_code == 4
     assert str(attempt.log) in raised.value.message

@@ -43,7 +43,7 @@ def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
     words = shlex.split(command)
     assert Path(words[words.index("-initrd") + 1]).stat().st_size
     assert Path(words[words.index("-kernel") + 1]) == attempt.image
-    # It wrote no results, so there is no such file, and nobody is sent to it.
+    # It wrote no results, so there is no such file, and the error names none.
     assert "results until then" not in lost.value.message
     assert sorted(path.name for path in attempt.log.parent.iterdir()) == ["boot-0001.cpio", "boot-0001.log"]
 

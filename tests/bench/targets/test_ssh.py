@@ -18,7 +18,7 @@ from tests.support.processes import until_gone
 
 SAID = ("arch aarch64", "model Some board", "online 0-5", "memory 3914212", "midr 0x00000000410fd034")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# Runs what it is asked to run here, behind a greeting as some users' profiles print it.
+# Runs what it is asked to run here, after a greeting as some users' profiles print it.
 SSH = """#!/bin/sh
 for word; do command=$word; done
 echo 'Welcome, 12 updates'
@@ -72,7 +72,7 @@ def test_install_that_is_no_command(install: str) -> None:
 
 @pytest.mark.parametrize("host", ["", "-oProxyCommand=true"])
 def test_host_that_is_none(host: str) -> None:
-    with pytest.raises(BenchError, match="is no host"):
+    with pytest.raises(BenchError, match="is not a host"):
         Remote(host)
 
 
@@ -101,7 +101,7 @@ def test_evidence(virtual: str, expected: str) -> None:
     [
         ((), "board is no Linux machine, not an arm64 one"),
         (("arch x86_64",), "board is x86_64, not an arm64 one"),
-        ((*SAID, "kexec kernel.kexec_load_disabled is set"), "by kexec: kernel.kexec_load_disabled is set; mend that"),
+        ((*SAID, "kexec kernel.kexec_load_disabled is set"), "by kexec: kernel.kexec_load_disabled is set; fix that"),
     ],
 )
 def test_boards_that_cannot_be_used(lines: tuple[str, ...], what: str) -> None:

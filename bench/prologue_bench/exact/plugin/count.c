@@ -129,7 +129,7 @@ static void store(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
 	struct qemu_plugin_hwaddr *where;
 	uint64_t from, to;
 
-	/* Asked for stores only, QEMU 7.2 tells of loads as well. */
+	/* Asked for stores only, QEMU 7.2 reports loads as well. */
 	if (places[STOP].reached || !qemu_plugin_mem_is_store(info))
 		return;
 	/* The kernel writes its text through other mappings. */
@@ -145,7 +145,7 @@ static void store(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
 	for (; from < to && from < classes.n; from++) {
 		uint8_t class = classes.of[from];
 
-		/* What was init's text is anybody's memory in the end. */
+		/* What was init's text is free memory in the end. */
 		if (!(class & INIT_MEMORY) || !places[FREED].reached)
 			now.words[class & ~INIT_MEMORY]++;
 	}
