@@ -21,8 +21,7 @@ from prologue.sites.load import open_binary
 from prologue.sites.module import Module
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec, all_modules
-from tests.rules.fixtures import sign
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, sign
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 FUNCTIONS = {"module_leaf", "module_middle", "module_local", "module_caller", "init_module", "cleanup_module"}

@@ -23,7 +23,7 @@ from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
-from tests.rules.fixtures import pl201, pl304
+from tests.rules import pl201, pl304
 from tests.support.elf_edit import ElfEdit
 from tests.support.processes import HEEDING, until_gone
 
@@ -65,7 +65,7 @@ def test_what_is_read_is_never_written_over(mini: Mini, arguments: tuple[str, ..
 def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     vmlinux, baseline = mini(Spec()), tmp_path / "known.toml"
     elf = ElfEdit(vmlinux)
-    pl304(elf)
+    pl304.damage(elf)
     elf.save(vmlinux)
     baseline.write_text('[[known]]\nrule = "PL304"\nreason = "hand-written"\nowner = "a maintainer"\n')
     arguments = ["verify", str(vmlinux), "--baseline", str(baseline)]
@@ -179,7 +179,7 @@ def test_a_single_file_that_cannot_be_read_has_a_report(tmp_path: Path, kind: st
 def test_a_terminal_gets_no_commands_from_a_symbol(mini: Mini, capsys: Said) -> None:
     vmlinux = mini(Spec())
     elf = ElfEdit(vmlinux)
-    pl201(elf)
+    pl201.damage(elf)
     elf.save(vmlinux)
     assert main(["verify", str(vmlinux), "--format", "json"]) == 1
     (symbol, *_) = {finding["symbol"] for finding in json.loads(capsys.readouterr().out)["findings"]}

@@ -14,7 +14,7 @@ from prologue.cli.main import main
 from prologue.elf.flat import flat_sections
 from prologue.elf.image import ElfImage
 from tests.mini_kernel.build import Spec
-from tests.rules.fixtures import pl109, pl201, pl304
+from tests.rules import pl109, pl201, pl304
 from tests.support.elf_edit import ElfEdit
 from tests.support.tiny_elf import tiny_elf
 
@@ -41,7 +41,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, 
 
 
 def test_release_fails_on_warnings(mini: Mini) -> None:
-    vmlinux = broken(mini(Spec()), pl109)
+    vmlinux = broken(mini(Spec()), pl109.damage)
     assert verify(vmlinux) == 0
     assert verify(vmlinux, "--release") == 1
 
@@ -49,7 +49,7 @@ def test_release_fails_on_warnings(mini: Mini) -> None:
 def test_a_baseline_is_written_filled_in_and_used(
     mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vmlinux, baseline = broken(mini(Spec()), pl304), tmp_path / "known.toml"
+    vmlinux, baseline = broken(mini(Spec()), pl304.damage), tmp_path / "known.toml"
     assert verify(vmlinux, "--write-baseline", baseline) == 1
     assert verify(vmlinux, "--baseline", baseline) == 2  # nobody has answered for it yet
     assert "fill it in" in capsys.readouterr().err
@@ -61,19 +61,19 @@ def test_a_baseline_is_written_filled_in_and_used(
     assert data["findings"] == []
     assert data["baselined"][0]["owner"] == "a maintainer"  # type: ignore[index]  # JSON
     # An error may be known. Another one is new.
-    broken(vmlinux, pl201)
+    broken(vmlinux, pl201.damage)
     assert verify(vmlinux, "--baseline", baseline) == 1
 
 
 def test_a_fatal_finding_may_be_known_but_not_released(mini: Mini, tmp_path: Path) -> None:
-    vmlinux, baseline = broken(mini(Spec()), pl201), tmp_path / "known.toml"
+    vmlinux, baseline = broken(mini(Spec()), pl201.damage), tmp_path / "known.toml"
     baseline.write_text('[[known]]\nrule = "PL201"\nreason = "an experiment"\nowner = "me"\n')
     assert verify(vmlinux, "--baseline", baseline) == 0
     assert verify(vmlinux, "--baseline", baseline, "--release") == 1
 
 
 def test_settings_are_found(mini: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    vmlinux = broken(mini(Spec()), pl304)
+    vmlinux = broken(mini(Spec()), pl304.damage)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     (tmp_path / ".prologue.toml").write_text('ignore = ["PL304"]\n')
@@ -83,7 +83,7 @@ def test_settings_are_found(mini: Mini, tmp_path: Path, monkeypatch: pytest.Monk
     assert verify(vmlinux) == 2
     other = tmp_path / "other.toml"
     other.write_text("release = true\n")
-    broken(vmlinux, pl109)
+    broken(vmlinux, pl109.damage)
     assert verify(vmlinux, "--config", other, "--ignore", "PL304") == 1
     assert verify(vmlinux, "--no-config", "--ignore", "PL304") == 0
 
@@ -106,7 +106,7 @@ def test_stock_output_fails_the_release_in_every_format(
 def test_one_unreadable_file_does_not_hide_the_others(
     mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vmlinux = broken(mini(Spec()), pl201)
+    vmlinux = broken(mini(Spec()), pl201.damage)
     bad = tmp_path / "bad"
     bad.write_text("no kernel\n")
     assert verify(bad, vmlinux) == 2

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import prologue.rules
 from prologue.cli.main import main
-from prologue.rules.base import INPUTS, SEVERITIES
+from prologue.rules.base import INPUTS, SEVERITIES, Rule
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
-from tests.mini_module.build import ModuleSpec
-from tests.rules.fixtures import FIXTURES, Fixture, prepare
+from tests.rules.fixture import Arguments, Mini, fixture_of
 from tests.support.elf_edit import NOP, ElfEdit
 
-Mini = Callable[[Spec | ModuleSpec], Path]
+FILES = Path(__file__).parent
+every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 
-def _decides_writing(fixture: Fixture) -> bool:
-    """Whether ``patch`` must refuse the file: it looks at PL1, PL2 and PL4 of a vmlinux alone (decision 4)."""
-    alone = not fixture.pair and not fixture.stale_image and isinstance(fixture.spec, Spec)
-    rule = next(rule for rule in RULES if rule.code == fixture.code)
-    return alone and rule.severity in ("fatal", "error") and not fixture.code.startswith("PL3")
+def verify(arguments: Arguments) -> int:
+    return main(["verify", "--format", "json", *map(str, arguments)])
 
 
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.code)
-def test_the_fixture_fires_exactly_its_rule(mini: Mini, fixture: Fixture, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = prepare(fixture, mini(fixture.spec), twin=False)
+@every_rule
+def test_the_fixture_fires_exactly_its_rule(mini: Mini, rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
+    fixture = fixture_of(rule)
+    arguments = fixture.broken(mini)
     capsys.readouterr()
-    rule = next(rule for rule in RULES if rule.code == fixture.code)
-    assert main(["verify", "--format", "json", *arguments]) == (1 if rule.severity in ("fatal", "error") else 0)
+    assert verify(arguments) == (1 if rule.severity in ("fatal", "error") else 0)
     report = json.loads(capsys.readouterr().out)
-    assert {finding["code"] for finding in report["findings"]} == {fixture.code}
+    assert {finding["code"] for finding in report["findings"]} == {rule.code}
     finding = report["findings"][0]
     assert finding["slug"] == rule.slug
     assert finding["message"]
@@ -43,26 +39,26 @@ def test_the_fixture_fires_exactly_its_rule(mini: Mini, fixture: Fixture, capsys
         assert finding["symbol"] == fixture.symbol
 
 
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.code)
-def test_the_twin_fires_nothing(mini: Mini, fixture: Fixture, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = prepare(fixture, mini(fixture.twin_spec or fixture.spec), twin=True)
+@every_rule
+def test_the_twin_fires_nothing(mini: Mini, rule: Rule, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = fixture_of(rule).healthy(mini)
     capsys.readouterr()
-    assert main(["verify", "--format", "json", *arguments]) == 0
+    assert verify(arguments) == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
-@pytest.mark.parametrize(
-    "fixture",
-    [f for f in FIXTURES if _decides_writing(f)],
-    ids=lambda f: f.code,
-)
-def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, fixture: Fixture) -> None:
-    assert isinstance(fixture.spec, Spec)
-    vmlinux = mini(fixture.spec)
-    prepare(fixture, vmlinux, twin=False)
+def _decides_writing(rule: Rule) -> bool:
+    """Whether ``patch`` must refuse the file: it looks at PL1, PL2 and PL4 of a vmlinux alone (decision 4)."""
+    return "V" in rule.inputs and rule.severity in ("fatal", "error") and not rule.code.startswith("PL3")
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if _decides_writing(rule)], ids=lambda rule: rule.code)
+def test_patch_refuses_what_is_broken_or_finishes_it(mini: Mini, rule: Rule) -> None:
+    fixture = fixture_of(rule)
+    (vmlinux,) = map(Path, fixture.broken(mini))
     before = vmlinux.read_bytes()
-    status = main(["patch", str(vmlinux), "--in-place", "--contract", fixture.spec.contract])
-    if fixture.code == "PL202":
+    status = main(["patch", str(vmlinux), "--in-place", "--contract", fixture.contract])
+    if rule.code == "PL202":
         assert status == 0
         assert main(["verify", str(vmlinux)]) == 0
     else:
@@ -108,11 +104,15 @@ def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, capsys
 def test_registry_is_complete_and_in_order() -> None:
     files = sorted(p.stem for p in Path(prologue.rules.__path__[0]).glob("pl*.py"))
     assert [f"{r.code.lower()}_{r.slug.replace('-', '_')}" for r in RULES] == files
-    assert [f.code for f in FIXTURES] == [r.code for r in RULES]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
-def test_every_rule_is_documented(rule: prologue.rules.base.Rule) -> None:
+def test_every_rule_has_its_fixture() -> None:
+    """In a file of its own, named after the rule's code; and there is no file without a rule."""
+    assert sorted(path.stem for path in FILES.glob("pl*.py")) == [rule.code.lower() for rule in RULES]
+
+
+@every_rule
+def test_every_rule_is_documented(rule: Rule) -> None:
     assert rule.severity in SEVERITIES
     assert set(rule.inputs) <= set(INPUTS)
     for text in (rule.what, rule.why, rule.example, rule.fix, rule.citation):

@@ -1,0 +1,54 @@
+"""What a rule's fixture is: a file that fires exactly the rule, and a twin, as near as can be, that fires nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from prologue.cli.main import main
+from prologue.rules.base import Rule
+from tests.mini_kernel.build import Contract, Spec
+from tests.mini_module.build import ModuleSpec
+from tests.support.elf_edit import ElfEdit
+
+Mini = Callable[[Spec | ModuleSpec], Path]  # the fixture of tests/conftest.py
+Arguments = list[str | Path]  # of `prologue verify`
+
+MOV_X5_X5 = 0xAA0503E5
+B_LABEL_TARGET = 0x14000002  # what the jump label's instruction is while the label is on
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """Both files of a rule; each maker returns what ``prologue verify`` is given."""
+
+    broken: Callable[[Mini], Arguments]
+    healthy: Callable[[Mini], Arguments]
+    symbol: str | None = None  # of the finding's place, where it has one
+    contract: Contract = "native"
+
+
+def fixture_of(rule: Rule) -> Fixture:
+    """Return the one in the file of that name: PL101's is in pl101.py."""
+    found = import_module(f"tests.rules.{rule.code.lower()}").FIXTURE
+    assert isinstance(found, Fixture)
+    return found
+
+
+def forget(elf: ElfEdit, first: int) -> None:
+    """Remove a pair whose record the fixture removes: it must not break PL206, too."""
+    elf.set_word(first, MOV_X5_X5)
+
+
+def process(path: Path, contract: str = "auto") -> Path:
+    """Give the file its prologues."""
+    assert main(["patch", str(path), "--in-place", "--contract", contract]) == 0
+    return path
+
+
+def copy_before(path: Path) -> Path:
+    """Copy the file before it changes."""
+    return Path(shutil.copy(path, path.with_name("before")))

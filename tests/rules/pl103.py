@@ -1,0 +1,24 @@
+"""PL103: a record with an absolute relocation in a file that has relative ones."""
+
+from __future__ import annotations
+
+import struct
+
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import Arguments, Fixture, Mini, forget
+from tests.support.elf_edit import edit
+
+
+def broken(mini: Mini) -> Arguments:
+    with edit(mini(Spec())) as elf:
+        slot = elf.live_slots()[3]
+        forget(elf, elf.record(slot))
+        struct.pack_into("<Q", elf.data, elf.rela()[slot] + 8, 0x101)  # R_AARCH64_ABS64
+    return [elf.path]
+
+
+def healthy(mini: Mini) -> Arguments:
+    return [mini(Spec())]
+
+
+FIXTURE = Fixture(broken, healthy)

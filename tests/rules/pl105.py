@@ -1,0 +1,21 @@
+"""PL105: a record that points at the records."""
+
+from __future__ import annotations
+
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import Arguments, Fixture, Mini, forget
+from tests.support.elf_edit import edit
+
+
+def broken(mini: Mini) -> Arguments:
+    with edit(mini(Spec())) as elf:
+        elf.set_record(elf.slot_of("work_leaf"), elf.value("__start_mcount_loc"))
+        forget(elf, elf.value("work_leaf"))
+    return [elf.path]
+
+
+def healthy(mini: Mini) -> Arguments:
+    return [mini(Spec())]
+
+
+FIXTURE = Fixture(broken, healthy)

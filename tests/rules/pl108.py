@@ -1,0 +1,32 @@
+"""PL108: zero records in a kernel that does not skip them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import Arguments, Fixture, Mini
+from tests.support.elf_edit import edit
+
+
+def _of_release(vmlinux: Path, release: str) -> Path:
+    """Make it a kernel of some release, whose ftrace_call_adjust is inline as before 6.3."""
+    banner = f"Linux version {release}-mini\0".encode()
+    with edit(vmlinux) as elf:
+        elf.rename_symbol("ftrace_call_adjust", "inlined")
+        elf.rename_symbol("aarch64_insn_gen_branch_link", "linux_banner")
+        at = elf.offset(elf.value("die_exception"))
+        elf.set_symbol("aarch64_insn_gen_branch_link", value=elf.value("die_exception"))
+        elf.data[at : at + len(banner)] = banner
+    return vmlinux
+
+
+def broken(mini: Mini) -> Arguments:
+    return [_of_release(mini(Spec(zeros=True)), "6.1.0")]
+
+
+def healthy(mini: Mini) -> Arguments:
+    return [_of_release(mini(Spec(zeros=True)), "6.15.0")]
+
+
+FIXTURE = Fixture(broken, healthy)
