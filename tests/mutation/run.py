@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from prologue.rules.base import Finding, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
-from tests.mutation.mutate_files import NONE
-from tests.mutation.mutators import MUTATORS, Mutator, Where
+from tests.mutation.mutation import NONE, Mutation, Where
 from tests.mutation.world import World
 
 
@@ -41,13 +40,13 @@ class Outcome:
 
 
 def run_mutations(
-    materials: dict[Where, Material], seed: int, each: int, mutators: tuple[Mutator, ...] = MUTATORS
+    materials: dict[Where, Material], seed: int, each: int, mutations: Mapping[str, Mutation]
 ) -> Iterator[Outcome]:
-    """For every rule ``each`` mutations, spread over the kinds of files that it is about."""
-    for mutator in mutators:
+    """For every rule's code ``each`` mutations, spread over the kinds of files that it is about."""
+    for code, mutation in mutations.items():
         for k in range(each):
-            where = mutator.where[k % len(mutator.where)]
-            yield _run(mutator, where, materials[where], random.Random(f"{seed} {mutator.code} {k}"))  # noqa: S311
+            where = mutation.where[k % len(mutation.where)]
+            yield _run(code, mutation, where, materials[where], random.Random(f"{seed} {code} {k}"))  # noqa: S311
 
 
 _WORLDS: dict[Path, World] = {}
@@ -63,26 +62,26 @@ def _world(path: Path, seed: random.Random) -> World:
     return _WORLDS[path]
 
 
-def _run(mutator: Mutator, where: Where, material: Material, seed: random.Random) -> Outcome:
+def _run(code: str, mutation: Mutation, where: Where, material: Material, seed: random.Random) -> Outcome:
     path = seed.choice(material.paths)
     world = _world(path, seed)
     try:
-        expected = mutator.mutate(world)
+        expected = mutation.mutate(world)
         places = expected if isinstance(expected, set) else {expected}
-        findings = _findings(mutator, material, world)
+        findings = _findings(code, mutation, material, world)
         good = any(_is_there(finding, place, world) for finding in findings for place in places)
         said = str(findings[0]) if findings else f"nothing; expected at {', '.join(map(hex, sorted(places)[:3]))}"
-        return Outcome(mutator.code, where, path, good, said)
+        return Outcome(code, where, path, good, said)
     except PrologueError as error:
-        return Outcome(mutator.code, where, path, False, f"refused: {error}")
+        return Outcome(code, where, path, False, f"refused: {error}")
     finally:
         world.restore()
 
 
-def _findings(mutator: Mutator, material: Material, world: World) -> tuple[Finding, ...]:
-    rule = find_rule(mutator.code)
+def _findings(code: str, mutation: Mutation, material: Material, world: World) -> tuple[Finding, ...]:
+    rule = find_rule(code)
     mutated = world.open()
-    if mutator.code == "PL310":  # what is broken is the file from before
+    if mutation.of_before:
         return run_rules(Subject(world.pristine, mutated), (rule,))
     before = world.pristine if "P" in rule.inputs else None
     image = material.image if "I" in rule.inputs else None

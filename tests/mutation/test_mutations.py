@@ -12,7 +12,7 @@ import prologue
 from prologue.rules.registry import RULES
 from prologue.sites.load import find_modules, open_binary
 from prologue_bench.guest.modules import boot_file
-from tests.mutation.mutators import MUTATORS, Mutator, Where
+from tests.mutation.mutation import Mutation, Where, mutation_of
 from tests.mutation.run import Material, Outcome, run_mutations, table
 from tests.mutation.world import World
 from tests.support.needs import needs_kernel, needs_modules
@@ -52,10 +52,6 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> dict[Where, Material]
     }
 
 
-def test_every_rule_has_a_mutator() -> None:
-    assert [mutator.code for mutator in MUTATORS] == [rule.code for rule in RULES]
-
-
 def fresh_seed() -> int:
     """Another one for every version of the tool, and for one version the same everywhere: no gate depends on chance."""
     hashed = hashlib.sha256()
@@ -67,7 +63,7 @@ def fresh_seed() -> int:
 @pytest.mark.parametrize("kind", ["fixed", "fresh"])
 def test_mutations_are_caught(materials: dict[Where, Material], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     seed = 1 if kind == "fixed" else fresh_seed()
-    outcomes = list(run_mutations(materials, seed, EACH))
+    outcomes = list(run_mutations(materials, seed, EACH, {rule.code: mutation_of(rule) for rule in RULES}))
     with capsys.disabled():
         print(f"\nmutations of real files, seed {seed} ({kind})\n{table(outcomes)}")
     assert [describe(outcome, seed) for outcome in outcomes if not outcome.caught] == []
@@ -80,16 +76,17 @@ def describe(outcome: Outcome, seed: int) -> str:
 
 def test_what_is_not_broken_is_not_caught(materials: dict[Where, Material]) -> None:
     """The check of the check: without a mutation no rule says anything where one would have been."""
-    for mutator in MUTATORS:
-        if mutator.code == "PL109":  # 6.1 has true ones
+    for rule in RULES:
+        if rule.code == "PL109":  # 6.1 has true ones
             continue
-        material = materials[mutator.where[0]]
+        mutation = mutation_of(rule)
+        where = mutation.where[0]
 
-        def nothing(world: World, mutator: Mutator = mutator) -> int | set[int]:
-            expected = mutator.mutate(world)
+        def nothing(world: World, mutation: Mutation = mutation) -> int | set[int]:
+            expected = mutation.mutate(world)
             world.restore()
             return expected
 
-        idle = Mutator(mutator.code, mutator.where, nothing)
-        outcomes = list(run_mutations({mutator.where[0]: material}, 1, 1, (idle,)))
-        assert [outcome.caught for outcome in outcomes] == [False], mutator.code
+        idle = Mutation(mutation.where, nothing, of_before=mutation.of_before)
+        outcomes = list(run_mutations({where: materials[where]}, 1, 1, {rule.code: idle}))
+        assert [outcome.caught for outcome in outcomes] == [False], rule.code

@@ -13,6 +13,7 @@ import numpy as np
 from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import I64, U64, ElfImage, Section
 from prologue.elf.symbols import STT_FUNC, SYM
+from prologue.sites import tables
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import Module
@@ -106,6 +107,12 @@ class World:
         every = np.concatenate(parts)
         relocated = self.original.relocations.places if isinstance(self.original, Module) else taken
         return every[~np.isin(every, taken) & ~np.isin(every, relocated)]
+
+    def jump_label(self) -> tuple[int, int]:
+        """Addresses of some jump label's instruction and of where it branches to."""
+        labels = tables.jump_labels(self.original)
+        k = self.seed.randrange(len(labels.code))
+        return int(labels.code[k]), int(labels.target[k])
 
     def section(self, name: str) -> Section:
         section = self.original.image.section(name)

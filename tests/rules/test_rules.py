@@ -15,7 +15,7 @@ from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments, Mini, fixture_of
 from tests.support.elf_edit import NOP, ElfEdit
 
-FILES = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 
@@ -106,9 +106,13 @@ def test_registry_is_complete_and_in_order() -> None:
     assert [f"{r.code.lower()}_{r.slug.replace('-', '_')}" for r in RULES] == files
 
 
-def test_every_rule_has_its_fixture() -> None:
-    """In a file of its own, named after the rule's code; and there is no file without a rule."""
-    assert sorted(path.stem for path in FILES.glob("pl*.py")) == [rule.code.lower() for rule in RULES]
+@pytest.mark.parametrize("directory", ["rules", "mutation"])
+def test_every_rule_has_its_fixture_and_its_mutation(directory: str) -> None:
+    """In a file named after the rule's code; and there is no file without a rule."""
+    files = {path.stem.upper() for path in (TESTS / directory).glob("pl*.py")}
+    codes = {rule.code for rule in RULES}
+    assert codes - files == set()
+    assert files - codes == set()
 
 
 @every_rule

@@ -1,0 +1,35 @@
+"""What a rule's mutation is: a way to break a real file that the rule must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Literal
+
+from prologue.rules.base import Rule
+from tests.mutation.world import World
+
+Where = Literal["6.1", "6.12", "module", "module 4,2", "signed"]
+BOTH: tuple[Where, ...] = ("6.1", "6.12")
+ALL: tuple[Where, ...] = (*BOTH, "module", "module 4,2")
+
+NONE = 1 << 65  # an address that nothing has: the finding is about the file
+# Instructions that no list has, and that are neither NOP, MOV X9, X30 nor a landing pad.
+OFF_LIST = (0xAA0503E5, 0xD503203F, 0x91000000, 0xF9400000, 0xD65F03C0, 0xD503233F, 0x8B010000, 0xB9000000)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """In which real files, and how; ``mutate`` returns the address(es) of which the rule must name one."""
+
+    where: tuple[Where, ...]
+    mutate: Callable[[World], int | set[int]]
+    of_before: bool = False  # it breaks the file that the whole one is compared with
+
+
+def mutation_of(rule: Rule) -> Mutation:
+    """Return the one in the file of that name: PL101's is in pl101.py."""
+    found = import_module(f"tests.mutation.{rule.code.lower()}").MUTATION
+    assert isinstance(found, Mutation)
+    return found
