@@ -22,9 +22,9 @@ from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Readback
 from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
-from tests.mini_kernel.build import Spec, build
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
 from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
-from tests.support.needs import needs_mini_kernel_tools
 from tests.support.processes import HEEDING, until_gone
 
 Said = pytest.CaptureFixture[str]
@@ -131,15 +131,14 @@ def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, capsys: Sai
     assert (machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor").read_text() == "schedutil\n"
 
 
-def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path, capsys: Said) -> None:
-    needs_mini_kernel_tools()
-    mini = build(Spec(), tmp_path)
+def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
+    vmlinux = mini(Spec())
     (tmp_path / "notes").write_bytes(notes("cd" * 20))
     objcopy = ["aarch64-linux-gnu-objcopy", "--add-section", f".note.id={tmp_path / 'notes'}"]
-    subprocess.run([*objcopy, str(mini)], check=True)
-    arguments = ("--vmlinux", mini, "--", f"touch {tmp_path / 'ran'}")
+    subprocess.run([*objcopy, str(vmlinux)], check=True)
+    arguments = ("--vmlinux", vmlinux, "--", f"touch {tmp_path / 'ran'}")
     assert record("--label", "x", "-o", tmp_path / "a.jsonl", *arguments) == 2
-    said = f"prologue: {mini}: is not the kernel that runs here: build-id {'cd' * 20}, running is {BUILD_ID}"
+    said = f"prologue: {vmlinux}: is not the kernel that runs here: build-id {'cd' * 20}, running is {BUILD_ID}"
     assert capsys.readouterr().err == said + "\n"
     assert not (tmp_path / "ran").exists()
 
@@ -199,9 +198,8 @@ def test_doctor_names_what_is_missing(
     assert "warn  no ssh: no --target ssh:HOST\n" in said
 
 
-def test_doctor_of_a_vmlinux(tmp_path: Path) -> None:
-    needs_mini_kernel_tools()
-    (good,) = check_vmlinux(build(Spec(), tmp_path))
+def test_doctor_of_a_vmlinux(mini: Mini) -> None:
+    (good,) = check_vmlinux(mini(Spec()))
     assert (good.health, good.fix) == ("ok", "")
     (bad,) = check_vmlinux(Path("/bin/sh"))
     assert bad.health == "fail"

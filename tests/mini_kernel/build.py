@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -17,6 +18,7 @@ Layout = Literal["2", "4,2"]
 Form = Literal["static", "rela", "rela-applied", "relr"]
 Compiler = Literal["gcc", "clang"]
 Contract = Literal["native", "stock"]
+Run = Callable[[list[str]], None]
 
 BUILDTIME_PROLOGUE = "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE"
 _LOADED_AT = 0x40200000  # where QEMU's virt board puts an Image
@@ -60,7 +62,19 @@ def all_specs() -> list[Spec]:
     return [Spec(*choice) for choice in choices]  # type: ignore[arg-type]  # product loses the literals
 
 
-def build(spec: Spec, directory: Path) -> Path:
+def run_command(command: list[str]) -> None:
+    """Run a step of a build.
+
+    Raises:
+        RuntimeError: it failed; with what it said.
+
+    """
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+
+
+def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     """Compile and link into ``directory``; the path of a vmlinux-like ELF file."""
     compile_ = ["aarch64-linux-gnu-gcc"] if spec.compiler == "gcc" else ["clang", "--target=aarch64-linux-gnu"]
     flags = [*_FLAGS, f"-mbranch-protection={'bti' if spec.bti else 'none'}", f"-I{HERE}"]
@@ -76,26 +90,26 @@ def build(spec: Spec, directory: Path) -> Path:
     for source in sources:
         target = directory / f"{source}.o"
         more = traced if source in ("work.c", "weak.c") else []
-        _run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])
+        run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])
         objects.append(str(target))
     out = directory / f"mini-{spec}"
-    link(spec, objects, out)
+    link(spec, objects, out, run)
     return out
 
 
-def link(spec: Spec, objects: list[str], out: Path) -> None:
+def link(spec: Spec, objects: list[str], out: Path, run: Run = run_command) -> None:
     """Link ``objects`` as the mini kernel of ``spec`` is linked."""
     script = out.with_name("mini_kernel.lds")
     defines = [f"MINI_LINK_ADDR={_link_address(spec):#x}"] + [BUILDTIME_PROLOGUE] * (spec.contract == "native")
-    preprocess(LINKER_SCRIPT, script, *defines)
+    preprocess(LINKER_SCRIPT, script, *defines, run=run)
     options = ["--build-id=none", "-z", "max-page-size=4096", "-T", str(script)]
-    _run([*_LINK[spec.form], *options, "-o", str(out), *objects])
+    run([*_LINK[spec.form], *options, "-o", str(out), *objects])
 
 
-def preprocess(source: Path, script: Path, *defines: str) -> None:
+def preprocess(source: Path, script: Path, *defines: str, run: Run = run_command) -> None:
     """Make a linker script from an ``.lds.S`` file, as kernel builds do."""
     cpp = ["aarch64-linux-gnu-gcc", "-E", "-P", "-x", "c", "-undef", "-DLINKER_SCRIPT"]
-    _run([*cpp, *(f"-D{define}" for define in defines), "-o", str(script), str(source)])
+    run([*cpp, *(f"-D{define}" for define in defines), "-o", str(script), str(source)])
 
 
 def _link_address(spec: Spec) -> int:
@@ -105,9 +119,3 @@ def _link_address(spec: Spec) -> int:
 def missing_tools() -> list[str]:
     """Which of the programs are not installed."""
     return [tool for tool in TOOLS if shutil.which(tool) is None]
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")

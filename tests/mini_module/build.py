@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from tests.mini_kernel.build import _run
+from tests.mini_kernel.build import Run, run_command
 
 HERE = Path(__file__).parent
 LINKER_SCRIPT = HERE.parent.parent / "linker_scripts" / "mini_module.lds"
@@ -34,7 +34,7 @@ def all_modules() -> list[ModuleSpec]:
     return [ModuleSpec(*choice) for choice in choices]  # type: ignore[arg-type]  # product loses the literals
 
 
-def build_module(spec: ModuleSpec, directory: Path) -> Path:
+def build_module(spec: ModuleSpec, directory: Path, run: Run = run_command) -> Path:
     """Compile, and link if asked to; the path of a ``.ko``."""
     compile_ = ["aarch64-linux-gnu-gcc"] if spec.compiler == "gcc" else ["clang", "--target=aarch64-linux-gnu"]
     flags = ["-O2", "-g0", "-ffreestanding", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-common"]
@@ -42,15 +42,14 @@ def build_module(spec: ModuleSpec, directory: Path) -> Path:
     flags += [f"-fpatchable-function-entry={spec.layout}", f'-DMINI_RELEASE="{spec.release}"']
     flags += [f"-mbranch-protection={'bti' if spec.bti else 'none'}"]
     flags += [] if spec.linked else ["-ffunction-sections"]
-    compiled, out = directory / "module.o", directory / "mini.ko"
-    _run([*compile_, *flags, "-c", str(HERE / "module.c"), "-o", str(compiled)])
+    out = directory / "mini.ko"
+    compiled = directory / "module.o" if spec.linked else out
+    run([*compile_, *flags, "-c", str(HERE / "module.c"), "-o", str(compiled)])
     if spec.linked:
-        link_module(compiled, out)
-    else:
-        compiled.rename(out)
+        link_module(compiled, out, run)
     return out
 
 
-def link_module(compiled: Path, out: Path) -> None:
+def link_module(compiled: Path, out: Path, run: Run = run_command) -> None:
     """Link one object as the mini module is linked."""
-    _run(["aarch64-linux-gnu-ld", "-r", "--build-id=sha1", "-T", str(LINKER_SCRIPT), "-o", str(out), str(compiled)])
+    run(["aarch64-linux-gnu-ld", "-r", "--build-id=sha1", "-T", str(LINKER_SCRIPT), "-o", str(out), str(compiled)])

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from prologue.cli.main import main
 from prologue.rules.base import Rule
-from tests.mini_kernel.build import Contract, Spec
-from tests.mini_module.build import ModuleSpec
+from tests.mini_kernel.build import Contract
+from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 
-Mini = Callable[[Spec | ModuleSpec], Path]  # the fixture of tests/conftest.py
 Arguments = list[str | Path]  # of `prologue verify`
 
 MOV_X5_X5 = 0xAA0503E5

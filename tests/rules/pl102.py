@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, Mini, forget
+from tests.rules.fixture import Arguments, Fixture, forget
+from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, Mini, forget
+from tests.rules.fixture import Arguments, Fixture, forget
+from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_module.build import ModuleSpec
-from tests.rules.fixture import Arguments, Fixture, Mini
+from tests.rules.fixture import Arguments, Fixture
+from tests.support.built import Mini
 
 
 def broken(mini: Mini) -> Arguments:

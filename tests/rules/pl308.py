@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import B_LABEL_TARGET, MOV_X5_X5, Arguments, Fixture, Mini
+from tests.rules.fixture import B_LABEL_TARGET, MOV_X5_X5, Arguments, Fixture
+from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, Mini, process
+from tests.rules.fixture import Arguments, Fixture, process
+from tests.support.built import Mini
 from tests.support.elf_edit import edit
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Fixture, Mini, process
+from tests.rules.fixture import Arguments, Fixture, process
+from tests.support.built import Mini
 
 
 def _make_image(vmlinux: Path) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.mini_module.build import ModuleSpec
-from tests.rules.fixture import Arguments, Fixture, Mini, copy_before, process
+from tests.rules.fixture import Arguments, Fixture, copy_before, process
+from tests.support.built import Mini
 
 
 def broken(mini: Mini) -> Arguments:

@@ -12,7 +12,8 @@ from prologue.cli.main import main
 from prologue.rules.base import INPUTS, SEVERITIES, Rule
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import Arguments, Mini, fixture_of
+from tests.rules.fixture import Arguments, fixture_of
+from tests.support.built import Mini
 from tests.support.elf_edit import NOP, ElfEdit
 
 TESTS = Path(__file__).parents[1]
