@@ -4,6 +4,8 @@
 
 SHELL := /bin/bash
 python := .venv/bin/python
+# Two processes share the tests; what needs a kernel built or booted goes first, in one of them (tests/conftest.py).
+pytest := $(python) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
@@ -46,10 +48,10 @@ types: setup-test
 	$(python) -m mypy
 
 test-all: setup-test
-	$(python) -m pytest
+	$(pytest)
 
 test-fast: setup-test
-	$(python) -m pytest -m 'not kernel'
+	$(pytest) -m 'not kernel'
 
 # Commands build the plugins that they need; this shows that they can be built here.
 plugins: setup-bench

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,49 @@ settings.register_profile("gate", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("gate")
 
+BOOTS = "boots"
+SHOWN = "shown"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, one boots real kernels, which have two CPUs each, from the beginning.
+
+    Other tests stay together by file: what they share is made once.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        group = BOOTS if boots(item) else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not boots(item))
+
+
+def boots(item: pytest.Item) -> bool:
+    return all(item.get_closest_marker(name) for name in ("kernel", "qemu"))
+
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin with the kernels that will be needed."""
-    if not session.config.option.collectonly and any(item.get_closest_marker("builds") for item in session.items):
+    first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    builds = any(item.get_closest_marker("builds") for item in session.items)
+    if first and builds and not session.config.option.collectonly:
         builder = prebuild.start()
         session.config.add_cleanup(lambda: prebuild.stop(builder))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have measured."""
+    for report in (report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)):
+        for text in (text for name, text in report.user_properties if name == SHOWN and report.when == "call"):
+            terminalreporter.section(report.nodeid)
+            terminalreporter.write_line(text)
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Have a text printed after all tests: the processes that run them have no terminal."""
+    return lambda text: record_property(SHOWN, text)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201, pl304
 from tests.support.elf_edit import ElfEdit
+from tests.support.machine_tree import make_tree
 from tests.support.processes import HEEDING, until_gone
 
 Mini = Callable[[Spec | ModuleSpec], Path]
@@ -226,8 +227,9 @@ def test_a_signal_while_the_second_reader_loads_leaves_nothing(mini: Mini, numbe
             path.unlink()
 
 
-def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path) -> None:
+def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes when nothing can be printed any more."""
+    monkeypatch.setenv("PROLOGUE_ROOT", str(make_tree(tmp_path / "machine")))  # a busy one would be waited for
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)
     main_end, their_end = pty.openpty()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,10 @@ def fresh_seed() -> int:
 
 
 @pytest.mark.parametrize("kind", ["fixed", "fresh"])
-def test_mutations_are_caught(materials: dict[Where, Material], kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutations_are_caught(materials: dict[Where, Material], kind: str, show: Callable[[str], None]) -> None:
     seed = 1 if kind == "fixed" else fresh_seed()
     outcomes = list(run_mutations(materials, seed, EACH, {rule.code: mutation_of(rule) for rule in RULES}))
-    with capsys.disabled():
-        print(f"\nmutations of real files, seed {seed} ({kind})\n{table(outcomes)}")
+    show(f"mutations of real files, seed {seed} ({kind})\n{table(outcomes)}")
     assert [describe(outcome, seed) for outcome in outcomes if not outcome.caught] == []
     assert len(outcomes) == EACH * len(RULES)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,11 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
-def test_the_build_saves_what_the_boot_writes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_build_saves_what_the_boot_writes(show: Callable[[str], None]) -> None:
     needs_tools("qemu-system-aarch64")
     kernels = [needs_built_kernel(recipe).vmlinux for recipe in RECIPES.values()]
     table = run(*kernels)
-    with capsys.disabled():
-        print(f"\n{table}")
+    show(table)
     report = json.loads(run(*kernels, "--json"))
     assert [pair["boot"]["layout"] for pair in report["kernels"]] == ["2", "4,2"]
     for pair in report["kernels"]:
