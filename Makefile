@@ -4,8 +4,8 @@
 
 SHELL := /bin/bash
 python := .venv/bin/python
-# Two processes share the tests; what needs a kernel built or booted goes first, in one of them (tests/conftest.py).
-pytest := $(python) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# Two processes share the tests: tests/support/sharing.py.
+pytest := $(python) -m pytest -n 2 --no-loadscope-reorder
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.

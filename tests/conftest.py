@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,26 +21,23 @@ settings.register_profile("gate", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("gate")
 
-BOOTS = "boots"
 SHOWN = "shown"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Say which process gets which tests, where there are several (make's ``-n 2``)."""
+    from tests.support.sharing import BootsInOne
+
+    return BootsInOne(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, one boots real kernels, which have two CPUs each, from the beginning.
+    """Begin with the boots, where other tests run beside them."""
+    if hasattr(config, "workerinput"):
+        from tests.support.sharing import boots_first
 
-    Other tests stay together by file: what they share is made once.
-    """
-    if not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        group = BOOTS if boots(item) else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: not boots(item))
-
-
-def boots(item: pytest.Item) -> bool:
-    return all(item.get_closest_marker(name) for name in ("kernel", "qemu"))
+        boots_first(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

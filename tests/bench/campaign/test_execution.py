@@ -1,6 +1,7 @@
 """The order of boots, and what a campaign does when machines die, writers are killed, and plans change.
 
-Machines that can be made to fail at will are programs here; real ones are in tests/real_kernels/test_campaign.py.
+Machines that can be made to fail at will are programs here; real ones are in
+tests/real_kernels/booted/test_campaign.py.
 """
 
 from __future__ import annotations

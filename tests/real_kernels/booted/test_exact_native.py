@@ -15,7 +15,7 @@ from tests.support.needs import needs_built_kernel, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
-SCRIPT = Path(__file__).parents[2] / "bench" / "exact_counts.py"
+SCRIPT = Path(__file__).parents[3] / "bench" / "exact_counts.py"
 
 
 def run(*arguments: object) -> str:
