@@ -11,7 +11,7 @@
  * The C preprocessor processes it first, with MINI_LINK_ADDR, and for the native contract with
  * CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, as in a kernel build.
  *
- * As in vmlinux, the compiler's __patchable_function_entries have no output section of their own: they lie
+ * As in vmlinux, the compiler's __patchable_function_entries have no output section of their own: they are
  * in .init.data between __start_mcount_loc and __stop_mcount_loc.
  */
 OUTPUT_ARCH(aarch64)

@@ -30,7 +30,7 @@ class Known:
     reason: str
     owner: str
     file: str = "*"  # glob on the last component of the path
-    symbol: str | None = None  # glob; "" for findings that lie in no symbol; None for any
+    symbol: str | None = None  # glob; "" for findings outside of all symbols; None for any
     section: str | None = None  # the same, on the section
     count: int | None = None  # findings that it covers at most, in all files of a run
 
@@ -124,7 +124,7 @@ def split(findings: Iterable[Finding], known: Sequence[Known]) -> Split:
 
 
 def _matcher(entry: Known) -> Callable[[Finding], bool]:
-    """Whether the entry is about a finding, whatever the count.
+    """Whether the entry matches a finding; its count does not matter here.
 
     The globs are compiled here once: fnmatch caches only 256, and a baseline may well have more.
     """

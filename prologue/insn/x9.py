@@ -27,7 +27,7 @@ def names_x9(words: U32) -> Bool:
 
 
 def may_read_x9(words: U32) -> Bool:
-    """Which words may read X9 or W9: every form whose register fields could say so.
+    """Which words may read X9 or W9: every form whose register fields may name it as a source.
 
     Groups and fields are those of the Arm ARM, "A64 instruction set encoding" (op0 at bits 28:25).
     """

@@ -43,9 +43,9 @@ class Edits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchPlan:
-    """All edits that take a file from untouched to ``goal``, in the order in which they must be written.
+    """All edits that bring an unprocessed file to ``goal``, in the order in which they must be written.
 
-    The plan is the same whichever part of it an interrupted run has already done.
+    The plan is the same if an interrupted run has already written a part of it.
     """
 
     contract: str

@@ -26,7 +26,7 @@ RULE = Rule(
     decides_writing=True,
     what="`__start_mcount_loc` or `__stop_mcount_loc` is absent, swapped, not 8-aligned, or not in the file.",
     why="`ftrace_init` walks the table between these two symbols as an array of 8-byte addresses; with wrong bounds "
-    "it patches whatever the stray words point at.",
+    "it patches text at stray addresses.",
     example="ffff800009462964 D __start_mcount_loc      (4 bytes into a record)",
     fix="link again; check MCOUNT_REC in the linker script and that the file is the unstripped vmlinux",
     citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" and kernel/trace/ftrace.c "ftrace_init" (6.12)',

@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     vaddrs = records.vaddrs
     for vaddr in records.misaligned:
-        yield Hit(vaddr, "a relocation lies across two records")
+        yield Hit(vaddr, "a relocation overlaps two records")
     for k in np.flatnonzero(records.rela_count > 1).tolist():
         yield Hit(int(vaddrs[k]), f"{int(records.rela_count[k])} RELA entries write this record")
     for k in np.flatnonzero((records.rela_count > 0) & records.relr).tolist():

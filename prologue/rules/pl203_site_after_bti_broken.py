@@ -39,7 +39,7 @@ RULE = Rule(
     why="An indirect call must land on a BTI; on a MOV it raises a Branch Target exception, and the kernel panics the "
     "first time that the function is called through a pointer.",
     example="aa1e03e9 mov x9, x30; d503245f bti c; d503201f nop",
-    fix="look for the BTI at each site; link again and process that file",
+    fix="link again, and process that file with a tool that looks for the BTI at each site",
     citation='Arm ARM DDI 0487 "BTI" (A64 base instructions) and "Branch Target exception"; '
     'kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust" (6.12)',
     check=check,

@@ -143,7 +143,7 @@ RECORDS: list[tuple[str, Spec, Change, str]] = [
         "rela across records",
         Spec(),
         lambda elf: struct.pack_into("<Q", elf.data, elf.rela()[elf.slots()[0]], elf.slots()[0] + 4),
-        "lies across two records",
+        "overlaps two records",
     ),
     ("rela size", Spec(), section_field(".rela.dyn", 32, "<Q", 25), "24-byte RELA entries"),
     (
