@@ -26,6 +26,8 @@ ADD_IMM: Final[Encoding] = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not s
 B: Final[Encoding] = a64.CLASSES["B"]
 BL: Final[Encoding] = a64.CLASSES["BL"]
 
+_CHUNK: Final = 1 << 17  # words compared at once: what fits into a cache is much faster
+_BRANCHES: Final[Encoding] = (0x1C000000, 0x14000000)  # the group that all direct branches are in
 # Encoding, lowest bit and width of the offset: CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
 _DIRECT: Final = (
     ((0x7C000000, 0x14000000), 0, 26),
@@ -39,6 +41,14 @@ def matches(words: U32, encoding: Encoding) -> Bool:
     """Which words are of an encoding; shape of ``words``."""
     found: Bool = words & np.uint32(encoding[0]) == np.uint32(encoding[1])
     return found
+
+
+def find(words: U32, encoding: Encoding) -> I64:
+    """Indices, ascending, of the words that are of an encoding; made for a whole kernel's text."""
+    parts = [np.zeros(0, np.int64)]
+    for start in range(0, len(words), _CHUNK):
+        parts.append(np.flatnonzero(matches(words[start : start + _CHUNK], encoding)) + start)
+    return np.concatenate(parts)
 
 
 def field(words: U32, low: int, width: int = 5) -> U32:
@@ -82,10 +92,12 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
     """
     indices: list[I64] = []
     distances: list[I64] = []
+    group = find(words, _BRANCHES)
+    members = words[group]
     for encoding, low, width in _DIRECT:
-        hits = np.flatnonzero(matches(words, encoding))
-        indices.append(hits)
-        distances.append(signed(words[hits], low, width))
+        hits = np.flatnonzero(matches(members, encoding))
+        indices.append(group[hits])
+        distances.append(signed(members[hits], low, width))
     index = np.concatenate(indices)
     target = base + (index + np.concatenate(distances)).astype(np.uint64) * np.uint64(4)
     return index, target.astype(np.uint64)

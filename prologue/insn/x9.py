@@ -12,10 +12,15 @@ from typing import Final, Literal
 import numpy as np
 
 from prologue.insn import a64
-from prologue.insn.decode import BL, U32, Bool, field, matches
+from prologue.insn.decode import BL, U32, Bool, Encoding, field, matches
 from prologue.insn.disasm import register_use
 
 _X9: Final = 9
+# (mask, value) of loads and stores: with a register as offset; LDXR and its kind; STXR and its kind, whose status
+# register stands where others have a source.
+_BY_REGISTER: Final[Encoding] = (0x3B200C00, 0x38200800)
+_EXCLUSIVE_LOAD: Final[Encoding] = (0x3F600000, 0x08400000)
+_EXCLUSIVE_STORE: Final[Encoding] = (0x3FE00000, 0x08000000)
 
 
 def names_x9(words: U32) -> Bool:
@@ -27,7 +32,7 @@ def names_x9(words: U32) -> Bool:
 
 
 def may_read_x9(words: U32) -> Bool:
-    """Which words may read X9 or W9: every form whose register fields may name it as a source.
+    """Which words may read X9 or W9: every form whose register fields could say so.
 
     Groups and fields are those of the Arm ARM, "A64 instruction set encoding" (op0 at bits 28:25).
     """
@@ -48,20 +53,23 @@ def may_read_x9(words: U32) -> Bool:
     memory = matches(words, (0x0A000000, 0x08000000))
     unsigned = matches(words, (0x3B000000, 0x39000000))  # the immediate fills bits 21:10
     literal = matches(words, (0x3B000000, 0x18000000))
+    near = matches(words, (0x3B200000, 0x38000000))  # an immediate at bits 20:12
+    pair = matches(words, (0x3A000000, 0x28000000))  # an immediate at bits 21:15
     general = matches(words, (0x04000000, 0))
-    # Only plain loads are known not to read Rt: LDR with an unsigned or signed 9-bit offset.
-    load = general & (field(words, 22, 2) != 0) & (unsigned | matches(words, (0x3B200000, 0x38000000)))
+    # Only plain loads are known not to read Rt.
+    load = general & (field(words, 22, 2) != 0) & (unsigned | near | matches(words, _BY_REGISTER))
     pair_load = general & matches(words, (0x3A400000, 0x28400000))
-    rt_read = rt & general & ~load & ~pair_load & ~literal
-    other = (ra & ~pair_load & ~unsigned & ~literal) | (rm & ~unsigned & ~literal & ~pair_load)
+    exclusive_load, exclusive_store = matches(words, _EXCLUSIVE_LOAD), matches(words, _EXCLUSIVE_STORE)
+    rt_read = rt & general & ~load & ~pair_load & ~literal & ~exclusive_load
+    rest = ~unsigned & ~literal & ~near & ~exclusive_load & ~exclusive_store
+    other = rest & ((ra & ~pair_load) | (rm & ~pair))
     from_memory = memory & ((rn & ~literal) | rt_read | other)
 
     register = matches(words, (0x0E000000, 0x0A000000))
     compares_immediate = matches(words, (0x1FE00800, 0x1A400800))  # CCMP, CCMN with a number where Rm would be
     rmif = matches(words, (0x1FE00400, 0x1A000400))
-    from_register = register & (
-        rn | (rm & ~compares_immediate & ~rmif) | (ra & matches(words, (0x1F000000, 0x1B000000)))
-    )
+    three_sources = matches(words, (0x1F000000, 0x1B000000))
+    from_register = register & (rn | (rm & ~compares_immediate & ~rmif) | (ra & three_sources))
     scalable = matches(words, (0x1E000000, 0x04000000)) | matches(words, (0x9E000000, 0x80000000))  # SVE, SME
     vector = (matches(words, (0x0E000000, 0x0E000000)) | scalable) & (rn | rm | rt)
     result: Bool = from_immediate | from_control | from_memory | from_register | vector
@@ -76,11 +84,14 @@ def must_write_x9(words: U32) -> Bool:
     register = matches(words, (0x0E000000, 0x0A000000)) & ~flags_only
     load = matches(words, (0x3F000000, 0x39000000)) & (field(words, 22, 2) != 0)
     near_load = matches(words, (0x3F200000, 0x38000000)) & (field(words, 22, 2) != 0)
+    far_load = matches(words, (0x3F200C00, 0x38200800)) & (field(words, 22, 2) != 0)
     prefetch = matches(words, (0xFF800000, 0xF9800000)) | matches(words, (0xFFA00000, 0xF8800000))
     literal = matches(words, (0xBF000000, 0x18000000))
     pair = matches(words, (0x3E400000, 0x28400000)) & (rd | (field(words, 10) == np.uint32(_X9)))
     mrs = matches(words, (0xFFF00000, 0xD5300000))
-    result: Bool = rd & (immediate | register | ((load | near_load) & ~prefetch) | literal | mrs) | pair
+    loads = ((load | near_load | far_load) & ~prefetch) | literal | matches(words, _EXCLUSIVE_LOAD)
+    status = matches(words, _EXCLUSIVE_STORE) & (field(words, 16) == np.uint32(_X9))
+    result: Bool = rd & (immediate | register | loads | mrs) | pair | status
     return result
 
 
@@ -103,7 +114,7 @@ def effect(word: int) -> Literal["read", "write", "neither"]:
 
 
 def ends_path(words: U32) -> Bool:
-    """Calls, BRK, indirect jumps, returns, exception returns, and words that are no instruction."""
+    """Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction."""
     call, trap = matches(words, BL), matches(words, a64.CLASSES["BRK"])
     result: Bool = call | trap | matches(words, (0xFE000000, 0xD6000000)) | matches(words, (0xFFFF0000, 0))
     return result

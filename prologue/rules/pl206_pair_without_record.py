@@ -10,6 +10,7 @@ from prologue.elf.image import U64
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
+from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -19,13 +20,19 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return
-    # Hand-written functions may begin with NOPs that alternatives replace at boot; none begins with MOV X9, X30.
-    found = [np.setdiff1d(_pairs_at_entries(binary), alternatives(binary)[0].words())]
+    own = SlotMap(binary.text, sites.first)
+    pairs = _pairs_at_entries(binary)
+    pairs = pairs[~own.contains(pairs)]
+    if len(pairs):
+        # Hand-written functions may begin with NOPs that alternatives replace at boot; none begins with MOV X9, X30.
+        pairs = np.setdiff1d(pairs, alternatives(binary)[0].words())
+    found = [pairs]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
         movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & (words[1:] == a64.NOP))
-        found.append(np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4))
-    vaddrs = np.setdiff1d(np.concatenate(found), sites.first)
+        vaddrs = np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4)
+        found.append(vaddrs[~own.contains(vaddrs)])
+    vaddrs = np.unique(np.concatenate(found))
     vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.text.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"

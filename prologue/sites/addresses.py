@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from prologue.elf.image import I64, U32, U64
-from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate, field, matches
+from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate, field, find
 from prologue.insn.disasm import registers_written
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
 
-_NEAR: Final = 64  # instructions: schedulers put an ADD close behind its ADRP
+_NEAR: Final = 64  # instructions: schedulers put an ADD close after its ADRP
 
 
 def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
@@ -29,12 +29,13 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
-        adr = np.flatnonzero(matches(words, ADR))
+        adr = find(words, ADR)
         pc = base + adr.astype(np.uint64) * np.uint64(4)
         found = [(adr, pc + adr_immediate(words[adr]).view(np.uint64))]
         found.append(_pairs(words, base))
         for index, target in found:
             hit = np.flatnonzero(wanted.contains(target))
+            hit = hit[np.argsort(index[hit])]
             vaddrs = base + index[hit].astype(np.uint64) * np.uint64(4)
             code = binary.is_code(vaddrs) if len(hit) else np.zeros(0, np.bool_)
             for k in np.flatnonzero(code).tolist():
@@ -45,20 +46,20 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
 
 def _pairs(words: U32, base: np.uint64) -> tuple[I64, U64]:
     """Index of every ADD that may complete an ADRP, and the address that both make."""
-    adrp, add = np.flatnonzero(matches(words, ADRP)), np.flatnonzero(matches(words, ADD_IMM))
+    adrp, add = find(words, ADRP), find(words, ADD_IMM)
     if not len(adrp) or not len(add):
         return np.zeros(0, np.int64), np.zeros(0, np.uint64)
     register = field(words[adrp], 0)
     source = field(words[add], 5)
-    # One sorted list for all registers: the key is register, then position.
-    span = np.int64(len(words) + 1)
-    keys = register.astype(np.int64) * span + adrp
-    order = np.argsort(keys)
-    at = np.searchsorted(keys[order], source.astype(np.int64) * span + add) - 1
-    usable = at >= 0
-    before = order[np.where(usable, at, 0)]
-    usable &= (register[before] == source) & (add - adrp[before] < _NEAR) & (add > adrp[before])
-    add, before = add[usable], adrp[before[usable]]
+    found: list[tuple[I64, I64]] = []
+    for number in range(32):  # both lists ascend, so that the search goes through memory in order
+        mine, wanting = adrp[register == number], add[source == number]
+        at = np.searchsorted(mine, wanting) - 1
+        usable = at >= 0
+        last = mine[at[usable]]
+        near = wanting[usable] - last < _NEAR
+        found.append((wanting[usable][near], last[near]))
+    add, before = (np.concatenate(column) for column in zip(*found, strict=True))
     page = (base + before.astype(np.uint64) * np.uint64(4)) & ~np.uint64(0xFFF)
     page += (adr_immediate(words[before]) << 12).view(np.uint64)
     return add, page + field(words[add], 10, 12).astype(np.uint64)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from prologue.elf.image import I64, U32, U64, Bool
-from prologue.insn.decode import B, matches
+from prologue.insn.decode import BL, B, matches
 from prologue.insn.x9 import effect, ends_path, may_read_x9, must_write_x9, names_x9
 from prologue.sites.binary import Binary
 from prologue.sites.tables import bug_words
@@ -31,7 +32,7 @@ class Read:
 
 
 class _Text:
-    """All text sections side by side, a zero word (UDF) behind each, so that a position is one index."""
+    """All text sections side by side, a zero word (UDF) after each, so that a position is one index."""
 
     def __init__(self, binary: Binary) -> None:
         sections = [s for s in binary.text.text_sections if s.size >= 4]
@@ -45,15 +46,19 @@ class _Text:
             self.words[base : base + size] = binary.text.view(section, "<u4")
         for section, base in zip(sections, self._bases.tolist(), strict=False):
             index, target = binary.branches(section)
-            self.successor[base + index] = self.position(target)
+            jumps = ~matches(self.words[base + index], BL)  # a path ends at a BL
+            self.successor[base + index[jumps]] = self.position(target[jumps])
 
     def position(self, vaddrs: U64) -> I64:
         """Index of each address, -1 outside of the text."""
         result = np.full(len(vaddrs), -1, np.int64)
-        for start, base, stop in zip(self._starts, self._bases[:-1].tolist(), self._bases[1:].tolist(), strict=True):
-            offset = vaddrs - start
-            inside = offset < np.uint64(4 * (stop - base - 1))
-            result[inside] = base + (offset[inside] >> np.uint64(2)).astype(np.int64)
+        sizes = np.diff(self._bases) - 1
+        todo = np.arange(len(vaddrs))
+        for part in np.argsort(-sizes).tolist():  # most are in the largest section
+            offset = vaddrs[todo] - self._starts[part]
+            inside = offset < np.uint64(4 * sizes[part])
+            result[todo[inside]] = self._bases[part] + (offset[inside] >> np.uint64(2)).astype(np.int64)
+            todo = todo[~inside]
         return result
 
     def vaddr(self, position: int) -> int:
@@ -70,11 +75,12 @@ def reads_of_x9(binary: Binary) -> list[Read]:
     text = _Text(binary)
     second = text.position(sites.second)
     begin = np.where(second >= 0, second + 1, len(text.words) - 1)  # the last word ends every path
-    over, stop = _stops(text, binary, text.position(sites.first))
+    over, stops = _stops(text, binary, text.position(sites.first))
     seen = np.zeros(len(text.words), np.bool_)
     edges: list[tuple[I64, I64]] = []
     reads: list[int] = []
-    todo = np.unique(stop[begin])
+    starts = _next(stops, begin)
+    todo = np.unique(starts)
     while len(todo):
         seen[todo] = True
         todo = todo[~over[todo]]
@@ -86,15 +92,15 @@ def reads_of_x9(binary: Binary) -> list[Read]:
         jump = text.successor[going].astype(np.int64)
         falls = ~matches(text.words[going], B)  # everything but B goes on
         source = np.concatenate([going[falls], going[jump >= 0]])
-        target = stop[np.concatenate([going[falls] + 1, jump[jump >= 0]])]
+        target = _next(stops, np.concatenate([going[falls] + 1, jump[jump >= 0]]))
         edges.append((source, target))
-        todo = np.unique(target)
-        todo = todo[~seen[todo]]
-    return _attribute(text, stop[begin], reads, edges) if reads else []
+        todo = np.sort(target[~seen[target]])  # np.unique hashes, which takes longer than all the rest
+        todo = todo[np.diff(todo, prepend=-1) > 0]
+    return _attribute(text, starts, reads, edges) if reads else []
 
 
-def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, I64]:
-    """Where paths end, and for each position the first one from there on that has to be looked at.
+def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, npt.NDArray[np.int32]]:
+    """Where paths end, and, ascending, the positions that have to be looked at.
 
     Nothing happens in between, which makes the walk short.
     """
@@ -115,8 +121,14 @@ def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, I64]:
     over[text.position(bugs[is_warning & binary.text.in_text(bugs)])] = False
     over[first] = True  # another function's pair begins there, and its MOV writes X9
     look |= over
-    where = np.where(look, np.arange(len(look)), len(look) - 1)
-    return over, np.minimum.accumulate(where[::-1])[::-1]
+    look[-1] = True  # the last word ends every path
+    stops = np.flatnonzero(look).astype(np.int32)
+    return over, stops
+
+
+def _next(stops: npt.NDArray[np.int32], positions: I64) -> I64:
+    """The first stop at or after each position."""
+    return stops[np.searchsorted(stops, positions.astype(np.int32))].astype(np.int64)
 
 
 def _attribute(text: _Text, begin: I64, reads: list[int], edges: list[tuple[I64, I64]]) -> list[Read]:
