@@ -25,6 +25,7 @@ from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 
+U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -200,6 +201,14 @@ class ElfImage:
     def content(self) -> bytes | mmap.mmap:
         """The whole file, decompressed."""
         return self._map
+
+    def let_go(self, offset: int, size: int) -> None:
+        """Drop whole pages of the mapped file from memory, for who will not look there again; looking reads them anew.
+
+        ``offset`` is a multiple of the page size.
+        """
+        if isinstance(self._map, mmap.mmap):
+            self._map.madvise(mmap.MADV_DONTNEED, offset, min(size, self.size - offset))
 
     def section(self, name: str) -> Section | None:
         """Return the first section of that name."""

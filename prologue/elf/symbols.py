@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -168,24 +169,34 @@ class Symbols:
 
     def locate(self, vaddr: int) -> Location:
         """Describe an address as symbol+offset and section+offset; a module's made-up address is left out."""
-        section = self._image.section_at(vaddr)
-        shown = None if self._image.relocatable else vaddr
-        if section is None:
-            return Location(vaddr=shown)
+        return self.locate_all([vaddr])[0]
+
+    def locate_all(self, vaddrs: Sequence[int]) -> list[Location]:
+        """Describe many addresses: one search for all of them."""
         values, order = self._places
-        index = int(np.searchsorted(values, np.uint64(vaddr), side="right")) - 1
-        inside = vaddr - section.addr
-        if index < 0 or int(values[index]) < section.addr:
-            return Location(vaddr=shown, section=section.name, section_offset=inside)
-        first = int(np.searchsorted(values, values[index]))
-        name = self._best_name(order[first : index + 1])
-        return Location(
-            vaddr=shown,
-            section=section.name,
-            section_offset=inside,
-            symbol=name,
-            symbol_offset=vaddr - int(values[index]),
-        )
+        # One past the last symbol at or below each address, and the first of those at its place.
+        stops = np.searchsorted(values, np.array(vaddrs, np.uint64), side="right")
+        starts = np.searchsorted(values, values[np.maximum(stops, 1) - 1]) if len(values) else stops
+        section: Section | None = None
+        found = []
+        for vaddr, start, stop in zip(vaddrs, starts.tolist(), stops.tolist(), strict=True):
+            shown = None if self._image.relocatable else vaddr
+            if section is None or vaddr not in section:  # neighbours mostly come together
+                section = self._image.section_at(vaddr)
+            if section is None:
+                found.append(Location(vaddr=shown))
+                continue
+            inside, at = vaddr - section.addr, int(values[stop - 1]) if stop else -1
+            if at < section.addr:
+                found.append(Location(vaddr=shown, section=section.name, section_offset=inside))
+            else:
+                name = self._best_name(order[start:stop])
+                found.append(
+                    Location(
+                        vaddr=shown, section=section.name, section_offset=inside, symbol=name, symbol_offset=vaddr - at
+                    )
+                )
+        return found
 
     def _best_name(self, rows: npt.NDArray[np.int64]) -> str:
         """Name one address by what begins there, not by what ends there; rows come worst first."""

@@ -7,15 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from prologue.elf.image import I64, ElfImage
+from prologue.elf.compare import differing_files
+from prologue.elf.image import I64
 from prologue.errors import InputError, RefusedError
 from prologue.plan.build import build_plan
 from prologue.plan.edits import Edits, Kind
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import Module
-
-_CHUNK = 16 << 20  # bytes compared at once: bounds memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ def account(before: Binary, after: Binary) -> Account:
     sizes = _proper_size(before), _proper_size(after)
     if sizes[0] != sizes[1]:
         return Account({}, np.zeros(0, np.int64), sizes)
-    differing = differing_bytes(before.image, after.image, sizes[0])
+    differing = differing_files(before.image, after.image, sizes[0])
     words: dict[Kind, int] = {}
     explained = [np.zeros(0, np.int64)]
     for stage in _stages(before):
@@ -47,17 +46,6 @@ def account(before: Binary, after: Binary) -> Account:
             explained.append((changed[:, None] + np.arange(stage.width)).ravel())
     unexplained = np.setdiff1d(differing, np.concatenate(explained), assume_unique=False)
     return Account(words, unexplained, sizes)
-
-
-def differing_bytes(before: ElfImage, after: ElfImage, size: int) -> I64:
-    """Ascending file offsets of all bytes among the first ``size`` that differ."""
-    parts = [np.zeros(0, np.int64)]
-    for start in range(0, size, _CHUNK):
-        length = min(_CHUNK, size - start)
-        old, new = before.read(start, length), after.read(start, length)
-        if old != new:
-            parts.append(np.flatnonzero(np.frombuffer(old, "u1") != np.frombuffer(new, "u1")) + start)
-    return np.concatenate(parts)
 
 
 def _stages(before: Binary) -> tuple[Edits, ...]:

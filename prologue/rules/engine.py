@@ -16,14 +16,16 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Findin
         if subject.inputs.isdisjoint(rule.inputs):
             continue
         # Two entries of one table may name the same place: report it once.
-        for hit in dict.fromkeys(rule.check(subject)):
+        hits = list(dict.fromkeys(rule.check(subject)))
+        places = subject.binary.symbols.locate_all([hit.vaddr for hit in hits]) if hits else []
+        for hit, where in zip(hits, places, strict=True):
             findings.append(
                 Finding(
                     code=rule.code,
                     slug=rule.slug,
                     severity=rule.severity,
                     path=str(subject.binary.path),
-                    where=subject.binary.symbols.locate(hit.vaddr),
+                    where=where,
                     message=hit.message,
                     found=hit.found,
                     expected=hit.expected,

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue.elf.compare import differing_bytes
 from prologue.elf.flat import flat_sections
-from prologue.elf.image import I64, ElfImage, Section
+from prologue.elf.image import I64, U8, Section
 from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent
 from prologue.rules.base import Hit, Rule, Subject
 
@@ -29,11 +30,12 @@ def check(subject: Subject) -> Iterator[Hit]:
         if offset + section.size > extent:
             yield Hit(section.addr, f"{subject.image} ends at {extent:#x}, before the end of {section.name}")
             continue
-        differing = _differing(kernel.image, section, flat[offset : offset + section.size])
+        theirs = np.frombuffer(flat, np.uint8, section.size, offset)
+        differing = differing_bytes(kernel.image.view(section, np.uint8), theirs)
         for start, stop in mutable:
             differing = differing[(differing + offset < start) | (differing + offset >= stop)]
         if len(differing):
-            yield from _hits(subject, section, differing, flat[offset : offset + section.size])
+            yield from _hits(subject, section, differing, theirs)
     yield from _stray(subject, last, flat[end:extent], end)
 
 
@@ -45,24 +47,19 @@ def _stray(subject: Subject, vaddr: int, flat: bytes, offset: int) -> Iterator[H
         yield Hit(vaddr, f"{subject.image} has {len(stray)} bytes from {where:#x} on where vmlinux has none")
 
 
-def _differing(image: ElfImage, section: Section, flat: bytes) -> I64:
-    """Offsets in the section of all bytes that differ."""
-    ours = image.data(section)
-    if ours == flat:
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(np.frombuffer(ours, np.uint8) != np.frombuffer(flat, np.uint8))
-
-
-def _hits(subject: Subject, section: Section, differing: I64, flat: bytes) -> Iterator[Hit]:
+def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Iterator[Hit]:
     words = np.unique(differing & ~3)
     vaddrs = np.uint64(section.addr) + words.astype(np.uint64)
     sites = subject.kernel.sites
     own = np.isin(vaddrs, np.concatenate([sites.first, sites.second])) if sites is not None else vaddrs < 0
-    for k in np.flatnonzero(own).tolist():
-        at = int(words[k])
-        found = int.from_bytes(flat[at : at + 4], "little")
-        expected = int(subject.kernel.text.words(vaddrs[k : k + 1])[0])
-        yield Hit(int(vaddrs[k]), f"{subject.image} holds {found:08x}, vmlinux {expected:08x}", (found,), (expected,))
+    # A stale Image differs at every site: look at all of them at once.
+    columns = (
+        vaddrs[own],
+        theirs[words[own][:, None] + np.arange(4)].view("<u4").ravel(),
+        subject.kernel.text.words(vaddrs[own]),
+    )
+    for vaddr, found, expected in zip(*(column.tolist() for column in columns), strict=True):
+        yield Hit(vaddr, f"{subject.image} holds {found:08x}, vmlinux {expected:08x}", (found,), (expected,))
     other = np.flatnonzero(~own)
     if len(other):
         where = int(vaddrs[other[0]])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from prologue.elf.compare import differing_bytes
+from prologue.elf.image import ElfImage, Section
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -15,10 +19,14 @@ def check(subject: Subject) -> Iterator[Hit]:
     theirs = {section.name: section for section in before.text.text_sections}
     for section in after.text.text_sections:
         other = theirs.get(section.name)
-        if other is None or before.image.data(other) != after.image.data(section):
+        if other is None or other.size != section.size or _differ(before.image, other, after.image, section):
             message = f"{section.name} differs from {before.path}, but both have build-id {after.build_id}"
             yield Hit(section.addr, message)
             return
+
+
+def _differ(before: ElfImage, other: Section, after: ElfImage, section: Section) -> bool:
+    return len(differing_bytes(before.view(other, np.uint8), after.view(section, np.uint8))) > 0
 
 
 RULE = Rule(

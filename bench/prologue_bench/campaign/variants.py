@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from prologue.elf.compare import differing_files
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.patch import carry_out
-from prologue.plan.account import differing_bytes
 from prologue.plan.edits import PatchPlan
 from prologue.plan.variants import VariantKind, variant_plan
 from prologue.rules.engine import approve
@@ -169,7 +169,7 @@ def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: s
     """Nothing differs but the words of the plan: no symbol, no section, no other byte."""
     if after.sections != before.sections:
         raise BenchError(f"{name}: its sections are not those of the link")
-    differing = differing_bytes(before, after, before.size)
+    differing = differing_files(before, after, before.size)
     if stray := sorted({int(offset) & ~3 for offset in differing} - words.keys()):
         raise BenchError(f"{name}: the word at file offset {stray[0]:#x} differs, which no plan names")
 
