@@ -16,7 +16,7 @@ from prologue_bench.errors import BenchError, GuestLostError
 Said = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("command", ["compare", "table", "plot"])
+@pytest.mark.parametrize("command", ["run", "record", "compare", "table", "plot", "doctor"])
 def test_help_has_examples(command: str, capsys: Said) -> None:
     with pytest.raises(SystemExit) as done:
         main(["bench", command, "--help"])

@@ -1,30 +1,21 @@
-"""``prologue bench record`` and ``doctor``, from the command line to the file."""
+"""``prologue bench record``, from the command line to the file."""
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
 import time
-from argparse import Namespace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
-from prologue_bench.cli import doctor
-from prologue_bench.recorder.output import Recorded, read_recorded
-from prologue_bench.recorder.script import script
-from prologue_bench.recorder.task import Task
-from prologue_bench.results.model import Readback
-from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
-from tests.mini_kernel.build import Spec
-from tests.support.built import Mini
-from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, notes, policy, run_script
+from tests.mini_kernel.build import Spec, build
+from tests.support.machine_tree import BUILD_ID, make_tree, notes
+from tests.support.needs import needs_mini_kernel_tools
 from tests.support.processes import HEEDING, until_gone
 
 Said = pytest.CaptureFixture[str]
@@ -41,14 +32,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def record(*arguments: str | Path) -> int:
     return main(["bench", "record", *map(str, arguments)])
-
-
-@pytest.mark.parametrize("command", ["record", "doctor"])
-def test_help_has_examples(command: str, capsys: Said) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["bench", command, "--help"])
-    assert done.value.code == 0
-    assert f"prologue bench {command} " in capsys.readouterr().out.partition("examples:")[2]
 
 
 def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> None:
@@ -175,61 +158,3 @@ def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> No
     assert main(["bench", "table", str(log), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["variant"] for row in rows] == ["it's nop", "mov"]
-
-
-def test_doctor_of_this_host(capsys: Said) -> None:
-    diagnoses = check_host()
-    assert main(["bench", "doctor"]) in (0, 1)
-    said = capsys.readouterr().out
-    assert all(f"{diagnosis.health:4}  {diagnosis.what}" in said for diagnosis in diagnoses)
-    assert {diagnosis.health for diagnosis in diagnoses} <= {"ok", "warn", "fail"}
-    assert all(diagnosis.fix for diagnosis in diagnoses if diagnosis.health != "ok")
-    if platform.machine() != "aarch64":
-        assert "smoke evidence" in said
-
-
-def test_doctor_names_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
-) -> None:  # fmt: skip
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["bench", "doctor"]) == 1
-    said = capsys.readouterr().out
-    assert "fail  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
-    assert "warn  no ssh: no --target ssh:HOST\n" in said
-
-
-def test_doctor_of_a_vmlinux(mini: Mini) -> None:
-    (good,) = check_vmlinux(mini(Spec()))
-    assert (good.health, good.fix) == ("ok", "")
-    (bad,) = check_vmlinux(Path("/bin/sh"))
-    assert bad.health == "fail"
-
-
-def ask(tree: Path, task: Task, tmp: Path) -> Recorded:
-    return read_recorded(run_script("dash", script(task), tree, tmp / "programs").stdout.splitlines(), task)
-
-
-def test_doctor_of_no_machine(capsys: Said) -> None:
-    assert main(["bench", "doctor", "--target", "qemu"]) == 2
-    assert "--target qemu: expected ssh:HOST" in capsys.readouterr().err
-
-
-def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = make_tree(tmp_path / "m", kernel_files({16: MOV}))
-    policy(tree, 2, "performance")
-    seen = ask(tree, Task(workloads=(), runs=0, sites=(16,)), tmp_path)
-    states = {diagnosis.what: diagnosis.health for diagnosis in check_machine(seen)}
-    assert states["read back: 1 MOV, 0 NOP in 1 sites"] == "ok"
-    assert states["governor schedutil: clocks follow the load"] == "warn"
-    mixed = Recorded(
-        machine=seen.machine,
-        readback=Readback(BUILD_ID, 3, 1, 1),
-        gate_before=seen.gate_before,
-        gate_after=seen.gate_after,
-        values={},
-    )
-    assert "fail" in {diagnosis.health for diagnosis in check_machine(mixed)}
-    monkeypatch.setattr(doctor, "check_host", list)
-    monkeypatch.setattr(doctor, "_machine", lambda _: partial(ask, tree, tmp=tmp_path))
-    assert doctor.run(Namespace(vmlinux=None)) == 0
-    assert "->" in capsys.readouterr().out

@@ -72,3 +72,12 @@ def test_command_line_of_job_and_machine() -> None:
     command = vm.Machine(cpu="max,pauth-impdef=on", cpus=1).command(Path("Image"), Path("cpio"), "words")
     assert command[command.index("-cpu") + 1] == "max,pauth-impdef=on"
     assert command[command.index("-append") + 1] == "words"
+
+
+def test_the_machine_that_is_asked_for(tmp_path: Path) -> None:
+    machine = vm.Machine(cpu="max,pauth-impdef=on", cpus=4, memory=2048, accel="kvm", port=tmp_path / "a,b")
+    words = machine.command(tmp_path / "Image", None, "")
+    joined = " ".join(words)
+    for wanted in ("-M virt,gic-version=host", "-cpu max,pauth-impdef=on", "-smp 4", "-m 2048", "-accel kvm"):
+        assert wanted in joined
+    assert f"file,id=results,path={tmp_path}/a,,b" in words

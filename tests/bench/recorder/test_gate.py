@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 
 from prologue_bench.recorder.gate import advice, evidence, is_virtual, void_reason
-from prologue_bench.results.settings import setup_differences, unknown_settings
 
 QUIET: Final[dict[str, Any]] = {
     "busy": 3, "governors": ["performance"], "governor_refused": [], "boost": 0,
@@ -82,45 +81,6 @@ def test_advice(reading: dict[str, Any], what: str, fix: str, voids: bool) -> No
     assert (found.what, found.voids) == (what, voids)
     assert fix in found.fix
     assert found.why
-
-
-POWERSAVE: Final = {**QUIET, "governors": ["powersave"], "limits": SLOWED}
-
-
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        ({**QUIET, "busy": 40, "temperature": 60000, "taint": 512}, None),
-        (POWERSAVE, "governors: powersave, but performance in a; "
-                    "frequency limits: policy0 600000-1200000 kHz, but policy0 600000-1500000 kHz in a"),
-        ({**QUIET, "boost": 1}, "boost: 1, but 0 in a"),
-        ({**QUIET, "affinity": "2-3"}, "affinity: 2-3, but 0-3 in a"),
-        ({**QUIET, "online": "0-2"}, "online CPUs: 0-2, but 0-3 in a"),
-    ],
-)  # fmt: skip
-def test_boots_that_were_not_set_up_alike(other: dict[str, Any], said: str | None) -> None:
-    """Whatever is known of two is compared, wherever they stand."""
-    assert list(setup_differences([("a", QUIET), ("b", other), ("c", QUIET)])) == [None, said, None]
-    late = [("x", {}), ("a", QUIET), ("y", {**QUIET, "boost": None}), ("b", other)]
-    assert list(setup_differences(late)) == [None, None, None, said]
-
-
-def test_what_differs_is_no_example_for_others() -> None:
-    first = {**QUIET, "boost": None}
-    odd = {**POWERSAVE, "boost": 1}
-    assert [bool(found) for found in setup_differences([("a", first), ("b", odd), ("c", QUIET)])] == [
-        False, True, False,
-    ]  # fmt: skip
-
-
-def test_settings_that_some_boots_do_not_tell() -> None:
-    half = {**QUIET, "governors": [], "limits": [{**QUIET["limits"][0], "min": None}], "affinity": "", "boost": None}
-    assert not any(setup_differences([("a", half), ("b", QUIET), ("c", half)]))
-    assert list(unknown_settings([half, QUIET, half])) == [
-        ("affinity", 2), ("governors", 2), ("boost", 2), ("frequency limits", 2),
-    ]  # fmt: skip
-    assert not list(unknown_settings([QUIET, QUIET]))
-    assert not list(unknown_settings([{}, dict.fromkeys(QUIET)]))
 
 
 def test_big_little_may_be_pinned() -> None:

@@ -1,8 +1,7 @@
-"""Targets by name, and what of a QEMU target can be seen without a boot."""
+"""Targets by name, and command lines that name none."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +9,6 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
-from prologue_bench.errors import BenchError
-from prologue_bench.guest.vm import Machine
-from prologue_bench.targets import qemu
 from prologue_bench.targets.choose import choose_target
 from prologue_bench.targets.qemu import QemuTarget
 from tests.mini_kernel.build import Spec
@@ -81,39 +77,6 @@ def test_numbers_that_cannot_be(capsys: Said, tmp_path: Path, option: str, value
 def test_an_open_quote_for_the_doctor(capsys: Said) -> None:
     assert main(["bench", "doctor", "--target", "ssh:board", "--ssh-options='x"]) == 2
     assert capsys.readouterr().err == """prologue: --ssh-options "'x": No closing quotation\n"""
-
-
-@pytest.mark.skipif(platform.machine() == "aarch64", reason="this host can have KVM for arm64")
-def test_kvm_wants_an_arm64_host() -> None:
-    target = QemuTarget("kvm")
-    assert target.evidence == "timing"
-    with pytest.raises(BenchError, match="arm64 guests run at full speed on arm64 only"):
-        target.facts()
-
-
-def test_kvm_wants_its_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    monkeypatch.setattr(qemu, "KVM", tmp_path / "kvm")
-    with pytest.raises(BenchError, match=r"no access to .*kvm: load the module kvm, or join the group"):
-        QemuTarget("kvm").facts()
-
-
-def test_the_machine_that_is_asked_for(tmp_path: Path) -> None:
-    machine = Machine(cpu="max,pauth-impdef=on", cpus=4, memory=2048, accel="kvm", port=tmp_path / "a,b")
-    words = machine.command(tmp_path / "Image", None, "")
-    joined = " ".join(words)
-    for wanted in ("-M virt,gic-version=host", "-cpu max,pauth-impdef=on", "-smp 4", "-m 2048", "-accel kvm"):
-        assert wanted in joined
-    assert f"file,id=results,path={tmp_path}/a,,b" in words
-
-
-def test_tcg_is_smoke_and_says_where_it_ran() -> None:
-    target = QemuTarget("tcg-single", Machine(cpus=1))
-    assert target.evidence == "smoke"
-    facts = target.facts()
-    assert facts["cpus"] == "1"
-    assert facts["qemu"].endswith(", tcg,thread=single")
-    assert platform.node() in facts["host"]
 
 
 @pytest.mark.parametrize(

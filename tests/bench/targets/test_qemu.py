@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,11 @@ from prologue_bench.errors import BenchError, GuestLostError, MissingToolError, 
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import Machine
 from prologue_bench.recorder.task import Task
+from prologue_bench.targets import qemu
 from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.qemu import QemuTarget
 from tests.mini_kernel.build import Spec
 from tests.support.needs import missing, needs_tools
-
-pytestmark = pytest.mark.qemu
 
 
 @pytest.fixture
@@ -34,6 +34,7 @@ def attempt(mini: Callable[[Spec], Path], tmp_path: Path) -> Attempt:
     return Attempt(image, tmp_path / "logs" / "boot-0001.log", 20, "boot")
 
 
+@pytest.mark.qemu
 def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
     """Every file that the message names is there."""
     attempt.log.parent.mkdir()
@@ -48,6 +49,7 @@ def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
     assert sorted(path.name for path in attempt.log.parent.iterdir()) == ["boot-0001.cpio", "boot-0001.log"]
 
 
+@pytest.mark.qemu
 @pytest.mark.parametrize(
     ("machine", "said"),
     [
@@ -64,3 +66,27 @@ def test_options_that_qemu_refuses(attempt: Attempt, machine: Machine, said: str
     assert refused.value.exit_code == 2
     assert "\n" not in refused.value.message
     assert [path.name for path in attempt.log.parent.iterdir()] == ["boot-0001.log"]
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="this host can have KVM for arm64")
+def test_kvm_wants_an_arm64_host() -> None:
+    target = QemuTarget("kvm")
+    assert target.evidence == "timing"
+    with pytest.raises(BenchError, match="arm64 guests run at full speed on arm64 only"):
+        target.facts()
+
+
+def test_kvm_wants_its_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(qemu, "KVM", tmp_path / "kvm")
+    with pytest.raises(BenchError, match=r"no access to .*kvm: load the module kvm, or join the group"):
+        QemuTarget("kvm").facts()
+
+
+def test_tcg_is_smoke_and_says_where_it_ran() -> None:
+    target = QemuTarget("tcg-single", Machine(cpus=1))
+    assert target.evidence == "smoke"
+    facts = target.facts()
+    assert facts["cpus"] == "1"
+    assert facts["qemu"].endswith(", tcg,thread=single")
+    assert platform.node() in facts["host"]

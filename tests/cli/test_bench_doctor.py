@@ -1,0 +1,82 @@
+"""``prologue bench doctor``: this host, a vmlinux, a machine."""
+
+from __future__ import annotations
+
+import platform
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue_bench.cli import doctor
+from prologue_bench.recorder.output import Recorded, read_recorded
+from prologue_bench.recorder.script import script
+from prologue_bench.recorder.task import Task
+from prologue_bench.results.model import Readback
+from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
+from tests.mini_kernel.build import Spec, build
+from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, policy, run_script
+from tests.support.needs import needs_mini_kernel_tools
+
+Said = pytest.CaptureFixture[str]
+
+
+def test_doctor_of_this_host(capsys: Said) -> None:
+    diagnoses = check_host()
+    assert main(["bench", "doctor"]) in (0, 1)
+    said = capsys.readouterr().out
+    assert all(f"{diagnosis.health:4}  {diagnosis.what}" in said for diagnosis in diagnoses)
+    assert {diagnosis.health for diagnosis in diagnoses} <= {"ok", "warn", "fail"}
+    assert all(diagnosis.fix for diagnosis in diagnoses if diagnosis.health != "ok")
+    if platform.machine() != "aarch64":
+        assert "smoke evidence" in said
+
+
+def test_doctor_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["bench", "doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "fail  no cpio: guests cannot be made\n      -> cpio is not installed (Debian package cpio)\n" in said
+    assert "warn  no ssh: no --target ssh:HOST\n" in said
+
+
+def test_doctor_of_a_vmlinux(tmp_path: Path) -> None:
+    needs_mini_kernel_tools()
+    (good,) = check_vmlinux(build(Spec(), tmp_path))
+    assert (good.health, good.fix) == ("ok", "")
+    (bad,) = check_vmlinux(Path("/bin/sh"))
+    assert bad.health == "fail"
+
+
+def ask(tree: Path, task: Task, tmp: Path) -> Recorded:
+    return read_recorded(run_script("dash", script(task), tree, tmp / "programs").stdout.splitlines(), task)
+
+
+def test_doctor_of_no_machine(capsys: Said) -> None:
+    assert main(["bench", "doctor", "--target", "qemu"]) == 2
+    assert "--target qemu: expected ssh:HOST" in capsys.readouterr().err
+
+
+def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = make_tree(tmp_path / "m", kernel_files({16: MOV}))
+    policy(tree, 2, "performance")
+    seen = ask(tree, Task(workloads=(), runs=0, sites=(16,)), tmp_path)
+    states = {diagnosis.what: diagnosis.health for diagnosis in check_machine(seen)}
+    assert states["read back: 1 MOV, 0 NOP in 1 sites"] == "ok"
+    assert states["governor schedutil: clocks follow the load"] == "warn"
+    mixed = Recorded(
+        machine=seen.machine,
+        readback=Readback(BUILD_ID, 3, 1, 1),
+        gate_before=seen.gate_before,
+        gate_after=seen.gate_after,
+        values={},
+    )
+    assert "fail" in {diagnosis.health for diagnosis in check_machine(mixed)}
+    monkeypatch.setattr(doctor, "check_host", list)
+    monkeypatch.setattr(doctor, "_machine", lambda _: partial(ask, tree, tmp=tmp_path))
+    assert doctor.run(Namespace(vmlinux=None)) == 0
+    assert "->" in capsys.readouterr().out
