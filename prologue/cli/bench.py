@@ -108,9 +108,7 @@ def _margin(text: str) -> float:
 
 _COMMANDS: Final = (
     BenchCommand("run", bench_run.HELP, bench_run.EXAMPLES, bench_run.add_options),
-    BenchCommand(
-        "record", bench_record.RECORD_HELP, bench_record.RECORD_EXAMPLES, bench_record.add_record_options
-    ),
+    BenchCommand("record", bench_record.RECORD_HELP, bench_record.RECORD_EXAMPLES, bench_record.add_record_options),
     BenchCommand(
         "compare",
         "compare variants with the base: difference, interval, verdict",
@@ -130,7 +128,5 @@ _COMMANDS: Final = (
         "  prologue bench plot example:2019-a53 -o a53.png\n  prologue bench plot results/ -o results.svg --margin 0.5",
         _add_plot_options,
     ),
-    BenchCommand(
-        "doctor", bench_record.DOCTOR_HELP, bench_record.DOCTOR_EXAMPLES, bench_record.add_doctor_options
-    ),
-)  # fmt: skip
+    BenchCommand("doctor", bench_record.DOCTOR_HELP, bench_record.DOCTOR_EXAMPLES, bench_record.add_doctor_options),
+)

@@ -35,11 +35,6 @@ def download(suite: str, names: Sequence[str], progress: Progress | None = None)
         )
 
 
-def depends(suite: str, name: str) -> tuple[str, ...]:
-    """Return the names of the packages that `name` depends on; the lists must have been fetched."""
-    return tuple(dependency for dependency, _ in apt.open_apt(suite).show(name).depends)
-
-
 def fetch(private: apt.PrivateApt, package: apt.Package, destination: Path, *, progress: Progress) -> None:
     """Download one package to `destination`; raises BenchError if there is no room for it, and what apt raises."""
     free = shutil.disk_usage(destination.parent).free

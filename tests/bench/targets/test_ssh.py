@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ def test_a_hook_that_fails(bin_path: Path, attempt: Attempt, tmp_path: Path) -> 
 
 
 def test_a_hook_that_hangs(bin_path: Path, attempt: Attempt) -> None:
-    slow = Attempt(image=attempt.image, log=attempt.log, timeout=2, label="base")
+    slow = replace(attempt, timeout=2)
     place(bin_path, "hook", "#!/bin/sh\nsleep 1000 | cat\n")
     assert "the hook did not end within " in lost(SshTarget("board", "hook", "none"), slow)
 
@@ -155,7 +156,7 @@ def test_kexec_gets_the_image_and_its_options(bin_path: Path, attempt: Attempt, 
 
 def test_the_same_boot(bin_path: Path, attempt: Attempt) -> None:
     assert (bin_path / "ssh").exists()
-    quick = Attempt(image=attempt.image, log=attempt.log, timeout=2, label="base")
+    quick = replace(attempt, timeout=2)
     message = lost(SshTarget("board", "true", "none"), quick)
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
 
@@ -164,14 +165,14 @@ def test_a_question_cut_short_by_the_deadline_says_nothing(bin_path: Path, attem
     """A board under load needs some seconds to answer, and the last of its answers comes when the time is over."""
     begun = tmp_path / "begun"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {begun} ] && sleep 3\n:>{begun}\nexec sh"))
-    quick = Attempt(image=attempt.image, log=attempt.log, timeout=6, label="base")
+    quick = replace(attempt, timeout=6)
     message = lost(SshTarget("board", "true", "none"), quick)
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
 
 
 def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> None:
     place(bin_path, "ssh", SSH.replace("exec sh", "sleep 2\nexec sh"))
-    quick = Attempt(image=attempt.image, log=attempt.log, timeout=1, label="base")
+    quick = replace(attempt, timeout=1)
     message = lost(SshTarget("board", "true", "none"), quick)
     assert f"it answered only after its time was over: boot {BOOT_ID.read_text().strip()}" in message
 
@@ -179,14 +180,14 @@ def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> N
 def test_it_comes_back_as_the_same_boot(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && rm {away} && exit 255\nexec sh"))
-    quick = Attempt(image=attempt.image, log=attempt.log, timeout=4, label="base")
+    quick = replace(attempt, timeout=4)
     assert "it came back as the same boot" in lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
 
 
 def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && echo Connection refused >&2 && exit 255\nexec sh"))
-    quick = Attempt(image=attempt.image, log=attempt.log, timeout=3, label="base")
+    quick = replace(attempt, timeout=3)
     message = lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
     assert f"it never came back: Connection refused; its last boot_id was {BOOT_ID.read_text().strip()}" in message
 
