@@ -16,9 +16,9 @@ from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Readback
 from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
-from tests.mini_kernel.build import Spec, build
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
 from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, policy, run_script
-from tests.support.needs import needs_mini_kernel_tools
 
 Said = pytest.CaptureFixture[str]
 
@@ -44,9 +44,8 @@ def test_doctor_names_what_is_missing(
     assert "warn  no ssh: no --target ssh:HOST\n" in said
 
 
-def test_doctor_of_a_vmlinux(tmp_path: Path) -> None:
-    needs_mini_kernel_tools()
-    (good,) = check_vmlinux(build(Spec(), tmp_path))
+def test_doctor_of_a_vmlinux(mini: Mini) -> None:
+    (good,) = check_vmlinux(mini(Spec()))
     assert (good.health, good.fix) == ("ok", "")
     (bad,) = check_vmlinux(Path("/bin/sh"))
     assert bad.health == "fail"

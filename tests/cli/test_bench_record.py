@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from tests.mini_kernel.build import Spec, build
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
 from tests.support.machine_tree import BUILD_ID, make_tree, notes
-from tests.support.needs import needs_mini_kernel_tools
 from tests.support.processes import HEEDING, until_gone
 
 Said = pytest.CaptureFixture[str]
