@@ -33,11 +33,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the boots, where other tests run beside them."""
+    """Sort them where several processes share them."""
     if hasattr(config, "workerinput"):
-        from tests.support.sharing import boots_first
+        from tests.support.sharing import sort_by_wait
 
-        boots_first(items)
+        sort_by_wait(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

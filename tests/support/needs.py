@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,15 @@ from tests.mini_kernel.build import missing_tools
 
 
 def missing(what: str) -> None:
-    """Fail or skip the calling test."""
+    """Fail or skip the calling test, or file of tests."""
     if os.environ.get("CI"):
         pytest.fail(f"needs {what}")
-    pytest.skip(f"needs {what}")
+    pytest.skip(f"needs {what}", allow_module_level=True)
+
+
+def needs_module(name: str) -> None:
+    if find_spec(name) is None:
+        missing(f"Python's {name}")
 
 
 def needs_tools(*names: str) -> None:

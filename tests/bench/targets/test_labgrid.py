@@ -10,11 +10,11 @@ import pytest
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.task import Task
 from prologue_bench.targets.base import Attempt
-from tests.support.needs import needs_tools
+from tests.support.needs import needs_module, needs_tools
 
-pytest.importorskip("labgrid", reason="needs labgrid")
-from prologue_bench.targets import typed
-from prologue_bench.targets.labgrid import LabgridTarget
+needs_module("labgrid")
+from prologue_bench.targets import typed  # noqa: E402 - it imports labgrid
+from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it imports labgrid
 
 POWER = "ExternalPowerDriver: {cmd_on: 'true', cmd_off: 'true', cmd_cycle: 'true'}"
 CONSOLE = "ExternalConsoleDriver: {cmd: cat}"

@@ -23,10 +23,10 @@ from prologue_bench.results.model import Workload
 from prologue_bench.targets.base import Attempt
 from tests.support.board.machine import free_port, make_key
 from tests.support.board.system import pack_board
-from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.needs import needs_kernel, needs_module, needs_modules, needs_tools
 
-pytest.importorskip("labgrid", reason="needs labgrid")
-from prologue_bench.targets.labgrid import LabgridTarget
+needs_module("labgrid")
+from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it imports labgrid
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
 
