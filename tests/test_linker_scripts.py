@@ -140,7 +140,7 @@ def test_each_assert_of_the_fragment_fires(
 
 
 def test_every_assert_of_the_fragment_has_a_test_and_its_semicolon() -> None:
-    """GNU ld demands a semicolon behind an ASSERT in an output section, LLD 14 does without."""
+    """GNU ld demands a semicolon after an ASSERT in an output section, LLD 14 does without."""
     text = FRAGMENT.read_text().partition("#ifdef")[2]
     assert text.count("ASSERT(") == text.count('");') == len({MISALIGNED, CUT, NONE})
 

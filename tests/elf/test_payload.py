@@ -27,7 +27,7 @@ SIZE = 0x3000
 
 
 def image(*, efi: bool = True, size: int = SIZE, image_size: int = 0x5000) -> bytes:
-    """A flat Image as in arch/arm64/kernel/head.S: two PE sections, of which .data has a BSS behind the file."""
+    """A flat Image as in arch/arm64/kernel/head.S: two PE sections, of which .data has a BSS after the file's end."""
     flat = bytearray(k * 7 % 251 for k in range(size))
     flat[:64] = struct.pack("<2s6xQQQ24x4sI", b"MZ", 0, image_size, 10, b"ARM\x64", PE if efi else 0)
     if efi:

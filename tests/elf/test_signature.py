@@ -145,7 +145,7 @@ def test_good_bad_unknown(kind: str, digest: type[hashes.SHA256 | hashes.SHA512]
     assert check_signature(MODULE, message, []) == "unknown-key"
     for wrong in (MODULE[:-1], MODULE + b"\0", b""):
         assert check_signature(wrong, message, [other.der, ours.der]) == "bad"
-        # The digest in the attributes tells it without a key.
+        # The digest in the attributes shows it without a key.
         assert check_signature(wrong, message, [other.der]) == ("bad" if attributes else "unknown-key")
 
 

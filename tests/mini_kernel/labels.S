@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A jump label that nobody flips, and its entry as include/linux/jump_label.h lays it out (6.1). */
+/* A jump label that is never flipped, and its entry as include/linux/jump_label.h lays it out (6.1). */
 	.text
 	.globl	label_user
 	.type	label_user, %function

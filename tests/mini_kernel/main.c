@@ -121,7 +121,7 @@ static int in_text(u64 addr)
 }
 
 /*
- * Called by ftrace_caller with the address behind the second slot and with x9: is x9 where the traced function
+ * Called by ftrace_caller with the address after the second slot and with x9: is x9 where the traced function
  * was called from? The instruction before it must be a BLR, or a BL to this very function.
  */
 void ftrace_trace(u64 ip, u64 x9)

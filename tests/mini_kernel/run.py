@@ -13,7 +13,7 @@ from prologue_bench.guest.vm import Machine, run_console
 
 @dataclass(frozen=True, slots=True)
 class MiniRun:
-    """The lines behind ``mini: ``, and all ``name=value`` pairs in them."""
+    """What follows ``mini: `` in its lines, and all ``name=value`` pairs in them."""
 
     lines: tuple[str, ...]
     values: dict[str, str]

@@ -10,7 +10,7 @@ from tests.mutation.world import World
 def mutate(world: World) -> int:
     if world.seed.random() < 0.5:
         place = world.pick(world.code)
-        # A MOV in front of what a record points at makes a moved record of it: that breaks something else.
+        # A MOV before what a record points at makes a moved record of it: that breaks something else.
         while place + 4 not in world.code or place + 4 in world.records.values:
             place = world.pick(world.code)
         world.set_word(place, a64.MOV_X9_X30)

@@ -190,6 +190,6 @@ class World:
 
     @cached_property
     def pristine(self) -> Binary:
-        """The file itself, as nobody has changed it."""
+        """The file itself, unchanged."""
         image = ElfImage(self.path)
         return Module(image) if image.relocatable else Kernel(image)

@@ -16,7 +16,7 @@ from tests.real_kernels.native import RECIPES
 
 
 def start() -> subprocess.Popen[bytes]:
-    """Build whatever is not there yet, behind everything else that the machine does."""
+    """Build what is not there yet, with the time that nothing else on the machine wants."""
     command = ["nice", "-n", "19", sys.executable, "-m", "tests.real_kernels.prebuild"]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
 TOOL: Final = Path(sys.executable).with_name("prologue")
 SOURCE: Final = "kernel/range.c"  # small, always built in
-# What a developer may add by mistake: a record at something that is no pair, and a branch behind the MOV.
+# What a developer may add by mistake: a record at something that is no pair, and a branch to after the MOV.
 NO_PAIR: Final = r"""
 asm(".text\n.balign 8\n.globl prologue_broken\n.type prologue_broken, %function\n"
     "prologue_broken:\tret\n\tret\n\tret\n\tret\n.size prologue_broken, . - prologue_broken\n"

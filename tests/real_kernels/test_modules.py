@@ -133,5 +133,5 @@ def test_signatures_are_those_of_the_kernel_s_keys(case: Case, tmp_path: Path) -
     place = next(s for s in module.image.sections if s.name == ".rodata").offset
     content[place] ^= 1
     copy.write_bytes(content)
-    assert main(["verify", str(copy)]) == 0  # without the keys nobody can tell
+    assert main(["verify", str(copy)]) == 0  # without the keys there is no way to know
     assert main(["verify", str(copy), *case.vmlinux]) == 1

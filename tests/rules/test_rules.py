@@ -89,7 +89,7 @@ def test_a_neutralised_init_without_prologues_is_fatal(
 
 @pytest.mark.parametrize("layout", ["2", "4,2"])
 def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not by what comes behind the pair: a body may begin with a NOP, a jump label for one."""
+    """Not by what comes after the pair: a body may begin with a NOP, a jump label for one."""
     vmlinux = mini(Spec(layout=layout))  # type: ignore[arg-type]  # parametrize loses the literal
     elf = ElfEdit(vmlinux)
     start = elf.value("work_leaf")

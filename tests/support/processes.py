@@ -12,7 +12,7 @@ HEEDING: Final = ("/usr/bin/env", "--default-signal=INT,HUP")
 
 
 def until_gone(pid: int) -> bool:
-    """Whether it has ended. Being killed takes a moment, and for a zombie nobody may have waited yet."""
+    """Whether it has ended. Being killed takes a moment, and a zombie may not have been waited for yet."""
     deadline = time.monotonic() + 10
     while not gone(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
