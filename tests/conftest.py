@@ -35,9 +35,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort them where several processes share them."""
     if hasattr(config, "workerinput"):
-        from tests.support.sharing import sort_by_wait
+        from tests.support.sharing import longest_first
 
-        sort_by_wait(items)
+        longest_first(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

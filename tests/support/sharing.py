@@ -20,6 +20,12 @@ class BootsInOne(LoadFileScheduling):  # type: ignore[misc]  # it has no types
         return BOOTED if nodeid.startswith(BOOTED) else super()._split_scope(nodeid)
 
 
-def sort_by_wait(items: list[pytest.Item]) -> None:
-    """Put boots first, and of both kinds last what may have to wait for a kernel's build; else the order stays."""
-    items.sort(key=lambda item: (not item.nodeid.startswith(BOOTED), item.get_closest_marker("builds") is not None))
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort so: boots of real kernels, then other boots, then the rest; last what may wait for a kernel's build."""
+    items.sort(
+        key=lambda item: (
+            not item.nodeid.startswith(BOOTED),
+            item.get_closest_marker("builds") is not None,
+            item.get_closest_marker("qemu") is None,
+        )
+    )
