@@ -153,14 +153,19 @@ def open_apt(suite: str) -> PrivateApt:
     with cache.locked(f"apt/{suite}"):
         for directory in ("lists/partial", "cache/archives/partial"):
             (home / directory).mkdir(parents=True, exist_ok=True)
-        (home / "status").touch()
-        (home / "apt.conf").write_text(_CONF.format(home=home), encoding="utf-8")
-        sources = home / "sources.list"
-        text = sources_list(machine_archive(), suite, keyring())
-        if not sources.exists() or sources.read_text(encoding="utf-8") != text:
-            sources.write_text(text, encoding="utf-8")
+        _update(home / "status", "")
+        _update(home / "apt.conf", _CONF.format(home=home))
+        if _update(home / "sources.list", sources_list(machine_archive(), suite, keyring())):
             (home / "updated").unlink(missing_ok=True)
     return PrivateApt(suite=suite, home=home)
+
+
+def _update(path: Path, text: str) -> bool:
+    """Write a file unless it says that already: another process's apt may be reading it, without a lock."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.write_text(text, encoding="utf-8")
+    return True
 
 
 def machine_archive() -> Archive:

@@ -8,6 +8,7 @@ import pytest
 
 from prologue_bench.errors import BenchError, MissingToolError, UnreachableError
 from prologue_bench.guest import apt
+from prologue_bench.guest.archive import Archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +69,22 @@ def test_no_apt_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="apt-get is not installed"):
         apt.machine_archive()
+
+
+def test_what_another_process_may_be_reading_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(apt, "keyring", lambda: tmp_path / "keys")
+    monkeypatch.setattr(apt, "machine_archive", lambda: Archive(main="http://a/debian", security="http://a/security"))
+    home = apt.open_apt("trixie").home
+    names = ("apt.conf", "sources.list", "status")
+    before = [(home / name).stat().st_mtime_ns for name in names]
+    (home / "updated").touch()
+    assert apt.open_apt("trixie").home == home
+    assert [(home / name).stat().st_mtime_ns for name in names] == before
+    assert (home / "updated").exists()
+    monkeypatch.setattr(apt, "machine_archive", lambda: Archive(main="http://b/debian", security="http://a/security"))
+    apt.open_apt("trixie")
+    assert "http://b/debian" in (home / "sources.list").read_text()
+    assert not (home / "updated").exists()  # other lists
