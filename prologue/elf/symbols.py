@@ -177,10 +177,10 @@ class Symbols:
         # One past the last symbol at or below each address, and the first of those at its place.
         stops = np.searchsorted(values, np.array(vaddrs, np.uint64), side="right")
         starts = np.searchsorted(values, values[np.maximum(stops, 1) - 1]) if len(values) else stops
-        section: Section | None = None
+        section, shows = None, not self._image.relocatable
         found = []
         for vaddr, start, stop in zip(vaddrs, starts.tolist(), stops.tolist(), strict=True):
-            shown = None if self._image.relocatable else vaddr
+            shown = vaddr if shows else None
             if section is None or vaddr not in section:  # neighbours mostly come together
                 section = self._image.section_at(vaddr)
             if section is None:

@@ -48,7 +48,8 @@ def _stray(subject: Subject, vaddr: int, flat: bytes, offset: int) -> Iterator[H
 
 
 def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Iterator[Hit]:
-    words = np.unique(differing & ~3)
+    words = differing & ~3
+    words = words[np.diff(words, prepend=-4) > 0]
     vaddrs = np.uint64(section.addr) + words.astype(np.uint64)
     sites = subject.kernel.sites
     own = np.isin(vaddrs, np.concatenate([sites.first, sites.second])) if sites is not None else vaddrs < 0

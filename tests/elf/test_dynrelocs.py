@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prologue.elf.dynrelocs import relr_targets
+from prologue.elf.dynrelocs import relr_in, relr_targets
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from tests.support.tiny_elf import tiny_elf
@@ -43,12 +43,21 @@ def test_relr_is_decoded_by_the_book(
     path = tmp_path_factory.mktemp("relr") / "a"
     raw = struct.pack(f"<{len(words)}Q", *(w % (1 << 64) for w in words))
     path.write_bytes(tiny_elf({".data": (BASE, b"\0" * 65536), ".relr.dyn": (BASE + (1 << 20), raw)}))
-    assert set(relr_targets(ElfImage(path)).tolist()) == by_the_book(words)
+    image = ElfImage(path)
+    assert set(relr_targets(image).tolist()) == by_the_book(words)
+    for start, stop in ((BASE, BASE + 65536), (BASE + 512, BASE + 1024), (BASE + 4000, BASE + 4008), (BASE, BASE)):
+        wanted = {target for target in by_the_book(words) if start <= target < stop}
+        assert set(relr_in(image, start, stop).tolist()) == wanted
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [([3], "begins with a bitmap"), ([BASE - (1 << 30)], "outside of the kernel"), ([BASE + (1 << 40)], "outside")],
+    [
+        ([3], "begins with a bitmap"),
+        ([BASE - (1 << 30)], "outside of the kernel"),
+        ([BASE + (1 << 40)], "outside"),
+        ([BASE + (1 << 20), (1 << 64) - 1], "outside"),
+    ],
 )
 def test_damaged_relr_is_named(tmp_path: Path, words: list[int], message: str) -> None:
     path = tmp_path / "a"
@@ -56,3 +65,5 @@ def test_damaged_relr_is_named(tmp_path: Path, words: list[int], message: str) -
     path.write_bytes(tiny_elf({".data": (BASE, b"\0" * 4096), ".relr.dyn": (BASE + (1 << 20), raw)}))
     with pytest.raises(InputError, match=message):
         relr_targets(ElfImage(path))
+    with pytest.raises(InputError, match=message):  # also where none of it is wanted
+        relr_in(ElfImage(path), BASE, BASE + 8)
