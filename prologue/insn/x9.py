@@ -86,6 +86,7 @@ def must_write_x9(words: U32) -> Bool:
     near_load = matches(words, (0x3F200000, 0x38000000)) & (field(words, 22, 2) != 0)
     far_load = matches(words, (0x3F200C00, 0x38200800)) & (field(words, 22, 2) != 0)
     prefetch = matches(words, (0xFF800000, 0xF9800000)) | matches(words, (0xFFA00000, 0xF8800000))
+    prefetch |= matches(words, (0xFFE00C00, 0xF8A00800))
     literal = matches(words, (0xBF000000, 0x18000000))
     pair = matches(words, (0x3E400000, 0x28400000)) & (rd | (field(words, 10) == np.uint32(_X9)))
     mrs = matches(words, (0xFFF00000, 0xD5300000))

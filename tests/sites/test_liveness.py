@@ -24,8 +24,10 @@ FIELDS = (0, 5, 10, 16)
 def words_about_x9() -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     seed = random.Random(9)  # noqa: S311 - not a secret
     words = []
-    for _ in range(60_000):
+    for k in range(180_000):
         word = seed.getrandbits(32)
+        if k % 3:  # loads and stores have the most forms
+            word = word & ~0x0A000000 | 0x08000000
         for field in FIELDS:
             if seed.random() < 0.5:
                 word = word & ~(31 << field) | 9 << field
