@@ -33,7 +33,7 @@ def command(directory: Path, *more: object) -> list[str]:
     return [str(argument) for argument in (*arguments, *more)]
 
 
-def test_recorded_killed_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_killed_stopped_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools("qemu-system-aarch64")
     directory = tmp_path / "campaign"
     plan = ("--variants", "nop-nop,build", "--boots", 1, "--runs", 2, "--seed", 7,
