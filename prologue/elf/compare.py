@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from prologue.elf.image import I64, U8, ElfImage
+from prologue.arrays import I64
+from prologue.elf.image import U8, ElfImage
 
 _CHUNK: Final = 1 << 20  # bytes compared at once
 

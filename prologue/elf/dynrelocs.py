@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.elf.image import I64, U64, ElfImage
+from prologue.arrays import I64, U64
+from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])

@@ -20,16 +20,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.files import open_regular
 from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
 from prologue.errors import InputError
 
 U8 = npt.NDArray[np.uint8]
-U32 = npt.NDArray[np.uint32]
-U64 = npt.NDArray[np.uint64]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2

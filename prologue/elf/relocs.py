@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import RELA
-from prologue.elf.image import I64, U64, Bool, ElfImage
+from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.image import U64, Bool, ElfImage, Section
+from prologue.arrays import U64, Bool
+from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError, Location
 
 # Elf64_Sym (System V gABI, "Symbol Table")

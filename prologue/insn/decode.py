@@ -9,26 +9,22 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from prologue.arrays import I64, U32, U64, Bool
 from prologue.insn import a64
 
-U32 = npt.NDArray[np.uint32]
-U64 = npt.NDArray[np.uint64]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-Encoding = tuple[int, int]
+Pattern = tuple[int, int]
 """Mask and value."""
 
-ADR: Final[Encoding] = (0x9F000000, 0x10000000)
-ADRP: Final[Encoding] = (0x9F000000, 0x90000000)
-ADD_IMM: Final[Encoding] = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not shifted
-B: Final[Encoding] = a64.CLASSES["B"]
-BL: Final[Encoding] = a64.CLASSES["BL"]
+ADR: Final[Pattern] = (0x9F000000, 0x10000000)
+ADRP: Final[Pattern] = (0x9F000000, 0x90000000)
+ADD_IMM: Final[Pattern] = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not shifted
+B: Final[Pattern] = a64.CLASSES["B"]
+BL: Final[Pattern] = a64.CLASSES["BL"]
 
 _CHUNK: Final = 1 << 17  # words compared at once: what fits into a cache is much faster
-_BRANCHES: Final[Encoding] = (0x1C000000, 0x14000000)  # the group that all direct branches are in
-# Encoding, lowest bit and width of the offset: CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
+_BRANCHES: Final[Pattern] = (0x1C000000, 0x14000000)  # the group that all direct branches are in
+# Pattern, lowest bit and width of the offset: CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
 _DIRECT: Final = (
     ((0x7C000000, 0x14000000), 0, 26),
     ((0xFF000010, 0x54000000), 5, 19),
@@ -37,17 +33,17 @@ _DIRECT: Final = (
 )
 
 
-def matches(words: U32, encoding: Encoding) -> Bool:
+def matches(words: U32, pattern: Pattern) -> Bool:
     """Which words are of an encoding; shape of ``words``."""
-    found: Bool = words & np.uint32(encoding[0]) == np.uint32(encoding[1])
+    found: Bool = words & np.uint32(pattern[0]) == np.uint32(pattern[1])
     return found
 
 
-def find(words: U32, encoding: Encoding) -> I64:
+def find(words: U32, pattern: Pattern) -> I64:
     """Indices, ascending, of the words that are of an encoding; made for a whole kernel's text."""
     parts = [np.zeros(0, np.int64)]
     for start in range(0, len(words), _CHUNK):
-        parts.append(np.flatnonzero(matches(words[start : start + _CHUNK], encoding)) + start)
+        parts.append(np.flatnonzero(matches(words[start : start + _CHUNK], pattern)) + start)
     return np.concatenate(parts)
 
 
@@ -94,8 +90,8 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
     distances: list[I64] = []
     group = find(words, _BRANCHES)
     members = words[group]
-    for encoding, low, width in _DIRECT:
-        hits = np.flatnonzero(matches(members, encoding))
+    for pattern, low, width in _DIRECT:
+        hits = np.flatnonzero(matches(members, pattern))
         indices.append(group[hits])
         distances.append(signed(members[hits], low, width))
     index = np.concatenate(indices)

@@ -11,16 +11,17 @@ from typing import Final, Literal
 
 import numpy as np
 
+from prologue.arrays import U32, Bool
 from prologue.insn import a64
-from prologue.insn.decode import BL, U32, Bool, Encoding, field, matches
+from prologue.insn.decode import BL, Pattern, field, matches
 from prologue.insn.disasm import register_use
 
 _X9: Final = 9
 # (mask, value) of loads and stores: with a register as offset; LDXR and its kind; STXR and its kind, whose status
 # register stands where others have a source.
-_BY_REGISTER: Final[Encoding] = (0x3B200C00, 0x38200800)
-_EXCLUSIVE_LOAD: Final[Encoding] = (0x3F600000, 0x08400000)
-_EXCLUSIVE_STORE: Final[Encoding] = (0x3FE00000, 0x08000000)
+_BY_REGISTER: Final[Pattern] = (0x3B200C00, 0x38200800)
+_EXCLUSIVE_LOAD: Final[Pattern] = (0x3F600000, 0x08400000)
+_EXCLUSIVE_STORE: Final[Pattern] = (0x3FE00000, 0x08000000)
 
 
 def names_x9(words: U32) -> Bool:

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from prologue.arrays import I64
 from prologue.elf.compare import differing_files
-from prologue.elf.image import I64
 from prologue.errors import InputError, RefusedError
 from prologue.plan.build import build_plan
 from prologue.plan.edits import Edits, Kind

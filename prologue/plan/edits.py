@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from prologue.elf.image import I64, U64
+from prologue.arrays import I64, U64
 from prologue.errors import InputError
 
 Kind = Literal["site", "record", "init", "marker"]

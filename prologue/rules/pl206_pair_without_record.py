@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.elf.image import U64
+from prologue.arrays import U64
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.elf.image import I64, ElfImage, Section
+from prologue.arrays import I64
+from prologue.elf.image import ElfImage, Section
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject

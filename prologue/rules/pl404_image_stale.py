@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue.arrays import I64
 from prologue.elf.compare import differing_bytes
 from prologue.elf.flat import flat_sections
-from prologue.elf.image import I64, U8, Section
+from prologue.elf.image import U8, Section
 from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent
 from prologue.rules.base import Hit, Rule, Subject
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.elf.image import I64, U32, U64
+from prologue.arrays import I64, U32, U64
 from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate, field, find
 from prologue.insn.disasm import registers_written
 from prologue.sites.binary import Binary

@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 import numpy as np
 
+from prologue.arrays import I64, U64
 from prologue.elf.dynrelocs import relocated
-from prologue.elf.image import I64, U64, ElfImage, Section
+from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches, calls_to

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.elf.image import U64
+from prologue.arrays import U64
 from prologue.insn.disasm import insn_text
 from prologue.sites.binary import Binary
 from prologue.sites.tables import jump_labels

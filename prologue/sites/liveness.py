@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.image import I64, U32, U64, Bool
+from prologue.arrays import I64, U32, U64, Bool
 from prologue.insn.decode import BL, B, matches
 from prologue.insn.x9 import effect, ends_path, may_read_x9, must_write_x9, names_x9
 from prologue.sites.binary import Binary

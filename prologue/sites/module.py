@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from prologue.elf.image import I64, U32, U64, Bool, ElfImage, Section
+from prologue.arrays import I64, U32, U64, Bool
+from prologue.elf.image import ElfImage, Section
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64

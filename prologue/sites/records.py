@@ -13,8 +13,9 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_in
-from prologue.elf.image import I64, U64, Bool, ElfImage
+from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 
 START: Final = "__start_mcount_loc"

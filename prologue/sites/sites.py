@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from prologue.elf.image import I64, U32, U64, Bool
+from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.sites.records import Records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prologue.elf.image import U64, Bool
+from prologue.arrays import U64, Bool
 from prologue.sites.text import Text
 
 

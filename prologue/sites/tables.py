@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.image import I64, U64, Bool
+from prologue.arrays import I64, U64, Bool
 from prologue.insn import a64
 from prologue.sites.binary import Binary
 

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from prologue.elf.image import U32, U64, Bool, Section
+from prologue.arrays import U32, U64, Bool
+from prologue.elf.image import Section
 
 
 class Text(Protocol):

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from prologue.elf.image import U64
+from prologue.arrays import U64
 from prologue.errors import BusyError, Location, OutputError, RefusedError
 from prologue.outputs import new_file, require_plain_target, same_file
 from prologue.plan.edits import Edits

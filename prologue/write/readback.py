@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from prologue.arrays import I64, U64
 from prologue.elf.files import open_regular
-from prologue.elf.image import I64, U64
 from prologue.errors import InternalError
 from prologue.insn import a64
 from prologue.rules.engine import ApprovedPlan

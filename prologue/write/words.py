@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from prologue.elf.image import I64, U64, unaligned
+from prologue.arrays import I64, U64
+from prologue.elf.image import unaligned
 from prologue.errors import PrologueError
 
 _BLOCK: Final = 1 << 18  # bytes

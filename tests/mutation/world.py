@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from prologue.arrays import I64, U64
 from prologue.elf.dynrelocs import RELA
-from prologue.elf.image import I64, U64, ElfImage, Section
+from prologue.elf.image import ElfImage, Section
 from prologue.elf.symbols import STT_FUNC, SYM
 from prologue.sites import tables
 from prologue.sites.binary import Binary

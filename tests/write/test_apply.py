@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prologue.arrays import I64, U64
 from prologue.cli.main import main
-from prologue.elf.image import I64, U64
 from prologue.plan.build import build_plan
 from prologue.plan.edits import PatchPlan
 from prologue.reread.vmlinux import Reread
