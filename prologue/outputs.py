@@ -40,7 +40,7 @@ def require_other(out: Path | None, *inputs: Path | None) -> None:
 
     """
     if out and any(path and same_file(out, path) for path in inputs):
-        raise OutputError("is read by the same command: name another file", path=out)
+        raise OutputError("is also an input of this command: name another file", path=out)
 
 
 def same_file(out: Path, source: Path) -> bool:

@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line.
 
     Returns:
-        0 clean; 1 findings; 2 bad input or usage; 3 our own failure; 4 machine lost (bench).
+        0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue); 4 machine lost (bench).
 
     """
     # One word per site is no work for a thread pool, and starting one costs more than the whole patch.
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # `prologue scan ... | head`
         _drop_output()
-        return 128 + signal.SIGPIPE  # as of every tool: whoever is at the other end did not read the findings
+        return 128 + signal.SIGPIPE  # as of every tool: the reader did not get all the findings
     except Exception as error:
         if args.debug:
             raise
@@ -78,7 +78,7 @@ def _report(error: Exception) -> int:
     elif isinstance(error, OSError):  # a disk, a permission, a limit of this machine; printing has no file name
         said, code = f"{error.filename or 'input or output'}: {error.strerror}", 2
     else:
-        said, code = f"our own failure: {type(error).__name__}: {error} (--debug shows where)", 3
+        said, code = f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
     _complain(said)
     try:
         sys.stdout.flush()

@@ -33,7 +33,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="prologue",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
-        epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 our own failure; 4 machine lost (bench)\n\n"
+        epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
+        "4 machine lost (bench)\n\n"
         "examples:\n  prologue scan vmlinux\n  prologue patch vmlinux --in-place\n  prologue verify vmlinux",
     )
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")

@@ -1,6 +1,6 @@
 """Compressed files as the kernel's own build makes and takes them: gzip, xz and zstd (and .lzma, to read only).
 
-Every format may hold several streams one behind the other; they count as one file here, as for the command line
+Every format may hold several streams, one after the other; they count as one file here, as for the command line
 tools. (The decompressor for modules inside the kernel stops after the first: ``kernel/module/decompress.c``, 6.12.
 What ``compress`` makes is one stream.)
 """
@@ -52,7 +52,7 @@ def compression(head: bytes) -> Compression | None:
 
 
 def decompress(data: bytes, path: object) -> bytes:
-    """Unpack a file whose compression its first bytes tell.
+    """Unpack a file; its first bytes name the compression.
 
     Raises:
         InputError: none that we know, damaged, truncated, followed by something else, or bigger than ``MAX_OUTPUT``.
@@ -66,7 +66,7 @@ def decompress(data: bytes, path: object) -> bytes:
     while at < len(data) and not (at and _is_padding(data, at, kind)):
         if not _begins_stream(data[at : at + 8], kind):
             raise InputError(
-                f"{len(data) - at} bytes that are not {kind} behind its data, at {at:#x}: damaged", path=path
+                f"{len(data) - at} bytes that are not {kind} after its data, at {at:#x}: damaged", path=path
             )
         at = _stream(_decoding(kind), data, at, result, path)
     return bytes(result)
@@ -78,7 +78,7 @@ def decompress_lzma(data: bytes, path: object) -> bytes:
     decoding = lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError
     end = _stream(decoding, data, 0, result, path)
     if end < len(data):
-        raise InputError(f"{len(data) - end} bytes behind the end of the lzma data, at {end:#x}: damaged", path=path)
+        raise InputError(f"{len(data) - end} bytes after the end of the lzma data, at {end:#x}: damaged", path=path)
     return bytes(result)
 
 

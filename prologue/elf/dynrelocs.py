@@ -119,7 +119,7 @@ def _read_relr(image: ElfImage) -> _Relr:
         raise InputError(f".relr.dyn begins with a bitmap ({int(words[0]):#x}), not an address", path=image.path)
     index = np.arange(len(words))
     last_address = np.maximum.accumulate(np.where(is_bitmap, 0, index))
-    # The k-th bitmap after an address starts 8 bytes behind it plus 63 words for each bitmap before.
+    # The k-th bitmap after an address starts 8 bytes after it plus 63 words for each bitmap before.
     base = words[last_address] + np.uint64(8) + ((index - last_address - 1) * _SPAN).astype(np.uint64)
     return _Relr(words[~is_bitmap], base[is_bitmap], words[is_bitmap])
 

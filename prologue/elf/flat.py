@@ -64,5 +64,5 @@ def flat_sections(image: ElfImage) -> Iterator[tuple[int, Section]]:
             raise InputError(f"section {section.name} lies on the one before it", path=image.path)
         end = address + section.size
         if end - base > 1 << 32:
-            raise InputError(f"section {section.name} is more than 4 GiB behind the first", path=image.path)
+            raise InputError(f"section {section.name} is more than 4 GiB after the first", path=image.path)
         yield address - base, section

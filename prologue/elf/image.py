@@ -4,7 +4,7 @@ Headers are parsed by pyelftools; everything is checked here before anybody reli
 that points past the end of a truncated file must be a clear error and not a wrong byte in a kernel.
 
 A module (``ET_REL``) has no addresses: every allocated section would begin at 0. It gets made-up ones here, one
-section behind the other, so that the same questions can be asked of it as of a vmlinux; they are never shown.
+section after the other, so that the same questions can be asked of it as of a vmlinux; they are never shown.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ElfImage:
                 raise InputError(f"section {section.name} is not aligned to instructions", path=self.path)
         for section in self.sections:
             if section.allocated and section.addr + section.size >= 1 << 64:
-                raise InputError(f"section {section.name} ends behind the last address: damaged", path=self.path)
+                raise InputError(f"section {section.name} ends after the last address: damaged", path=self.path)
         for segment in self.segments:
             _require_room(self, f"segment at {segment.vaddr:#x}", segment.offset, segment.filesz)
         self._check_overlap(backed, "bytes of the file", lambda section: section.offset)

@@ -1,6 +1,6 @@
 """The flat arm64 Image inside a boot file: as it is, compressed, or in an EFI zboot file.
 
-Secure boot signs a flat Image as the PE file that it also is: certificates are appended behind the flat data, and
+Secure boot signs a flat Image as the PE file that it also is: certificates are appended after the flat data, and
 two fields in the PE header change, its checksum and its entry for the certificates (Microsoft's "PE Format",
 "Optional Header"; UEFI specification, "Secure Boot and Driver Signing"). All else stays as ``objcopy`` left it.
 """
@@ -53,7 +53,7 @@ def flat_image(path: Path) -> bytes:
     """Read the flat arm64 Image in a boot file.
 
     A signed flat Image comes with its certificates: see ``unsigned_extent``. One from a zboot file may have zeros
-    behind it, up to the size that it takes in memory (``Makefile.zboot``, "copy_and_pad", 6.12; not in 6.1).
+    after it, up to the size that it takes in memory (``Makefile.zboot``, "copy_and_pad", 6.12; not in 6.1).
 
     Raises:
         InputError: not readable, holds no arm64 Image, is compressed in a way that we do not know, or is damaged.
@@ -81,7 +81,7 @@ def is_flat(head: bytes) -> bool:
 def unsigned_extent(flat: bytes, path: object = None) -> int:
     """Where the certificates begin that signing appended; the size of the whole if it is not signed.
 
-    They begin at a multiple of 8: up to 7 zeros of padding may lie before them, behind the flat data. (Data that the
+    They begin at a multiple of 8: up to 7 zeros of padding may lie before them, after the flat data. (Data that the
     linker script rounds up to 512 bytes, as ``vmlinux.lds.S`` does with ``PECOFF_FILE_ALIGNMENT``, need none.)
 
     Raises:
@@ -209,7 +209,9 @@ def _sections_end(flat: bytes, path: object) -> int:
     count, size = _u16(flat, pe + 6), _u16(flat, pe + 20)
     table = pe + 24 + size
     if table + 40 * count > len(flat):
-        raise InputError(f"the PE section table ends at {table + 40 * count:#x}, behind the file: damaged", path=path)
+        raise InputError(
+            f"the PE section table ends at {table + 40 * count:#x}, after the end of the file: damaged", path=path
+        )
     # SizeOfRawData and PointerToRawData
     ends = [_u32(flat, entry + 16) + _u32(flat, entry + 20) for entry in range(table, table + 40 * count, 40)]
     return max(ends, default=_HEADER_SIZE)

@@ -23,7 +23,7 @@ R_ABS64: Final = 257
 R_PREL32: Final = 261
 R_BRANCHES: Final = (279, 280, 282, 283)  # TSTBR14, CONDBR19, JUMP26, CALL26
 # Relocations that make an address: data, ADR, ADRP, ADD and MOVW. Loads and stores use one, too, but as a place to
-# read from, and nobody loads from a patch site.
+# read from, and no code loads from a patch site.
 R_POINTERS: Final = (*range(257, 278), *range(287, 299))
 
 
@@ -82,7 +82,7 @@ def read_relocations(image: ElfImage, symbols: Symbols) -> Relocations:
         if len(index) and int(index.max()) >= len(symbols.values):
             raise InputError(f"{section.name} names symbol {int(index.max())}, which does not exist", path=image.path)
         if len(table) and int(table["offset"].max()) >= target.size:
-            raise InputError(f"{section.name} relocates a place behind the end of {target.name}", path=image.path)
+            raise InputError(f"{section.name} relocates a place after the end of {target.name}", path=image.path)
         defined = symbols.defined[index]
         parts.append(
             (

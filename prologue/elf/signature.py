@@ -1,4 +1,4 @@
-"""The signature behind a kernel module: where it is, and whether it is that of one of a kernel's own keys.
+"""The signature at the end of a kernel module: where it is, and whether it is that of one of a kernel's own keys.
 
 A CMS (PKCS#7) message without the data that it signs, the trailer ``struct module_signature`` and a line of text
 (``include/linux/module_signature.h``, ``scripts/sign-file.c``). The certificates to check it with are in vmlinux
@@ -108,7 +108,7 @@ def check_signature(
 
 
 def certificates_in(listed: bytes, path: object = None) -> list[bytes]:
-    """Split certificates that stand one behind the other, as in a kernel's built-in list.
+    """Split certificates that stand one after the other, as in a kernel's built-in list.
 
     Raises:
         InputError: something else stands there (``x509_load_certificate_list`` in

@@ -113,7 +113,7 @@ class Symbols:
         head = np.uint64(int.from_bytes(wanted[:8], "little"))
         beyond = np.uint64((1 << 8 * min(len(wanted), 8)) - 1)  # what follows a short prefix is masked out
         rows = np.flatnonzero((self._heads & beyond if len(wanted) < 8 else self._heads) == head)
-        # What lies behind the table is nobody's name.
+        # What lies after the table is no name.
         rows = rows[self._names[rows] + np.uint64(len(wanted)) <= self._strings.size]
         for k, byte in enumerate(wanted[8:], start=8):
             rows = rows[self._string_bytes[self._names[rows].astype(np.int64) + k] == byte]

@@ -1,4 +1,4 @@
-"""Addresses that code makes with ADR, or with ADRP and an ADD behind it."""
+"""Addresses that code makes with ADR, or with ADRP and an ADD after it."""
 
 from __future__ import annotations
 

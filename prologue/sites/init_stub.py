@@ -5,7 +5,7 @@ the MOV. With the MOV already there it must not run:
 
 * without CALL_OPS it is made to return 0: ``MOV W0, #0; RET`` over its first two words;
 * with CALL_OPS it first writes the site's literal through ``aarch64_insn_write_literal_u64`` and must go on doing
-  so. The branch on W0 right behind that call chooses between the exit and the MOV writing; it is replaced by
+  so. The branch on W0 right after that call chooses between the exit and the MOV writing; it is replaced by
   the one that always leads to the exit (a NOP if the exit is the fall-through, a B if it is the target).
 
 Nothing is guessed: the function is followed branch by branch, it may call only what that source calls, and the
@@ -155,14 +155,14 @@ def _require_known_calls(calls: set[str], *more: str) -> None:
 
 
 def _recognise_plain(function: _Function) -> InitStub:
-    """``MOV W0, #0; RET`` over the first two words, behind a BTI if there is one."""
+    """``MOV W0, #0; RET`` over the first two words, after a BTI if there is one."""
     words = function.words
     entry = 1 if a64.is_bti(words[0]) else 0
     wanted = (a64.MOV_W0_0, a64.RET)
     if len(words) < entry + 4:
         raise _UnrecognisedError(f"{FUNCTION} is too short")
     done = tuple(words[entry + k] == wanted[k] for k in (0, 1))
-    # Once the entry returns, the rest is unreachable: follow it from behind the overwritten words.
+    # Once the entry returns, the rest is unreachable: follow it from after the overwritten words.
     begin = entry if not any(done) else entry + 2
     calls, _, returns = function.walk(begin)
     _require_known_calls(calls)
@@ -173,7 +173,7 @@ def _recognise_plain(function: _Function) -> InitStub:
 
 
 def _recognise_call_ops(function: _Function) -> InitStub:
-    """The branch on W0 behind the call of the literal writer."""
+    """The branch on W0 after the call of the literal writer."""
     words = function.words
     found = [k for k, w in enumerate(words) if a64.classify(w) == "BL" and function.callee(k) == LITERAL_WRITER]
     if len(found) != 1 or found[0] + 2 >= len(words):
@@ -191,7 +191,7 @@ def _recognise_call_ops(function: _Function) -> InitStub:
         _require_quiet(function, exit_at)
         return InitStub("neutralised", (WordEdit(pc, None, word),))
     if a64.classify(word) not in ("CBZ", "CBNZ") or word & 0x1F or word >> 31:
-        raise _UnrecognisedError(f"no branch on W0 behind the call of {LITERAL_WRITER} at {pc:#x}")
+        raise _UnrecognisedError(f"no branch on W0 after the call of {LITERAL_WRITER} at {pc:#x}")
     target = a64.branch_target(word, pc) or 0
     inside = function.index(target)
     if inside is None:
@@ -200,7 +200,7 @@ def _recognise_call_ops(function: _Function) -> InitStub:
     to_exit = at + 1 if a64.classify(word) == "CBZ" else inside
     to_writing = inside if a64.classify(word) == "CBZ" else at + 1
     if not function.walk(to_writing)[0] & set(TEXT_WRITERS):
-        raise _UnrecognisedError(f"the success path behind {pc:#x} writes no text")
+        raise _UnrecognisedError(f"the success path after {pc:#x} writes no text")
     _require_quiet(function, to_exit)
     new = a64.NOP if to_exit == at + 1 else a64.encode_b(pc, target)
     return InitStub("live", (WordEdit(pc, word, new),))

@@ -1,6 +1,6 @@
 """Does a function read X9 before it writes it? Then the MOV that goes before it destroys an input.
 
-A forward walk from behind every pair at once: each path ends where X9 is written, where it
+A forward walk from the end of every pair at once: each path ends where X9 is written, where it
 is read, at a call (X9 is the caller's to save: AAPCS64, "General-purpose registers"), at a return, at the BRK of a
 BUG, or at an indirect jump, whose targets the code does not show.
 """

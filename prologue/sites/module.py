@@ -49,7 +49,7 @@ class Module(Binary):
 
     @cached_property
     def signature(self) -> Signature | None:
-        """The signature behind the module; None if there is none.
+        """The signature at the end of the module; None if there is none.
 
         Raises:
             InputError: one whose lengths make no sense.
@@ -177,7 +177,7 @@ def _find_layout(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
     """Tell ``=4,2`` from ``=2`` by what the records point at.
 
     A function symbol stands at a record in layout ``2`` (one word before it, if that is a landing pad), and 8 bytes
-    behind it in ``4,2``. Records that were moved stand in the function in either; then the two NOPs before every
+    after it in ``4,2``. Records that were moved stand in the function in either; then the two NOPs before every
     8-aligned function decide, which layout ``2`` has only by chance.
     """
     value = records.values[records.live & image.in_text(records.values)]

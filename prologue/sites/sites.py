@@ -106,7 +106,7 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     unmoved one would put the MOV into the wrong slot.
 
     A record may also have been moved although its site was not patched: then the pair of NOPs that begins the
-    function ends at the record. (What comes behind does not tell: a body may begin with a NOP, too.)
+    function ends at the record. (What comes after it does not decide: a body may begin with a NOP, too.)
     """
     after_mov: Bool = (around[0] == a64.NOP) & (around[-1] == a64.MOV_X9_X30)
     untouched = int((around[0] == a64.NOP).sum()) > 2 * int((around[0] == a64.MOV_X9_X30).sum())

@@ -1,4 +1,4 @@
-"""The kernel's other tables that name instructions: whoever stands in them writes, or expects, something there.
+"""The kernel's other tables that name instructions: their owners write, or expect, something there.
 
 Layouts are those of kernel 6.1-6.12 (and of 5.5 on, where said). Each reader returns addresses; fields that refer to
 nothing in this file are 0.
@@ -83,7 +83,7 @@ def exception_words(binary: Binary) -> tuple[U64, U64]:
 
 
 def bug_words(binary: Binary) -> tuple[U64, Bool]:
-    """The BRK of every BUG and WARN, and whether it is a WARN, which goes on behind the BRK.
+    """The BRK of every BUG and WARN, and whether it is a WARN, where execution goes on after the BRK.
 
     s32 address, s32 file and u16 line (both only with DEBUG_BUGVERBOSE), u16 flags with bit 0 for WARN; the address
     is relative to its field (include/asm-generic/bug.h, 5.5-6.12). The size is the one at which entries find a BRK.

@@ -152,7 +152,7 @@ def _write(fd: int, approved: ApprovedPlan, path: Path) -> int:
             write_words(fd, stage.offsets[todo], stage.new[todo], stage.width)
             written += int(todo.sum())
     except OSError as error:
-        message = f"write failed: {error.strerror}; make room and run the same command again: it goes on from here"
+        message = f"write failed: {error.strerror}; make room and run the same command again: it resumes here"
         raise OutputError(message, path=path) from error
     return written
 

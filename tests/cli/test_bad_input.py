@@ -104,7 +104,7 @@ HEADERS: list[tuple[str, Change, str]] = [
     ("huge offset and size", section_field(".text", 24, "<Q", (1 << 64) - 8), "section .text"),
     ("overlap in the file", section_field(".rodata", 24, "<Q", 0x1000), "share"),
     ("overlap in memory", section_field(".rodata", 16, "<Q", 0xFFFF800008001000), "share"),
-    ("address space", section_field(".rodata", 16, "<Q", (1 << 64) - 8), "ends behind the last address"),
+    ("address space", section_field(".rodata", 16, "<Q", (1 << 64) - 8), "ends after the last address"),
     ("unaligned text", section_field(".text", 16, "<Q", 0xFFFF800008001002), "aligned"),
     ("symbol offset", section_field(".symtab", 24, "<Q", 1 << 50), "section .symtab"),
     ("symbol size", section_field(".symtab", 56, "<Q", 16), "symbol table entries of 16 bytes"),

@@ -325,7 +325,7 @@ def test_our_own_failure_is_exit_3(
 
     monkeypatch.setattr("prologue.cli.scan.scan_data", fail)
     assert main(["scan", vmlinux]) == 3
-    assert "our own failure: ZeroDivisionError: on purpose" in capsys.readouterr().err
+    assert "internal error (a bug in prologue): ZeroDivisionError: on purpose" in capsys.readouterr().err
 
 
 def test_as_a_program(mini: Mini) -> None:
