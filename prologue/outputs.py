@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from prologue.errors import OutputError
@@ -52,6 +52,30 @@ def same_file(out: Path, source: Path) -> bool:
 
 
 @contextmanager
+def temporary_beside(out: Path) -> Iterator[Path]:
+    """Give an empty file in the directory of ``out``; it is removed at the end, unless it was renamed by then."""
+    import tempfile
+
+    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def settle(path: Path, mode: int) -> None:
+    """Give a written file its mode, and wait until it is on disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fchmod(fd, mode)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
 def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
     """Give a temporary file beside ``out`` that becomes ``out`` if the block succeeds and vanishes if it does not.
 
@@ -61,31 +85,23 @@ def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
     """
     if out.is_symlink() or out.exists():
         require_plain_target(out)
-    import tempfile
-
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
-    except OSError as error:
-        raise OutputError(f"cannot be created: {error.strerror}", path=out) from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "r+b") as stream:
+    with ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(temporary_beside(out))
+        except OSError as error:
+            raise OutputError(f"cannot be created: {error.strerror}", path=out) from error
+        try:
             yield temporary
-            stream.flush()
             # Writable by its owner whatever the input was: the same command must be able to replace it.
-            mode = stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~_umask()
-            os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        temporary.replace(out)
-    except OSError as error:
-        raise OutputError(f"cannot be written: {error.strerror}; nothing was left behind", path=out) from error
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+            settle(temporary, stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~umask())
+            temporary.replace(out)
+        except OSError as error:
+            raise OutputError(f"cannot be written: {error.strerror}; nothing was left behind", path=out) from error
     _sync_directory(out.parent)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The mode bits that new files of this process do not get."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

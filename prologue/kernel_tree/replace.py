@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from prologue.errors import BusyError, InputError, OutputError
+from prologue.outputs import settle, temporary_beside, umask
 
 
 @contextmanager
@@ -50,39 +50,34 @@ def replace_files(root: Path, contents: Mapping[str, bytes | None]) -> None:
         OutputError: a file cannot be written; the message says whether anything was changed.
 
     """
-    staged: list[tuple[Path, Path]] = []
     changed = False
-    try:
-        for name, content in contents.items():
-            if content is not None:
-                target = root / name
-                temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-                staged.append((temporary, target))
-                _write(temporary, content, target)
-        for temporary, target in staged:
-            temporary.replace(target)
-            changed = True
-        for name, content in contents.items():
-            if content is None:
-                (root / name).unlink()
+    with ExitStack() as stack:  # whatever happens, no temporary file stays
+        try:
+            staged: list[tuple[Path, Path]] = []
+            for name, content in contents.items():
+                if content is not None:
+                    temporary = stack.enter_context(temporary_beside(root / name))
+                    _write(temporary, content, root / name)
+                    staged.append((temporary, root / name))
+            for temporary, target in staged:
+                temporary.replace(target)
                 changed = True
-    except OSError as error:
-        so = "run the same command again to finish" if changed else "nothing was changed"
-        raise OutputError(f"cannot be written: {error.strerror}; {so}", path=error.filename or root) from error
-    finally:
-        for temporary, _ in staged:
-            temporary.unlink(missing_ok=True)
+            for name, content in contents.items():
+                if content is None:
+                    (root / name).unlink()
+                    changed = True
+        except OSError as error:
+            so = "run the same command again to finish" if changed else "nothing was changed"
+            raise OutputError(f"cannot be written: {error.strerror}; {so}", path=error.filename or root) from error
 
 
 def _write(temporary: Path, content: bytes, like: Path) -> None:
-    """Write a new file with the mode and the owner of the one that it will replace."""
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    with os.fdopen(fd, "wb") as stream:
-        with suppress(FileNotFoundError):
-            status = like.stat()
-            with suppress(PermissionError):  # only root may give files away
-                os.fchown(fd, status.st_uid, status.st_gid)
-            os.fchmod(fd, stat.S_IMODE(status.st_mode))
-        stream.write(content)
-        stream.flush()
-        os.fsync(fd)
+    """Write the new file, with the mode and the owner of the one that it will replace."""
+    temporary.write_bytes(content)
+    mode = 0o666 & ~umask()
+    with suppress(FileNotFoundError):
+        status = like.stat()
+        mode = stat.S_IMODE(status.st_mode)
+        with suppress(PermissionError):  # only root may give files away
+            os.chown(temporary, status.st_uid, status.st_gid)
+    settle(temporary, mode)
