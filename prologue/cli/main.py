@@ -25,7 +25,8 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _interrupt_on_signals()
     _print_every_name()
-    args = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    args = build_parser(words[0] if words else "").parse_args(words)
     try:
         module, _, function = str(args.handler).partition(":")
         code = int(getattr(import_module(module), function)(args))

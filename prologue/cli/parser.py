@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands, fill_all
-
-if TYPE_CHECKING:
-    from prologue.cli.subcommands import Commands
 
 
 class _PrintCompletion(argparse.Action):
@@ -27,8 +25,11 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser with all subcommands; ``fill_all`` gives them their options before they are chosen."""
+def build_parser(chosen: str = "") -> argparse.ArgumentParser:
+    """Build the parser with the subcommand that is chosen, or with all if that is the name of none.
+
+    ``fill_all`` gives subcommands their options before they are chosen.
+    """
     parser = argparse.ArgumentParser(
         prog="prologue",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -43,69 +44,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--print-completion", action=_PrintCompletion, choices=("bash", "zsh", "tcsh"), metavar="SHELL",
         help="print a completion script for bash, zsh or tcsh",
     )  # fmt: skip
-    _add_commands(add_commands(parser))
+    commands = add_commands(parser)
+    for name, handler, help_, examples, fill in _COMMANDS:
+        if chosen == name or all(chosen != command[0] for command in _COMMANDS):
+            add_command(commands, name, handler, help_, examples).when_chosen(fill)
     return parser
-
-
-def _add_commands(commands: Commands) -> None:
-    add_command(
-        commands, "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
-        "  prologue scan vmlinux\n  prologue scan vmlinux --json | jq .sites_by_section",
-    ).when_chosen(_scan)  # fmt: skip
-    add_command(
-        commands, "patch", "prologue.cli.patch:run", "write MOV X9, X30 into every first slot, and move the records",
-        "  prologue patch vmlinux --in-place               the build step\n"
-        "  prologue patch vmlinux -o vmlinux.new           keep the original\n"
-        "  prologue patch vmlinux --dry-run                check everything, write nothing\n"
-        "  prologue patch vmlinux -o lab --contract stock --save-plan plan.json\n"
-        "  prologue patch lab --in-place --reverse plan.json\n"
-        "  prologue patch modules/ --in-place --contract native\n"
-        "  prologue patch modules/ --in-place --vmlinux lab --strip-signature",
-    ).when_chosen(_patch)  # fmt: skip
-    add_command(
-        commands, "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
-        "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
-        "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
-        "  prologue verify modules/ --vmlinux vmlinux\n"
-        "  prologue verify vmlinux --release --format sarif -o report.sarif",
-    ).when_chosen(_verify)  # fmt: skip
-    add_command(
-        commands, "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json",
-    ).when_chosen(_rules)  # fmt: skip
-    add_command(
-        commands, "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
-        "  prologue explain PL202\n  prologue explain site-not-pair",
-    ).when_chosen(_explain)  # fmt: skip
-    add_command(
-        commands, "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it",
-        "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
-        "  prologue transition 'b.eq' nop --issue new",
-    ).when_chosen(_transition)  # fmt: skip
-    add_command(
-        commands, "variant", "prologue.cli.variant:run", "make a bench variant of one link",
-        "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
-        "  prologue variant vmlinux --kind build -o vmlinux.build",
-    ).when_chosen(_variant)  # fmt: skip
-    add_command(
-        commands, "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
-        "  prologue image vmlinux -o Image",
-    ).when_chosen(_image)  # fmt: skip
-    add_command(
-        commands, "kernel", "", "put the build step into a kernel tree, and see whether it works",
-        "  prologue kernel install linux --dry-run         say which files would change\n"
-        "  prologue kernel install linux\n"
-        "  prologue kernel check linux --objtree build     after make O=build\n"
-        "  prologue kernel patch 6.12 | git am\n"
-        "  prologue kernel install linux --uninstall\n",
-    ).when_chosen(_kernel)  # fmt: skip
-    add_command(
-        commands, "bench", "", "measure variants of one link, and say what the samples prove",
-        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
-        "  prologue bench compare example:2019-a57         the report of a table that ships with the tool\n"
-        "  prologue bench compare results/ --margin 0.5\n"
-        "  prologue bench table results/\n"
-        "  prologue bench plot results/ -o results.png\n",
-    ).when_chosen(_bench)  # fmt: skip
 
 
 def _scan(command: Subcommand) -> None:
@@ -228,3 +171,76 @@ def _bench(group: Subcommand) -> None:
     from prologue.cli.bench import add_bench
 
     add_bench(group)
+
+
+# Name, handler, help, examples, and what adds the options.
+_COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], ...]] = (
+    (
+        "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
+        "  prologue scan vmlinux\n  prologue scan vmlinux --json | jq .sites_by_section",
+        _scan,
+    ),
+    (
+        "patch", "prologue.cli.patch:run", "write MOV X9, X30 into every first slot, and move the records",
+        "  prologue patch vmlinux --in-place               the build step\n"
+        "  prologue patch vmlinux -o vmlinux.new           keep the original\n"
+        "  prologue patch vmlinux --dry-run                check everything, write nothing\n"
+        "  prologue patch vmlinux -o lab --contract stock --save-plan plan.json\n"
+        "  prologue patch lab --in-place --reverse plan.json\n"
+        "  prologue patch modules/ --in-place --contract native\n"
+        "  prologue patch modules/ --in-place --vmlinux lab --strip-signature",
+        _patch,
+    ),
+    (
+        "verify", "prologue.cli.verify:run", "check that only architecturally safe live transitions remain",
+        "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
+        "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
+        "  prologue verify modules/ --vmlinux vmlinux\n"
+        "  prologue verify vmlinux --release --format sarif -o report.sarif",
+        _verify,
+    ),
+    (
+        "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json",
+        _rules,
+    ),
+    (
+        "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
+        "  prologue explain PL202\n  prologue explain site-not-pair",
+        _explain,
+    ),
+    (
+        "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it",
+        "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
+        "  prologue transition 'b.eq' nop --issue new",
+        _transition,
+    ),
+    (
+        "variant", "prologue.cli.variant:run", "make a bench variant of one link",
+        "  prologue variant vmlinux --kind nop-nop -o vmlinux.nop-nop\n"
+        "  prologue variant vmlinux --kind build -o vmlinux.build",
+        _variant,
+    ),
+    (
+        "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
+        "  prologue image vmlinux -o Image",
+        _image,
+    ),
+    (
+        "kernel", "", "put the build step into a kernel tree, and see whether it works",
+        "  prologue kernel install linux --dry-run         say which files would change\n"
+        "  prologue kernel install linux\n"
+        "  prologue kernel check linux --objtree build     after make O=build\n"
+        "  prologue kernel patch 6.12 | git am\n"
+        "  prologue kernel install linux --uninstall\n",
+        _kernel,
+    ),
+    (
+        "bench", "", "measure variants of one link, and say what the samples prove",
+        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
+        "  prologue bench compare example:2019-a57         the report of a table that ships with the tool\n"
+        "  prologue bench compare results/ --margin 0.5\n"
+        "  prologue bench table results/\n"
+        "  prologue bench plot results/ -o results.png\n",
+        _bench,
+    ),
+)  # fmt: skip

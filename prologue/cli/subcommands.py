@@ -33,7 +33,10 @@ class Subcommand(argparse.ArgumentParser):
 
 def add_commands(parser: argparse.ArgumentParser) -> Commands:
     """Give a parser subcommands."""
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Subcommand)
+    # Without ``prog`` argparse asks a formatter for it, and that one loads shutil and three compressors.
+    return parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=Subcommand, prog=parser.prog
+    )
 
 
 def add_command(commands: Commands, name: str, handler: str, help_: str, examples: str) -> Subcommand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from prologue.errors import Location
 from prologue.sites.binary import Binary
@@ -24,8 +24,10 @@ INPUTS: dict[Input, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+# Named tuples, as in errors: every command loads these, and a dataclass takes seven times as long to make.
+
+
+class Subject(NamedTuple):
     """What is verified: one vmlinux or module, and what it is compared with."""
 
     binary: Binary
@@ -58,8 +60,7 @@ class Subject:
         return frozenset(kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule."""
 
     vaddr: int
@@ -93,8 +94,7 @@ class Rule:
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """A hit with its rule and its place."""
 
     code: str
