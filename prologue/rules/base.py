@@ -61,12 +61,16 @@ class Subject(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule."""
+    """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
+
+    ``severity`` is that of this place, where it is less than the rule's.
+    """
 
     vaddr: int
     message: str
     found: tuple[int, ...] = ()
     expected: tuple[int, ...] = ()
+    severity: Severity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

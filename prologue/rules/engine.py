@@ -23,7 +23,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Findin
                 Finding(
                     code=rule.code,
                     slug=rule.slug,
-                    severity=rule.severity,
+                    severity=hit.severity or rule.severity,
                     path=str(subject.binary.path),
                     where=where,
                     message=hit.message,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from prologue.insn import a64
-from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.base import Hit, Rule, Severity, Subject
+from prologue.sites.kernel import Kernel
+
+# Where the build does not zero such records, they are an ordinary thing; scripts/sorttable sees no modules.
+_HARMLESS: Final[Severity] = "info"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -20,8 +25,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     before = binary.text.words(entry - np.uint64(4))
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
+    severity = None if isinstance(binary, Kernel) and binary.sorts_at_build else _HARMLESS
     for k in np.flatnonzero(~binary.symbols.is_function_start(begins)).tolist():
-        yield Hit(int(entry[k]), "no function symbol begins here: the leftover of an overridden weak function?")
+        what = "no function symbol begins here: the leftover of an overridden weak function?"
+        yield Hit(int(entry[k]), what, severity=severity)
 
 
 RULE = Rule(
@@ -29,11 +36,12 @@ RULE = Rule(
     slug="record-not-at-function",
     severity="warn",
     inputs=("V", "K"),
-    what="A site whose function has no symbol.",
+    what="A site whose function has no symbol. Only info in modules, and in a vmlinux whose build does not sort its "
+    "records (before 6.15).",
     why="When a weak function is overridden the linker keeps its text and its record but drops its symbol. ftrace "
-    "lists it as `__ftrace_invalid_address___...` or under its neighbour's name; 6.15 and later zero such records.",
+    "lists it under its neighbour's name. Builds of 6.15 and later zero such records: one that is left is unexpected.",
     example="arch_report_meminfo+0x18 has a patch site, but no symbol",
     fix="nothing to do on kernels before 6.15; on later ones find out what stripped the symbol",
-    citation='kernel scripts/sorttable.c "is_invalid_func" (6.15), kernel/trace/ftrace.c "FTRACE_INVALID_FUNCTION"',
+    citation='kernel scripts/sorttable.c "is_invalid_func" (6.15), kernel/trace/ftrace.c "ftrace_process_locs" (6.1)',
     check=check,
 )
