@@ -15,7 +15,7 @@ from prologue.sites.slotmap import SlotMap
 
 def check(subject: Subject) -> Iterator[Hit]:
     """MOV X9, X30; NOP anywhere in text, and NOP; NOP where a function begins, that are no site."""
-    from prologue.sites.tables import alternatives
+    from prologue.sites.tables import alternatives, jump_labels
 
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
@@ -24,8 +24,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     pairs = _pairs_at_entries(binary)
     pairs = pairs[~own.contains(pairs)]
     if len(pairs):
-        # Hand-written functions may begin with NOPs that alternatives replace at boot; none begins with MOV X9, X30.
-        pairs = np.setdiff1d(pairs, alternatives(binary)[0].words())
+        # Functions may begin with NOPs that alternatives replace, or that are jump labels; none with MOV X9, X30.
+        labels = jump_labels(binary).code
+        owned = np.concatenate([alternatives(binary)[0].words(), labels, labels - np.uint64(4)])
+        pairs = np.setdiff1d(pairs, owned)
     found = [pairs]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")

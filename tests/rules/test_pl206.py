@@ -1,7 +1,8 @@
-"""PL206 on words that alternatives replace at boot: NOPs there are nobody's prologue, a MOV there is a stray one."""
+"""PL206 on words that alternatives or jump labels own: NOPs there are no prologue, a MOV there is a stray one."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,3 +32,20 @@ def test_words_that_alternatives_replace(
     words = Ranges(np.array([place] if replaced else [], np.uint64), np.array([8] if replaced else [], np.int64))
     monkeypatch.setattr("prologue.sites.tables.alternatives", lambda _: (words, words))
     assert [hit.vaddr for hit in pl206.check(Subject(Kernel(ElfImage(path))))] == ([place] if found else [])
+
+
+@pytest.mark.parametrize("slot", [0, 4])
+def test_jump_labels_at_a_function_entry(mini: Callable[[Spec], Path], slot: int) -> None:
+    """As in 7.2's __kvm_nvhe___vgic_v3_deactivate_traps; without the label it is a pair that no record lists."""
+    path = mini(Spec(labels=True))
+    elf = ElfEdit(path)
+    place = elf.value("work_nested") + 16
+    for k in (0, 4):
+        elf.set_word(place + k, NOP)
+    elf.set_symbol("work_empty", value=place)
+    elf.save(path)
+    assert [hit.vaddr for hit in pl206.check(Subject(Kernel(path)))] == [place]
+    (entry,) = (section["sh_addr"] for section in elf.elf.iter_sections() if section.name == "__jump_table")
+    struct.pack_into("<i", elf.data, elf.offset(entry), place + slot - entry)
+    elf.save(path)
+    assert [hit.vaddr for hit in pl206.check(Subject(Kernel(path)))] == []
