@@ -109,7 +109,9 @@ def effect(word: int) -> Literal["read", "write", "neither"]:
         return "write"
     if word & 0x1C000000 == 0x10000000 or word & 0x0E000000 == 0x0A000000:
         return "read"  # integer arithmetic: the masks are exact
-    if word & 0xFFC003FF == 0xB90003E9:  # STR W9, [SP, #imm]
+    stored_half = word & 0xFFC003FF == 0xB90003E9  # STR W9, [SP, #imm]
+    stored_half |= word & 0xFFC003E0 == 0x290003E0 and _X9 in (word & 31, word >> 10 & 31)  # STP Wt, Wt2, [SP, #imm]
+    if stored_half:
         return "neither"
     read, written = register_use(word)
     return "read" if _X9 in read else "write" if _X9 in written else "neither"

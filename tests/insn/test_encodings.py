@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keystone
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,14 +10,7 @@ from hypothesis import strategies as st
 from prologue.insn import a64
 from prologue.insn.cmodx import NEW_LIST, OLD_LIST, judge, listed
 from prologue.insn.decode import branches, calls_to
-
-ENGINE = keystone.Ks(keystone.KS_ARCH_ARM64, keystone.KS_MODE_LITTLE_ENDIAN)
-
-
-def assemble(text: str, pc: int = 0) -> int:
-    code, count = ENGINE.asm(text, pc)
-    assert count == 1
-    return int.from_bytes(bytes(code), "little")
+from tests.support.assembler import assemble
 
 
 @pytest.mark.parametrize(

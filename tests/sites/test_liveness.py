@@ -15,6 +15,7 @@ from prologue.insn.x9 import effect, may_read_x9, must_write_x9
 from prologue.sites.kernel import Kernel
 from prologue.sites.liveness import reads_of_x9
 from tests.mini_kernel.build import Spec
+from tests.support.assembler import assemble
 from tests.support.elf_edit import ElfEdit
 
 # Register fields that name X9, over every combination of the bits that choose the instruction.
@@ -132,3 +133,16 @@ def test_paths(mini: Callable[[Spec], Path], case: str) -> None:
     assert kernel.sites is not None
     found = [kernel.symbols.locate(int(kernel.sites.first[read.site])).symbol for read in reads_of_x9(kernel)]
     assert found == (["work_arguments"] if live else [])
+
+
+def test_half_of_x9_that_is_spilled() -> None:
+    """An uninitialised half that a compiler stores on the stack: xe.ko of Debian's rt kernel has the STP."""
+    for instruction, what in (
+        ("str w9, [sp, #0x6c]", "neither"),
+        ("stp w9, w5, [sp, #0x6c]", "neither"),
+        ("stp w5, w9, [sp, #0x6c]", "neither"),
+        ("stp x9, x5, [sp, #0x60]", "read"),
+        ("stp w9, w5, [x1, #0x6c]", "read"),
+        ("str x9, [sp, #0x68]", "read"),
+    ):
+        assert effect(assemble(instruction)) == what, instruction
