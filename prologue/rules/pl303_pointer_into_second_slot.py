@@ -12,6 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 def check(subject: Subject) -> Iterator[Hit]:
     """Every relocated address except the records, and every address that code forms."""
     from prologue.sites.addresses import made_in_code
+    from prologue.sites.tables import relative_pointers
 
     binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
     if sites is None or records is None or not len(sites):
@@ -24,6 +25,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(int(pointers.places[k]), f"will hold the address of {where}, a second slot")
     if binary.relocatable:
         return  # a module's instructions have no addresses yet: its relocations, checked above, hold all
+    relative = relative_pointers(binary)
+    for k in np.flatnonzero(binary.second_slots.contains(relative.targets)).tolist():
+        where = binary.symbols.locate(int(relative.targets[k]))
+        yield Hit(int(relative.places[k]), f"holds the distance to {where}, a second slot")
     for vaddr, target in made_in_code(binary, binary.second_slots):
         word = int(binary.text.words(np.array([vaddr], np.uint64))[0])
         yield Hit(vaddr, f"forms the address of {binary.symbols.locate(target)}, a second slot", (word,))
@@ -34,8 +39,9 @@ RULE = Rule(
     slug="pointer-into-second-slot",
     severity="fatal",
     inputs=("V", "K"),
-    what="A relocated pointer, other than a record, that holds the address of a second slot; or an ADR, or ADRP and "
-    "ADD, that forms one.",
+    what="A relocated pointer, other than a record, that holds the address of a second slot; an entry of a table of "
+    "32-bit distances (exported symbols, initcalls, tracepoints, static calls) that leads to one; or an ADR, an ADRP "
+    "with one or two ADDs, or a load from a literal pool that forms one.",
     why="A call through that pointer skips MOV X9, X30. When the slot is a BL, LR is overwritten and X9 holds an old "
     "value.",
     example="R_AARCH64_RELATIVE in ops table: vfs_read+0x4",

@@ -1,80 +1,126 @@
-"""Addresses that code makes with ADR, or with ADRP and an ADD after it."""
+"""Addresses that code forms: ADR; ADRP, an ADD, and perhaps another ADD; a load from a literal pool."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import I64, U32, U64
-from prologue.insn.decode import ADD_IMM, ADR, ADRP, adr_immediate, field, find
+from prologue.insn import a64
+from prologue.insn.decode import ADD_IMM, ADR, ADRP, LDR_LITERAL, Pattern, adr_immediate, field, find, signed
 from prologue.insn.disasm import registers_written
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
 
-_NEAR: Final = 64  # instructions: schedulers put an ADD close after its ADRP
+# Instructions between two that belong together. Schedulers put them close, and a base that is kept for a whole function
+# serves many; beyond that, another function begins.
+_NEAR: Final = 1024
+_IMM12: Final = 1 << 12  # an ADD adds less than this
+_SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "General-purpose registers")
+
+
+class _Made(NamedTuple):
+    """Instructions that form addresses, ascending: where in the text, register, value; arrays of shape (n,)."""
+
+    at: I64
+    register: U32
+    value: U64
 
 
 def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
-    """Instructions of a vmlinux that make one of the wanted addresses.
+    """Instructions of a vmlinux that form one of the wanted addresses.
 
-    Data in text is left out. An ADD counts with the last ADRP before it that writes its source register, if no
+    Data in text is left out. An ADD counts with the last instruction before it that formed its source's value, if no
     instruction between the two writes that register.
 
     Returns:
-        (address of the ADR or ADD, address that it makes).
+        (address of the instruction, address that it forms).
 
     """
     result: list[tuple[int, int]] = []
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
-        adr = find(words, ADR)
-        pc = base + adr.astype(np.uint64) * np.uint64(4)
-        found = [(adr, pc + adr_immediate(words[adr]).view(np.uint64))]
-        found.append(_pairs(words, base))
-        for index, target in found:
-            hit = np.flatnonzero(wanted.contains(target))
-            hit = hit[np.argsort(index[hit])]
-            vaddrs = base + index[hit].astype(np.uint64) * np.uint64(4)
+        adds = find(words, ADD_IMM)
+        pages = _adr(words, base, ADRP)
+        sums = _sums(words, adds, pages)
+        bases = _into_text(binary, sums)
+        again = _sums(words, adds, bases)
+        chains: dict[int, tuple[_Made, ...]] = {1: (pages,), 2: (bases, pages)}
+        for step, made in enumerate((_adr(words, base, ADR), sums, again, _literals(binary, words, base))):
+            hit = np.flatnonzero(wanted.contains(made.value))
+            vaddrs = base + made.at[hit].astype(np.uint64) * np.uint64(4)
             code = binary.is_code(vaddrs) if len(hit) else np.zeros(0, np.bool_)
             for k in np.flatnonzero(code).tolist():
-                if _intact(words, int(index[hit[k]])):
-                    result.append((int(vaddrs[k]), int(target[hit[k]])))
+                start = _start(binary, base, vaddrs[k])
+                if _intact(words, int(made.at[hit[k]]), chains.get(step, ()), start):
+                    result.append((int(vaddrs[k]), int(made.value[hit[k]])))
     return result
 
 
-def _pairs(words: U32, base: np.uint64) -> tuple[I64, U64]:
-    """Index of every ADD that may complete an ADRP, and the address that both make."""
-    adrp, add = find(words, ADRP), find(words, ADD_IMM)
-    if not len(adrp) or not len(add):
-        return np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    register = field(words[adrp], 0)
-    source = field(words[add], 5)
-    found: list[tuple[I64, I64]] = []
+def _adr(words: U32, base: np.uint64, pattern: Pattern) -> _Made:
+    index = find(words, pattern)
+    pc = base + index.astype(np.uint64) * np.uint64(4)
+    distance = adr_immediate(words[index])
+    if pattern == ADRP:
+        pc, distance = pc & ~np.uint64(0xFFF), distance << 12
+    return _Made(index, field(words[index], 0), pc + distance.view(np.uint64))
+
+
+def _literals(binary: Binary, words: U32, base: np.uint64) -> _Made:
+    """LDR Xt, label: what the literal will hold."""
+    index = find(words, LDR_LITERAL)
+    places = base + (index + signed(words[index], 5, 19)).astype(np.uint64) * np.uint64(4)
+    return _Made(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
+
+
+def _into_text(binary: Binary, made: _Made) -> _Made:
+    """Those from which an ADD can reach text: most addresses are of data, and need not be followed."""
+    near = np.zeros(len(made.at), np.bool_)
+    for section in binary.text.text_sections:
+        near |= made.value + np.uint64(_IMM12) - np.uint64(section.addr) < np.uint64(section.size + _IMM12)
+    return _Made(made.at[near], made.register[near], made.value[near])
+
+
+def _sums(words: U32, adds: I64, sources: _Made) -> _Made:
+    """Every ADD that may add to one of the sources, and the address that both form."""
+    wanted = field(words[adds], 5)
+    index, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number in range(32):  # both lists ascend, so that the search goes through memory in order
-        mine, wanting = adrp[register == number], add[source == number]
-        at = np.searchsorted(mine, wanting) - 1
-        usable = at >= 0
-        last = mine[at[usable]]
-        near = wanting[usable] - last < _NEAR
-        found.append((wanting[usable][near], last[near]))
-    add, before = (np.concatenate(column) for column in zip(*found, strict=True))
-    page = (base + before.astype(np.uint64) * np.uint64(4)) & ~np.uint64(0xFFF)
-    page += (adr_immediate(words[before]) << 12).view(np.uint64)
-    return add, page + field(words[add], 10, 12).astype(np.uint64)
+        mine = np.flatnonzero(sources.register == number)
+        if not len(mine):
+            continue
+        wanting = adds[wanted == number]
+        place = np.searchsorted(sources.at[mine], wanting) - 1
+        usable = place >= 0
+        last = mine[place[usable]]
+        near = wanting[usable] - sources.at[last] < _NEAR
+        index.append(wanting[usable][near])
+        before.append(last[near])
+    found, source = np.concatenate(index), np.concatenate(before)
+    order = np.argsort(found)
+    found, source = found[order], source[order]
+    return _Made(found, field(words[found], 0), sources.value[source] + field(words[found], 10, 12).astype(np.uint64))
 
 
-def _intact(words: U32, index: int) -> bool:
-    """Whether the register that an ADD reads still holds what its ADRP wrote; true for an ADR."""
-    word = int(words[index])
-    if word & ADD_IMM[0] != ADD_IMM[1]:
+def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
+    """Index of the first instruction of the function that an address is in."""
+    starts = binary.symbols.function_starts
+    at = int(np.searchsorted(starts, vaddr, side="right")) - 1
+    return max((int(starts[at]) - int(base)) // a64.INSN_SIZE, 0) if at >= 0 else 0
+
+
+def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int) -> bool:
+    """Whether the register that an ADD reads still holds what one of the first sources put there, and those theirs."""
+    if not chain:
         return True
-    source = word >> 5 & 31
-    for k in range(index - 1, max(index - _NEAR, -1), -1):
-        between = int(words[k])
-        if between & ADRP[0] == ADRP[1] and between & 31 == source:
-            return True
-        if source in registers_written(between):
+    register = int(words[index]) >> 5 & 31
+    makers = set(chain[0].at[chain[0].register == register].tolist())
+    for k in range(index - 1, max(index - _NEAR, start) - 1, -1):
+        if k in makers:
+            return _intact(words, k, chain[1:], start)
+        word = int(words[k])
+        if register in registers_written(word) or (register < _SAVED and a64.classify(word) in ("BL", "BLR")):
             return False
     return False

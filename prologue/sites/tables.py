@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
 from prologue.insn import a64
-from prologue.sites.binary import Binary
+from prologue.sites.binary import Binary, Pointers
 
 _CALLBACK: Final = 0x8000  # ARM64_CB_BIT of alt_instr.cpucap: the replacement is a function (6.1 and later)
 
@@ -49,7 +49,12 @@ class Ranges:
 
 def _table(binary: Binary, name: str, section: str, entry: int) -> U64:
     """Address of each entry of a table that two symbols bound, or that is a section of its own; shape (n,)."""
-    start, stop = binary.symbols.find(f"__start_{name}"), binary.symbols.find(f"__stop_{name}")
+    return _between(binary, (f"__start_{name}", f"__stop_{name}"), section, entry)
+
+
+def _between(binary: Binary, bounds: tuple[str, str], section: str, entry: int) -> U64:
+    """The same, with symbols of any name."""
+    start, stop = (binary.symbols.find(name) for name in bounds)
     if start is not None and stop is not None:
         low, high = start.vaddr, stop.vaddr
     else:
@@ -98,6 +103,27 @@ def bug_words(binary: Binary) -> tuple[U64, Bool]:
             flags = last >> np.uint64(16) if size == 12 else last
             return found, flags & np.uint64(1) == 1
     return np.zeros(0, np.uint64), np.zeros(0, np.bool_)
+
+
+# Tables of a vmlinux whose entries begin with an s32 that is relative to itself (CONFIG_HAVE_ARCH_PREL32_RELOCATIONS):
+# bounding symbols, section, bytes of an entry. The linker resolved them: there are no relocations. Layouts are those of
+# export-internal.h, init.h, tracepoint-defs.h and static_call_types.h in include/linux (6.1-7.2). PL305 looks at jump
+# labels and the exception table.
+_RELATIVE: Final = (
+    (("__start___ksymtab", "__stop___ksymtab"), "__ksymtab", 12),
+    (("__start___ksymtab_gpl", "__stop___ksymtab_gpl"), "__ksymtab_gpl", 12),
+    (("__initcall_start", "__initcall_end"), "", 4),
+    (("__con_initcall_start", "__con_initcall_end"), "", 4),
+    (("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs"), "__tracepoints_ptrs", 4),
+    (("__start_static_call_sites", "__stop_static_call_sites"), "", 8),
+)
+
+
+def relative_pointers(binary: Binary) -> Pointers:
+    """Fields of a vmlinux that hold a distance to what they point at."""
+    fields = [_between(binary, bounds, section, entry) for bounds, section, entry in _RELATIVE]
+    places = np.concatenate(fields)
+    return Pointers(places, binary.relative32(places))
 
 
 def kprobe_blacklist(binary: Binary) -> U64:

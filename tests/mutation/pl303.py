@@ -8,6 +8,7 @@ import numpy as np
 
 from prologue.insn import a64
 from prologue.sites.module import Module
+from prologue.sites.tables import relative_pointers
 from tests.mutation.mutation import ALL, Mutation
 from tests.mutation.world import World
 
@@ -22,6 +23,10 @@ def mutate(world: World) -> int:
             return _pointer_in_module(world)
         place = world.pick(places)
         world.write(world.pointer_at(place), struct.pack("<Q", target))
+        return place
+    if world.seed.random() < 0.3:
+        place = world.pick(relative_pointers(world.original).places)
+        world.write(world.offset(place), struct.pack("<i", target - place))
         return place
     register = world.seed.randrange(28)
     if world.seed.random() < 0.3:
@@ -40,8 +45,13 @@ def mutate(world: World) -> int:
     world.set_word(place, 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 | register)
     for k in range(between):
         world.set_word(place + 4 * (k + 1), a64.NOP)
-    world.set_word(last, 0x91000000 | (target & 0xFFF) << 10 | register << 5 | world.seed.randrange(30))
-    return last
+    rest = 0
+    if world.seed.random() < 0.5 and np.uint64(last + 4) in world.code and target & 0xFFF >= 8:
+        rest = 4  # a base, and an ADD that goes on from it
+        world.set_word(last + 4, 0x91000000 | rest << 10 | register << 5 | world.seed.randrange(30))
+    to = register if rest else world.seed.randrange(30)
+    world.set_word(last, 0x91000000 | ((target & 0xFFF) - rest) << 10 | register << 5 | to)
+    return last + rest
 
 
 def _pointer_in_module(world: World) -> int:
