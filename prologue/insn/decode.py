@@ -36,7 +36,8 @@ _DIRECT: Final = (
 
 def matches(words: U32, pattern: Pattern) -> Bool:
     """Which words are of an encoding; shape of ``words``."""
-    found: Bool = words & np.uint32(pattern[0]) == np.uint32(pattern[1])
+    mask, value = map(np.uint32, pattern)
+    found: Bool = words == value if mask == 0xFFFFFFFF else words & mask == value
     return found
 
 

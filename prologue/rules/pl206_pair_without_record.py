@@ -8,6 +8,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.insn import a64
+from prologue.insn.decode import find
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
@@ -31,7 +32,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     found = [pairs]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
-        movs = np.flatnonzero((words[:-1] == a64.MOV_X9_X30) & (words[1:] == a64.NOP))
+        movs = find(words[:-1], (0xFFFFFFFF, a64.MOV_X9_X30))
+        movs = movs[words[movs + 1] == a64.NOP]
         vaddrs = np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4)
         found.append(vaddrs[~own.contains(vaddrs)])
     vaddrs = np.unique(np.concatenate(found))

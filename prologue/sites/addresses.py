@@ -115,12 +115,26 @@ def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int) -> boo
     """Whether the register that an ADD reads still holds what one of the first sources put there, and those theirs."""
     if not chain:
         return True
-    register = int(words[index]) >> 5 & 31
-    makers = set(chain[0].at[chain[0].register == register].tolist())
+    makers, register = chain[0], int(words[index]) >> 5 & 31
+    # The last one before it that names the register; _sums saw to it that there is one.
+    last = int(np.searchsorted(makers.at, index)) - 1
+    while last >= 0 and makers.register[last] != register:
+        last -= 1
     for k in range(index - 1, max(index - _NEAR, start) - 1, -1):
-        if k in makers:
+        if last >= 0 and k == makers.at[last]:
             return _intact(words, k, chain[1:], start)
-        word = int(words[k])
-        if register in registers_written(word) or (register < _SAVED and a64.classify(word) in ("BL", "BLR")):
+        if _writes(int(words[k]), register):
             return False
     return False
+
+
+def _writes(word: int, register: int) -> bool:
+    """Whether an instruction, or the function that it calls, may write a register."""
+    if register < _SAVED and a64.classify(word) in ("BL", "BLR"):
+        return True
+    integer = word & 0x1C000000 == 0x10000000 or word & 0x0E000000 == 0x0A000000
+    if integer and word & 0x1FE00000 != 0x1A400000:  # CCMP and CCMN have flags where others have Rd
+        return word & 31 == register
+    # Only loads and stores write a register that is not named at bits 4:0; capstone is asked about few words.
+    fields = (0, 5, 10, 16) if word & 0x0A000000 == 0x08000000 else (0,)
+    return any(word >> low & 31 == register for low in fields) and register in registers_written(word)
