@@ -86,6 +86,15 @@ class Symbols:
         names = (self._name(offset) for offset in self._names[hits].tolist() if offset)
         return tuple(name for name in names if not name.startswith("$"))
 
+    def function_at(self, vaddr: int) -> Symbol | None:
+        """The function that begins at ``vaddr``, the longest if there are several; None if there is none."""
+        rows = np.flatnonzero((self._values == vaddr) & (self.table["info"] & 15 == STT_FUNC))
+        rows = rows[self.table["shndx"][rows] != SHN_UNDEF]
+        if not len(rows):
+            return None
+        row = int(rows[np.argmax(self.table["size"][rows])])
+        return Symbol(self._name(int(self._names[row])), vaddr, int(self.table["size"][row]))
+
     @cached_property
     def function_starts(self) -> U64:
         """Sorted addresses of all function symbols."""

@@ -43,6 +43,7 @@ _MODULES: Final = (
     "pl404_image_stale",
     "pl405_signature_broken",
     "pl406_build_id_shared",
+    "pl408_bench_variant",
 )
 
 RULES: tuple[Rule, ...] = tuple(import_module(f"prologue.rules.{name}").RULE for name in _MODULES)

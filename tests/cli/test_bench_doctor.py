@@ -45,8 +45,13 @@ def test_doctor_names_what_is_missing(
 
 
 def test_doctor_of_a_vmlinux(mini: Mini) -> None:
-    (good,) = check_vmlinux(mini(Spec()))
+    vmlinux = mini(Spec())
+    (good,) = check_vmlinux(vmlinux)
     assert (good.health, good.fix) == ("ok", "")
+    variant = vmlinux.with_name("nop-nop")
+    assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(variant)]) == 0
+    (unfit,) = check_vmlinux(variant)
+    assert (unfit.health, "PL408 bench-variant" in unfit.what) == ("fail", True)
     (bad,) = check_vmlinux(Path("/bin/sh"))
     assert bad.health == "fail"
 

@@ -156,7 +156,7 @@ def test_scan_names_the_encoding(mini: Mini, form: str, encoding: str, capsys: p
 
 
 def test_weak_leftovers_are_a_warning_that_release_refuses(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
-    vmlinux = mini(Spec(weak=True))
+    vmlinux = mini(Spec(weak=True, zeros=True))  # zeros: its build should have zeroed that record, too
     assert main(["verify", str(vmlinux)]) == 0
     assert "PL109" in capsys.readouterr().out
     assert main(["verify", str(vmlinux), "--release"]) == 1
@@ -199,10 +199,8 @@ def test_variants_differ_only_where_they_should(mini: Mini, kind: str, capsys: p
     assert len(before) == len(after)
     changed = sum(before[k : k + 4] != after[k : k + 4] for k in range(0, len(before), 4))
     assert changed == {"nop-nop": 1, "boot": 0, "build": 15 + 15 + 2}[kind]
-    if kind != "boot":
-        assert main(["variant", str(out), "--kind", "boot", "-o", str(vmlinux.with_name("again"))]) == (
-            2 if kind == "build" else 0
-        )
+    if kind != "boot":  # variants are made of the file as linked
+        assert main(["variant", str(out), "--kind", "boot", "-o", str(vmlinux.with_name("again"))]) == 2
 
 
 @pytest.mark.parametrize("form", ["static", "rela", "relr"])

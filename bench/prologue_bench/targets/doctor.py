@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import PrologueError
+from prologue.rules.base import Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import MissingToolError
 from prologue_bench.guest.vm import QEMU, qemu_version
@@ -91,6 +94,8 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
     what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
     if state != "untouched":
         return [Diagnosis("warn", what, "bench run needs the vmlinux as linked")]
+    if found := run_rules(Subject(kernel), (find_rule("bench-variant"),)):
+        return [Diagnosis("fail", str(found[0]), "bench run needs the vmlinux as linked")]
     return [Diagnosis("ok", what)]
 
 
