@@ -17,5 +17,6 @@ def run(args: Namespace) -> int:
     approved = approve(kernel, plan)
     written = carry_out(approved, args.output, independent=True)
     note = "; not safe to trace" if args.kind == "nop-nop" else ""
-    print(f"{args.output}: {args.kind}: same link, {written:,} words differ{note}")
+    differ = "1 word differs" if written == 1 else f"{written:,} words differ"
+    print(f"{args.output}: {args.kind}: same link, {differ}{note}")
     return 0
