@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 python := .venv/bin/python
 # Two processes share the tests: tests/support/sharing.py.
-pytest := $(python) -m pytest -n 2 --no-loadscope-reorder
+pytest := $(python) -m pytest -n 2 --no-loadscope-reorder --durations=20 --durations-min=1
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
