@@ -130,9 +130,14 @@ class Session:
             raise self.lost("it came back with another kernel: its build-id is not that of the Image")
 
     def _whereabouts(self, before: str) -> str:
-        """What became of the boot whose script went silent."""
-        said = self.remote.run(_BOOT_ID, PROBE)
-        now = _boot_id(said)
+        """What became of the boot whose script went silent. A board that crashed answers again when it has booted."""
+        end = time.monotonic() + PROBE
+        while True:
+            said = self.remote.run(_BOOT_ID, PROBE)
+            now = _boot_id(said)
+            if now is not None or time.monotonic() >= end:
+                break
+            time.sleep(_PAUSE)
         if now is None:
             return f"the board does not answer any more: {said.reason}"
         if now == before:

@@ -212,3 +212,15 @@ def test_nothing_outlives_its_time(tmp_path: Path) -> None:
     assert said.status is None
     assert said.lines == ("begun",)
     assert until_gone(int(path.read_text()))
+
+
+def test_a_board_that_crashes_is_asked_until_it_has_booted(bin_path: Path, tmp_path: Path) -> None:
+    """Its port may refuse for some seconds: the connection breaks when the new kernel's network is up, not its sshd."""
+    asked, refused = tmp_path / "asked", "echo Connection reset >&2; exit 255"
+    # The first question is answered, the script breaks off, two questions are refused.
+    count = f"echo >>{asked}; case $(wc -l <{asked}) in 2|3|4) {refused};; esac\nexec sh"
+    place(bin_path, "ssh", SSH.replace("exec sh", count))
+    with Transcript(tmp_path / "log") as log, pytest.raises(GuestLostError) as caught:
+        SshTarget("board", "true", "none").session(log, 60).run("true")
+    assert "the connection broke: the board is alive, still boot" in caught.value.message
+    assert len(asked.read_text().splitlines()) == 5
