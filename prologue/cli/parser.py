@@ -45,9 +45,9 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         help="print a completion script for bash, zsh or tcsh",
     )  # fmt: skip
     commands = add_commands(parser)
-    for name, handler, help_, examples, fill in _COMMANDS:
-        if chosen == name or all(chosen != command[0] for command in _COMMANDS):
-            add_command(commands, name, handler, help_, examples).when_chosen(fill)
+    wanted = [command for command in _COMMANDS if command[0] == chosen] or _COMMANDS
+    for name, handler, help_, examples, fill in wanted:
+        add_command(commands, name, handler, help_, examples).when_chosen(fill)
     return parser
 
 

@@ -10,14 +10,16 @@ from typing import Final
 
 import numpy as np
 
-from prologue.elf.symbols import Symbol, Symbols
+from prologue.elf.symbols import Symbols
 from prologue.insn import a64
+from prologue.insn.decode import adr_immediate
 from prologue.sites.init_stub import FUNCTION
 from prologue.sites.text import Text
 
 ENTRY: Final = "ftrace_init"
 _DEEPEST: Final = 4  # calls from ftrace_init; two or three in the kernels that were seen
 _LONGEST: Final = 1 << 14  # bytes of one function
+_BR_X16: Final = 0xD61F0200
 
 
 def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
@@ -27,7 +29,7 @@ def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
         return None
     seen, level = {entry.vaddr}, [entry.vaddr]
     for _ in range(_DEEPEST):
-        called = {target for vaddr in level for target in _calls(text, symbols.function_at(vaddr))}
+        called = {target for vaddr in level for target in _calls(text, symbols, vaddr)}
         if wanted.vaddr in called:
             return True
         level = sorted(called - seen)
@@ -35,12 +37,9 @@ def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
     return False
 
 
-def _calls(text: Text, function: Symbol | None) -> set[int]:
+def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
     """Where direct calls and tail calls on any path through a function go; a jump table may lead to all of it."""
-    raw = text.read_at(function.vaddr, min(function.size, _LONGEST)) if function else None
-    if function is None or not raw:
-        return set()
-    words = np.frombuffer(raw[: len(raw) & ~3], "<u4").tolist()
+    words = _words(text, symbols, start)
     result: set[int] = set()
     todo, seen = [0], set[int]()
     while todo:
@@ -48,16 +47,38 @@ def _calls(text: Text, function: Symbol | None) -> set[int]:
         if index in seen or not 0 <= index < len(words):
             continue
         seen.add(index)
-        pc = function.vaddr + a64.INSN_SIZE * index
+        pc = start + a64.INSN_SIZE * index
         kind, target = a64.classify(words[index]), a64.branch_target(words[index], pc)
         if kind == "BR":
-            todo += range(len(words))
+            target = _veneer_target(words[: index + 1], pc)
+            todo += range(len(words)) if target is None else ()
         if target is not None:
-            inside = (target - function.vaddr) // a64.INSN_SIZE
-            if kind == "BL" or not 0 <= inside < len(words):
+            inside = (target - start) // a64.INSN_SIZE
+            if kind in ("BL", "BR") or not 0 <= inside < len(words):
                 result.add(target)
             else:
                 todo.append(inside)
         if kind not in ("B", "RET", "BR"):
             todo.append(index + 1)
     return result
+
+
+def _words(text: Text, symbols: Symbols, start: int) -> list[int]:
+    """The function's words; as many as any has, if its symbol does not say how many: a path ends at a RET anyway."""
+    symbol = symbols.function_at(start)
+    section = next((s for s in text.text_sections if start in s), None)
+    if section is None or start % a64.INSN_SIZE:
+        return []
+    size = min(symbol.size if symbol and symbol.size else _LONGEST, _LONGEST, section.addr + section.size - start)
+    words: list[int] = np.frombuffer((text.read_at(start, size) or b"")[: size & ~3], "<u4").tolist()
+    return words
+
+
+def _veneer_target(words: list[int], pc: int) -> int | None:
+    """Where a linker's veneer for a far call goes: ADRP X16; ADD X16, X16, #lo12; BR X16, which ends ``words``."""
+    adrp, add, branch = words[-3:] if len(words) >= 3 else (0, 0, 0)
+    if branch != _BR_X16 or adrp & 0x9F00001F != 0x90000010 or add & 0xFFC003FF != 0x91000210:
+        return None
+    pages = int(adr_immediate(np.array([adrp], np.uint32))[0])
+    page = (pc - 2 * a64.INSN_SIZE & ~0xFFF) + (pages << 12)
+    return page + (add >> 10 & 0xFFF)
