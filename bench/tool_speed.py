@@ -5,7 +5,8 @@
 Without VMLINUX it takes Debian's 6.12 cloud kernel, verifies 7.2's, too, and then shows on two more kernels, one of
 them small, that the cost of verifying is linear; the small one is built if it is not cached. Whole processes, warm page
 cache, runs interleaved so that a noisy neighbour hits all of them alike. What is not the tool's own work has a peer:
-`nm -S` reads the same symbols, `objdump -d` the same text.
+`nm -S` reads the same symbols, `objdump -d` the same text. The tool runs as it is installed for users: in an editable
+installation, the hook of setuptools that finds it takes a tenth of the time of `prologue patch`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+import venv
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,7 +70,9 @@ def main() -> int:
     vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
     newest = None if args.vmlinux else fetch_kernel("sid").vmlinux
     with tempfile.TemporaryDirectory(prefix="tool-speed-") as directory:
-        tools = _measure(vmlinux, newest, Path(directory), args.runs)
+        python = _as_installed(Path(directory) / "venv")
+        tools = _measure(python, vmlinux, newest, Path(directory), args.runs)
+        sizes = by_size(python, args.runs) if args.vmlinux is None else ""
     rows = [(t.name, f"{t.median:.3f} s", f"{min(t.seconds):.3f} s", f"{t.peak:.0f} MB") for t in tools.values()]
     print(f"{vmlinux.name}, {vmlinux.stat().st_size / 1e6:.0f} MB, medians of {args.runs} runs, warm cache")
     print(tabulate(rows, ("command", "median", "fastest", "peak"), tablefmt="plain", disable_numparse=True))
@@ -80,18 +85,30 @@ def main() -> int:
             ("what", "measured", "bound", ""), tablefmt="plain", disable_numparse=True,
         )
     )  # fmt: skip
-    if args.vmlinux is None:
+    if sizes:
         print()
-        print(by_size(args.runs))
+        print(sizes)
     print()
     print(by_rule(vmlinux))
     return 0 if all(value <= bound for _, value, bound in bounds) else 1
 
 
-def _measure(vmlinux: Path, newest: Path | None, directory: Path, runs: int) -> dict[str, Tool]:
+def _as_installed(directory: Path) -> str:
+    """Make an environment with this tree and its libraries as plain directories; return its interpreter."""
+    venv.create(directory, with_pip=False)
+    variables = {"base": str(directory), "platbase": str(directory)}
+    tree = Path(__file__).resolve().parent.parent
+    paths = (tree, tree / "bench", sysconfig.get_path("purelib"))
+    Path(sysconfig.get_path("purelib", vars=variables), "prologue.pth").write_text(
+        "".join(f"{path}\n" for path in paths), encoding="utf-8"
+    )
+    return str(directory / "bin" / "python")
+
+
+def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, runs: int) -> dict[str, Tool]:
     """Run all commands in turns; each finds its files as the one before it left them."""
     work, stale, good = directory / "vmlinux", directory / "Image.stale", directory / "Image"
-    program = [sys.executable, "-m", "prologue"]
+    program = [python, "-m", "prologue"]
     nm, objdump = (programs.find(f"aarch64-linux-gnu-{name}") for name in ("nm", "objdump"))
     patching = [*program, "patch", str(work), "--in-place", "--contract", "stock"]
     verifying = [*program, "verify", str(work), "-q"]
@@ -134,7 +151,7 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
         ("patch again / nm", tools["prologue patch, again"].median / nm, 1.0),
         ("scan / nm", tools["prologue scan"].median / nm, 2.6),
         ("verify / objdump", verify / tools["objdump -d -j .text"].median, 0.2),
-        ("stale image / good image", stale.median / image.median, 2.0),
+        ("stale image / good image", stale.median / image.median, 1.1),
         ("peak of patch, MB", tools["prologue patch --in-place"].peak, 100),
         ("peak of verify --against, MB", tools["prologue verify --against"].peak, AGAINST_PEAK),
     ]
@@ -168,7 +185,7 @@ def by_rule(vmlinux: Path, repeats: int = 5) -> str:
     )  # fmt: skip
 
 
-def by_size(runs: int) -> str:
+def by_size(python: str, runs: int) -> str:
     """Time and memory of verifying kernels of three sizes: linear in the text."""
     from prologue.sites.kernel import Kernel
     from prologue_bench.guest.kbuild import Recipe, build_kernel
@@ -180,7 +197,7 @@ def by_size(runs: int) -> str:
         ("6.12 minimal", small), ("Debian 6.1 cloud", fetch_kernel("bookworm").vmlinux),
         ("Debian 6.12 cloud", fetch_kernel("trixie").vmlinux),
     ):  # fmt: skip
-        verify = Tool(name, [sys.executable, "-m", "prologue", "verify", str(vmlinux)])
+        verify = Tool(name, [python, "-m", "prologue", "verify", str(vmlinux)])
         for _ in range(runs + 1):
             verify.run()
         verified.append((verify, vmlinux))

@@ -1,6 +1,12 @@
-"""Types of the arrays that bulk work is done on: all little-endian in files, native in memory."""
+"""Types of the arrays that bulk work is done on (little-endian in files, native in memory), and sets as sorted arrays.
+
+numpy's own set functions hash since 2.3, and load numpy.ma: both take longer than sorting addresses, which come nearly
+sorted.
+"""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,3 +15,23 @@ U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
+
+Integers = TypeVar("Integers", U64, I64)
+
+
+def sorted_unique(values: Integers) -> Integers:
+    """Each value once, ascending; shape (n,) in, (m,) out."""
+    ordered = np.sort(values)
+    fresh = np.ones(len(ordered), np.bool_)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    return ordered[fresh]
+
+
+def among(values: Integers, others: Integers) -> Bool:
+    """Which values are one of the others, whose order does not matter; shape of ``values``."""
+    if not len(others):
+        return np.zeros(len(values), np.bool_)
+    ordered = np.sort(others)
+    place = np.searchsorted(ordered, values)
+    found: Bool = ordered[np.minimum(place, len(ordered) - 1)] == values
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.arrays import U64
+from prologue.arrays import U64, among, sorted_unique
 from prologue.insn import a64
 from prologue.insn.decode import find
 from prologue.rules.base import Hit, Rule, Subject
@@ -28,7 +28,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         # Functions may begin with NOPs that alternatives replace, or that are jump labels; none with MOV X9, X30.
         labels = jump_labels(binary).code
         owned = np.concatenate([alternatives(binary)[0].words(), labels, labels - np.uint64(4)])
-        pairs = np.setdiff1d(pairs, owned)
+        pairs = pairs[~among(pairs, owned)]
     found = [pairs]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         movs = movs[words[movs + 1] == a64.NOP]
         vaddrs = np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4)
         found.append(vaddrs[~own.contains(vaddrs)])
-    vaddrs = np.unique(np.concatenate(found))
+    vaddrs = sorted_unique(np.concatenate(found))
     vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.text.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"

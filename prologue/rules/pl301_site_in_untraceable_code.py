@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue.arrays import among
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.kernel import Kernel
 
@@ -42,7 +43,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             inside = (entry >= np.uint64(section.addr)) & (entry < np.uint64(section.addr + section.size))
             yield from (Hit(vaddr, f"site in {section.name}") for vaddr in entry[inside].tolist())
     for prefix in PREFIXES:
-        named = np.isin(entry, kernel.symbols.values_with_prefix(prefix))
+        named = among(entry, kernel.symbols.values_with_prefix(prefix))
         for vaddr in entry[named].tolist():
             if not _is_host_alias(kernel, vaddr):
                 yield Hit(vaddr, f"site in a function named {prefix}...")

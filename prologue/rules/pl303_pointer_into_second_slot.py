@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue.arrays import among
 from prologue.rules.base import Hit, Rule, Subject
 
 
@@ -19,7 +20,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     pointers = binary.pointers
     hit = np.flatnonzero(binary.second_slots.contains(pointers.targets))
-    own = np.isin(pointers.places[hit], records.vaddrs)
+    own = among(pointers.places[hit], records.vaddrs)
     for k in hit[~own].tolist():
         where = binary.symbols.locate(int(pointers.targets[k]))
         yield Hit(int(pointers.places[k]), f"will hold the address of {where}, a second slot")

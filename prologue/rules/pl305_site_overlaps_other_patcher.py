@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.arrays import U64
+from prologue.arrays import U64, sorted_unique
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
@@ -21,12 +21,12 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     both = SlotMap(binary.text, np.concatenate([sites.first, sites.second]))
     for what, vaddrs in _named(binary):
-        for vaddr in np.unique(vaddrs[both.contains(vaddrs)]).tolist():
+        for vaddr in sorted_unique(vaddrs[both.contains(vaddrs)]).tolist():
             yield Hit(vaddr, f"is {what} and a word of a patch site")
     # A blacklisted function may begin at its first slot; no function begins at a second slot.
     inside = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))
     entries = tables.kprobe_blacklist(binary)
-    for vaddr in np.unique(entries[inside.contains(entries)]).tolist():
+    for vaddr in sorted_unique(entries[inside.contains(entries)]).tolist():
         yield Hit(vaddr, "is in the kprobe blacklist, as if a function began there, and is a word of a patch site")
 
 

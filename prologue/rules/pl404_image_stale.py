@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from prologue.arrays import I64
+from prologue.arrays import I64, U32, U64, among, sorted_unique
 from prologue.elf.compare import differing_bytes
 from prologue.elf.flat import flat_sections
 from prologue.elf.image import U8, Section
 from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent
 from prologue.rules.base import Hit, Rule, Subject
 
+_EACH: Final = 16  # sites that differ in the same way are named one by one up to this number
+
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every byte of the flat Image, except those that signing changes: sites one by one, the rest by section.
+    """Every byte of the flat Image, except those that signing changes: sites by their words, the rest by section.
 
     Bytes between and after the sections must be zeros (objcopy fills gaps with them, and zboot pads the end).
     """
@@ -53,19 +56,26 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
     words = words[np.diff(words, prepend=-4) > 0]
     vaddrs = np.uint64(section.addr) + words.astype(np.uint64)
     sites = subject.kernel.sites
-    own = np.isin(vaddrs, np.concatenate([sites.first, sites.second])) if sites is not None else vaddrs < 0
-    # A stale Image differs at every site: look at all of them at once.
-    columns = (
-        vaddrs[own],
-        theirs[words[own][:, None] + np.arange(4)].view("<u4").ravel(),
-        subject.kernel.text.words(vaddrs[own]),
-    )
-    for vaddr, found, expected in zip(*(column.tolist() for column in columns), strict=True):
-        yield Hit(vaddr, f"{subject.image} holds {found:08x}, vmlinux {expected:08x}", (found,), (expected,))
+    own = among(vaddrs, np.concatenate([sites.first, sites.second])) if sites is not None else vaddrs < 0
+    theirs_there = theirs[words[own][:, None] + np.arange(4)].view("<u4").ravel()
+    yield from _at_sites(subject, vaddrs[own], theirs_there, subject.kernel.text.words(vaddrs[own]))
     other = np.flatnonzero(~own)
     if len(other):
         where = int(vaddrs[other[0]])
-        yield Hit(where, f"{subject.image} differs in {len(other)} words of {section.name} that are no sites")
+        count = f"{len(other)} word{'s' if len(other) != 1 else ''}"
+        yield Hit(where, f"{subject.image} differs in {count} of {section.name} that are no sites")
+
+
+def _at_sites(subject: Subject, vaddrs: U64, found: U32, expected: U32) -> Iterator[Hit]:
+    """Site by site; but a stale Image differs at every site in one way, and has one cause."""
+    both = found.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
+    for pair in sorted_unique(both).tolist():
+        here = vaddrs[both == pair].tolist()
+        theirs, ours = pair & 0xFFFFFFFF, pair >> 32
+        text = f"{subject.image} holds {theirs:08x}, vmlinux {ours:08x}"
+        if len(here) > _EACH:
+            here, text = here[:1], f"{text}, here and at {len(here) - 1:,} more words of sites"
+        yield from (Hit(vaddr, text, (theirs,), (ours,)) for vaddr in here)
 
 
 RULE = Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,15 @@ from prologue.sites.slotmap import SlotMap
 # serves many; beyond that, another function begins.
 _NEAR: Final = 1024
 _IMM12: Final = 1 << 12  # an ADD adds less than this
+# (mask, value) of what writes the register at bits 4:0 (Arm ARM, "A64 instruction set encoding").
+_WRITES_RD: Final = (
+    (0x1C000000, 0x10000000),  # integer arithmetic with an immediate
+    (0x0E000000, 0x0A000000),  # ... with registers only
+    (0x3FC00000, 0x39400000),  # LDR (unsigned immediate), also of bytes and halves
+    (0x3FE00000, 0x38400000),  # LDR (an immediate of 9 bits)
+    (0x3FE00C00, 0x38600800),  # LDR (register)
+    (0xFFF00000, 0xD5300000),  # MRS
+)
 _SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "General-purpose registers")
 
 
@@ -54,7 +64,9 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
             code = binary.is_code(vaddrs) if len(hit) else np.zeros(0, np.bool_)
             for k in np.flatnonzero(code).tolist():
                 start = _start(binary, base, vaddrs[k])
-                if _intact(words, int(made.at[hit[k]]), chains.get(step, ()), start):
+                place = (words, int(made.at[hit[k]]), chains.get(step, ()), start)
+                # In nearly every case the first answer is no, and capstone, which is slow to load, is not asked.
+                if _intact(*place, _surely_writes) and _intact(*place, _writes):
                     result.append((int(vaddrs[k]), int(made.value[hit[k]])))
     return result
 
@@ -111,7 +123,7 @@ def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
     return max((int(starts[at]) - int(base)) // a64.INSN_SIZE, 0) if at >= 0 else 0
 
 
-def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int) -> bool:
+def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int, writes: Callable[[int, int], bool]) -> bool:
     """Whether the register that an ADD reads still holds what one of the first sources put there, and those theirs."""
     if not chain:
         return True
@@ -122,19 +134,25 @@ def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int) -> boo
         last -= 1
     for k in range(index - 1, max(index - _NEAR, start) - 1, -1):
         if last >= 0 and k == makers.at[last]:
-            return _intact(words, k, chain[1:], start)
-        if _writes(int(words[k]), register):
+            return _intact(words, k, chain[1:], start, writes)
+        if writes(int(words[k]), register):
             return False
     return False
 
 
-def _writes(word: int, register: int) -> bool:
-    """Whether an instruction, or the function that it calls, may write a register."""
+def _surely_writes(word: int, register: int) -> bool:
+    """Whether an instruction, or the function that it calls, writes a register: the forms that compilers use most."""
     if register < _SAVED and a64.classify(word) in ("BL", "BLR"):
         return True
-    integer = word & 0x1C000000 == 0x10000000 or word & 0x0E000000 == 0x0A000000
-    if integer and word & 0x1FE00000 != 0x1A400000:  # CCMP and CCMN have flags where others have Rd
-        return word & 31 == register
+    if word & 31 == register and any(word & mask == value for mask, value in _WRITES_RD):
+        return word & 0x1FE00000 != 0x1A400000  # CCMP and CCMN have flags where others have Rd
+    return word & 0x3E400000 == 0x28400000 and register in (word & 31, word >> 10 & 31)  # LDP
+
+
+def _writes(word: int, register: int) -> bool:
+    """Whether an instruction, or the function that it calls, may write a register."""
+    if _surely_writes(word, register):
+        return True
     # Only loads and stores write a register that is not named at bits 4:0; capstone is asked about few words.
     fields = (0, 5, 10, 16) if word & 0x0A000000 == 0x08000000 else (0,)
     return any(word >> low & 31 == register for low in fields) and register in registers_written(word)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U32, U64, Bool
+from prologue.arrays import I64, U32, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
 from prologue.insn.x9 import effect, ends_path, may_read_x9, must_write_x9, names_x9
 from prologue.sites.binary import Binary
@@ -80,7 +80,7 @@ def reads_of_x9(binary: Binary) -> list[Read]:
     edges: list[tuple[I64, I64]] = []
     reads: list[int] = []
     starts = _next(stops, begin)
-    todo = np.unique(starts)
+    todo = sorted_unique(starts)
     while len(todo):
         seen[todo] = True
         todo = todo[~over[todo]]
@@ -88,14 +88,13 @@ def reads_of_x9(binary: Binary) -> list[Read]:
         effects = {p: effect(int(text.words[p])) for p in maybe.tolist()}
         reads += [p for p, what in effects.items() if what == "read"]
         ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
-        going = todo[~np.isin(todo, ended)]
+        going = todo[~among(todo, ended)]
         jump = text.successor[going].astype(np.int64)
         falls = ~matches(text.words[going], B)  # everything but B goes on
         source = np.concatenate([going[falls], going[jump >= 0]])
         target = _next(stops, np.concatenate([going[falls] + 1, jump[jump >= 0]]))
         edges.append((source, target))
-        todo = np.sort(target[~seen[target]])  # np.unique hashes, which takes longer than all the rest
-        todo = todo[np.diff(todo, prepend=-1) > 0]
+        todo = sorted_unique(target[~seen[target]])
     return _attribute(text, starts, reads, edges) if reads else []
 
 

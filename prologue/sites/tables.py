@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U64, Bool
+from prologue.arrays import I64, U64, Bool, sorted_unique
 from prologue.insn import a64
 from prologue.sites.binary import Binary, Pointers
 
@@ -40,11 +40,7 @@ class Ranges:
         count = self.size // 4
         first = np.repeat(self.start, count)
         step = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
-        words: U64 = np.sort(first + step.astype(np.uint64) * np.uint64(4))
-        # Not np.unique: newer ones hash, which takes longer than sorting what is nearly sorted.
-        fresh = np.ones(len(words), np.bool_)
-        fresh[1:] = words[1:] != words[:-1]
-        return words[fresh]
+        return sorted_unique(first + step.astype(np.uint64) * np.uint64(4))
 
 
 def _table(binary: Binary, name: str, section: str, entry: int) -> U64:
