@@ -23,8 +23,9 @@ LDR_LITERAL: Final[Pattern] = (0xFF000000, 0x58000000)  # LDR Xt, label
 B: Final[Pattern] = a64.CLASSES["B"]
 BL: Final[Pattern] = a64.CLASSES["BL"]
 
+CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # branches, exceptions and system instructions
+
 _CHUNK: Final = 1 << 17  # words compared at once: what fits into a cache is much faster
-_BRANCHES: Final[Pattern] = (0x1C000000, 0x14000000)  # the group that all direct branches are in
 # Pattern, lowest bit and width of the offset: CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
 _DIRECT: Final = (
     ((0x7C000000, 0x14000000), 0, 26),
@@ -90,7 +91,7 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
     """
     indices: list[I64] = []
     distances: list[I64] = []
-    group = find(words, _BRANCHES)
+    group = find(words, CONTROL)
     members = words[group]
     for pattern, low, width in _DIRECT:
         hits = np.flatnonzero(matches(members, pattern))

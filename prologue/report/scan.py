@@ -9,6 +9,7 @@ import numpy as np
 
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
+from prologue.rules.registry import RULES
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import Module
@@ -34,7 +35,7 @@ def scan_data(binary: Binary) -> dict[str, Any]:
         data |= {"ftrace": binary.records is not None, "compression": binary.compression}
         data |= {"signed": binary.signature is not None}
     data |= _sites_data(binary)
-    findings = run_rules(Subject(binary))
+    findings = run_rules(Subject(binary), RULES)
     data["anomalies"] = [
         {"code": code, "slug": slug, "severity": severity, "count": count}
         for (code, slug, severity), count in Counter((f.code, f.slug, f.severity) for f in findings).items()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from prologue.errors import RefusedError
 from prologue.plan.edits import PatchPlan
 from prologue.rules.base import Finding, Rule, Subject
-from prologue.rules.registry import RULES
+from prologue.rules.deciding import DECIDING
 from prologue.sites.binary import Binary
 
 
-def run_rules(subject: Subject, rules: tuple[Rule, ...] = RULES) -> tuple[Finding, ...]:
+def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
     """All findings, in the order of the rules and of addresses."""
     findings: list[Finding] = []
     for rule in rules:
@@ -59,7 +59,7 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
 
     """
     unfinished = binary.state == "unfinished"
-    deciding = tuple(rule for rule in RULES if rule.decides_writing and not (unfinished and rule.open_while_unfinished))
+    deciding = tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished))
     bad = run_rules(Subject(binary), deciding)
     if bad:
         more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""

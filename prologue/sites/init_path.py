@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
 
+from prologue.arrays import U32
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
-from prologue.insn.decode import adr_immediate
+from prologue.insn.decode import CONTROL, adr_immediate, find
 from prologue.sites.init_stub import FUNCTION
 from prologue.sites.text import Text
 
@@ -40,18 +42,21 @@ def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
 def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
     """Where direct calls and tail calls on any path through a function go; a jump table may lead to all of it."""
     words = _words(text, symbols, start)
+    leave = find(words, CONTROL).tolist()  # a path goes straight on up to the next of these
     result: set[int] = set()
     todo, seen = [0], set[int]()
     while todo:
-        index = todo.pop()
-        if index in seen or not 0 <= index < len(words):
+        place = bisect_left(leave, todo.pop())
+        if place in seen or place == len(leave):
             continue
-        seen.add(index)
+        seen.add(place)
+        index = leave[place]
         pc = start + a64.INSN_SIZE * index
-        kind, target = a64.classify(words[index]), a64.branch_target(words[index], pc)
+        word = int(words[index])
+        kind, target = a64.classify(word), a64.branch_target(word, pc)
         if kind == "BR":
-            target = _veneer_target(words[: index + 1], pc)
-            todo += range(len(words)) if target is None else ()
+            target = _veneer_target(words[: index + 1].tolist(), pc)
+            todo += leave if target is None else ()
         if target is not None:
             inside = (target - start) // a64.INSN_SIZE
             if kind in ("BL", "BR") or not 0 <= inside < len(words):
@@ -63,15 +68,14 @@ def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
     return result
 
 
-def _words(text: Text, symbols: Symbols, start: int) -> list[int]:
+def _words(text: Text, symbols: Symbols, start: int) -> U32:
     """The function's words; as many as any has, if its symbol does not say how many: a path ends at a RET anyway."""
     symbol = symbols.function_at(start)
     section = next((s for s in text.text_sections if start in s), None)
     if section is None or start % a64.INSN_SIZE:
-        return []
+        return np.zeros(0, np.uint32)
     size = min(symbol.size if symbol and symbol.size else _LONGEST, _LONGEST, section.addr + section.size - start)
-    words: list[int] = np.frombuffer((text.read_at(start, size) or b"")[: size & ~3], "<u4").tolist()
-    return words
+    return np.frombuffer((text.read_at(start, size) or b"")[: size & ~3], "<u4")
 
 
 def _veneer_target(words: list[int], pc: int) -> int | None:

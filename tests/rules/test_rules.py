@@ -10,6 +10,7 @@ import pytest
 import prologue.rules
 from prologue.cli.main import main
 from prologue.rules.base import INPUTS, SEVERITIES, Rule
+from prologue.rules.deciding import DECIDING
 from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments, fixture_of
@@ -107,6 +108,10 @@ def test_a_moved_record_is_known_by_its_function(mini: Mini, layout: str, capsys
 def test_registry_is_complete_and_in_order() -> None:
     files = sorted(p.stem for p in Path(prologue.rules.__path__[0]).glob("pl*.py"))
     assert [f"{r.code.lower()}_{r.slug.replace('-', '_')}" for r in RULES] == files
+
+
+def test_patch_loads_the_rules_that_decide_writing_and_no_others() -> None:
+    assert [r.code for r in DECIDING] == [r.code for r in RULES if r.decides_writing]
 
 
 @pytest.mark.parametrize("directory", ["rules", "mutation"])
