@@ -53,9 +53,9 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
         words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
         adds = find(words, ADD_IMM)
-        pages = _adr(words, base, ADRP)
+        pages = _into_text(binary, _adr(words, base, ADRP), adds=2)
         sums = _sums(words, adds, pages)
-        bases = _into_text(binary, sums)
+        bases = _into_text(binary, sums, adds=1)
         again = _sums(words, adds, bases)
         chains: dict[int, tuple[_Made, ...]] = {1: (pages,), 2: (bases, pages)}
         for step, made in enumerate((_adr(words, base, ADR), sums, again, _literals(binary, words, base))):
@@ -87,11 +87,14 @@ def _literals(binary: Binary, words: U32, base: np.uint64) -> _Made:
     return _Made(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
 
 
-def _into_text(binary: Binary, made: _Made) -> _Made:
-    """Those from which an ADD can reach text: most addresses are of data, and need not be followed."""
-    near = np.zeros(len(made.at), np.bool_)
+def _into_text(binary: Binary, made: _Made, *, adds: int) -> _Made:
+    """Those from which so many ADDs can reach text: most addresses are of data, and need not be followed.
+
+    Where one of data is left out that writes the same register later, ``_intact`` will see it.
+    """
+    near, reach = np.zeros(len(made.at), np.bool_), adds * _IMM12
     for section in binary.text.text_sections:
-        near |= made.value + np.uint64(_IMM12) - np.uint64(section.addr) < np.uint64(section.size + _IMM12)
+        near |= made.value + np.uint64(reach) - np.uint64(section.addr) < np.uint64(section.size + reach)
     return _Made(made.at[near], made.register[near], made.value[near])
 
 
