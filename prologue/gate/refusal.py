@@ -19,7 +19,7 @@ GATE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     what="A file that the gate refuses without a rule.",
-    why="It could not be read, or it was processed for bench and lab use only.",
+    why="It was processed for bench and lab use only.",
     example="",
     fix="see the message",
     citation="",
@@ -34,11 +34,6 @@ def stock_finding(path: str) -> Finding:
         "processed for the stock contract: for bench and lab use, not for release",
         "release a kernel with the native contract: see docs/kernel-integration.md",
     )
-
-
-def unreadable_finding(path: str, error: str) -> Finding:
-    """The finding for a file that could not be verified."""
-    return _finding(path, f"could not be verified: {error}", GATE.fix)
 
 
 def _finding(path: str, message: str, fix: str) -> Finding:

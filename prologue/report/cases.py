@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,8 @@ from prologue.report.printable import printable
 from prologue.rules.base import INPUTS, Finding, Input, Rule, Severity
 
 Inputs = Mapping[str, frozenset[Input]]  # Subject.inputs of each file
+WhyNot = Mapping[str, Mapping[str, str]]  # of each file: codes of rules that did not run, and why
+UNREAD: Final = "verified"  # name of the one case of a file that no rule could look at
 _SHOWN: Final = 100  # findings of one case; CI systems truncate or drop long ones
 
 
@@ -21,7 +23,7 @@ class Case:
     rule: Rule
     findings: tuple[Finding, ...]
     failing: tuple[Finding, ...]  # those whose severity makes the case fail
-    skipped: str | None  # why the rule does not apply to this file
+    skipped: str | None  # why the rule did not run on this file
 
     @property
     def name(self) -> str:
@@ -35,13 +37,19 @@ class Case:
             lines.append(f"... and {len(self.findings) - _SHOWN:,} more")
         return lines
 
+    def to_do(self) -> list[str]:
+        """Return what to do about the findings that fail; each thing once."""
+        return [printable(f"to do: {fix}") for fix in dict.fromkeys(finding.fix for finding in self.failing)]
 
-def cases_by_file(
-    files: list[str],
+
+def cases_by_file(  # noqa: PLR0913  # what a report is made of
+    files: Iterable[str],
     findings: list[Finding],
     failing: tuple[Severity, ...],
     rules: tuple[Rule, ...],
+    *,
     inputs: Inputs | None,
+    left_out: WhyNot,
 ) -> dict[str, list[Case]]:
     """All cases; a file that is named twice counts once.
 
@@ -52,22 +60,33 @@ def cases_by_file(
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.path, finding.code), []).append(finding)
-    cases = {path: list(_cases(path, groups, failing, rules, inputs)) for path in dict.fromkeys(files)}
+    cases = {
+        path: list(_cases(path, groups, failing, rules, inputs=inputs, left_out=left_out.get(path, {})))
+        for path in dict.fromkeys(files)
+    }
     for path, code in groups:
         raise InternalError(f"a finding of {code}, which did not run", path=path)
     return cases
 
 
-def _cases(
+def _cases(  # noqa: PLR0913  # as above
     path: str,
     groups: dict[tuple[str, str], list[Finding]],
     failing: tuple[Severity, ...],
     rules: tuple[Rule, ...],
+    *,
     inputs: Inputs | None,
+    left_out: Mapping[str, str],
 ) -> Iterator[Case]:
     """Cases of one file; removes their findings from the groups."""
     for rule in rules:
         found = tuple(groups.pop((path, rule.code), ()))
-        applies = inputs is None or not inputs[path].isdisjoint(rule.inputs)
-        needs = None if applies or found else "needs " + " or ".join(INPUTS[kind] for kind in rule.inputs)
-        yield Case(rule, found, tuple(f for f in found if f.severity in failing), needs)
+        why = left_out.get(rule.code)
+        if why is None and inputs is not None and inputs[path].isdisjoint(rule.inputs):
+            why = "needs " + " or ".join(INPUTS[kind] for kind in rule.inputs)
+        yield Case(
+            rule,
+            found,
+            tuple(f for f in found if f.severity in failing),
+            None if found or why is None else printable(why),
+        )

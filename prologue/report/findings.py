@@ -57,9 +57,9 @@ def _counts(findings: list[Finding]) -> dict[str, int]:
 
 
 def findings_text(
-    files: list[str], findings: list[Finding], notes: list[str], *, show_all: bool, unreadable: int = 0
+    files: list[str], findings: list[Finding], notes: list[str], *, show_all: bool, unreadable: Sequence[str] = ()
 ) -> str:
-    """Findings grouped by file and rule, the first few of each, then one summary line."""
+    """Findings grouped by file and rule, the first few of each, what could not be read, notes, and one summary line."""
     lines: list[str] = []
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
@@ -72,10 +72,11 @@ def findings_text(
         if len(group) > len(shown):
             lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
         lines.append(f"  to do: {first.fix}")
+    lines += [f"could not be verified: {printable(error)}" for error in unreadable]
     lines += [f"note: {printable(note)}" for note in notes]
     counts = [f"{count} {severity}" for severity, count in _counts(findings).items() if count]
     if unreadable:
-        counts.append(f"{unreadable} could not be verified")
+        counts.append(f"{len(unreadable)} could not be verified")
     lines.append(f"{len(files)} file{'s' if len(files) != 1 else ''}: {', '.join(counts) or 'clean'}")
     return "\n".join(lines)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
-from prologue.report.cases import Case, Inputs, cases_by_file
+from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
 
@@ -18,21 +18,32 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
     rules: tuple[Rule, ...],
     *,
     inputs: Inputs | None = None,
+    left_out: WhyNot | None = None,
+    unreadable: Mapping[str, str] | None = None,
 ) -> str:
     """XML document: a test suite for each file, in it a test case for each rule; the first suite has the notes.
 
-    With ``inputs``, rules that do not apply to a file are skipped there; without, all rules count as run.
+    Rules that were left out are skipped, and so are, with ``inputs``, those that do not apply to a file. The suite of
+    an unreadable file is one case with an error: no rule ran.
 
     Raises:
         InternalError: a finding of a file or rule that was not named.
 
     """
     root = ET.Element("testsuites", name="prologue")
-    for path, cases in cases_by_file(files, findings, failing, rules, inputs).items():
-        suite = ET.SubElement(root, "testsuite", _counts(cases), name=printable(path))
-        classname = printable(f"prologue.{PurePath(path).name}")
-        for case in cases:
-            _add_case(suite, case, classname)
+    errors = unreadable or {}
+    readable = [path for path in files if path not in errors]
+    cases = cases_by_file(readable, findings, failing, rules, inputs=inputs, left_out=left_out or {})
+    for path in dict.fromkeys(files):
+        suite = ET.SubElement(root, "testsuite", name=printable(path))
+        # Of two files named vmlinux, each has a history of its own.
+        classname = printable(f"prologue.{path}")
+        if path in errors:
+            _add_error(suite, errors[path], classname)
+        else:
+            suite.attrib |= _counts(cases[path])
+            for case in cases[path]:
+                _add_case(suite, case, classname)
     suites = list(root)
     for key in ("tests", "failures", "errors", "skipped"):
         root.set(key, str(sum(int(suite.attrib[key]) for suite in suites)))
@@ -52,6 +63,12 @@ def _counts(cases: list[Case]) -> dict[str, str]:
     }
 
 
+def _add_error(suite: ET.Element, error: str, classname: str) -> None:
+    suite.attrib |= {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
+    element = ET.SubElement(suite, "testcase", classname=classname, name=UNREAD)
+    ET.SubElement(element, "error", message=printable(error), type="unread")
+
+
 def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
     element = ET.SubElement(suite, "testcase", classname=classname, name=case.name)
     if case.skipped:
@@ -61,6 +78,6 @@ def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
         count = f"{len(case.findings):,} finding{'s' if len(case.findings) != 1 else ''}"
         message = printable(f"{count}; first: {first.where}: {first.message}")
         failure = ET.SubElement(element, "failure", message=message, type=first.severity)
-        failure.text = "\n".join([*case.lines(), f"to do: {case.rule.fix}"])
+        failure.text = "\n".join([*case.lines(), *case.to_do()])
     elif case.findings:
         ET.SubElement(element, "system-out").text = "\n".join(case.lines())

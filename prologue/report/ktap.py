@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from prologue.report.cases import Case, Inputs, cases_by_file
+from collections.abc import Mapping
+
+from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
 
@@ -15,30 +17,42 @@ def findings_ktap(  # noqa: PLR0913  # what a report is made of
     rules: tuple[Rule, ...],
     *,
     inputs: Inputs | None = None,
+    left_out: WhyNot | None = None,
+    unreadable: Mapping[str, str] | None = None,
 ) -> str:
     """One test for each file, in it a subtest for each rule; findings are diagnostics before the result.
 
-    With ``inputs``, rules that do not apply to a file are skipped there; without, all rules count as run.
+    Rules that were left out are skipped, and so are, with ``inputs``, those that do not apply to a file. An unreadable
+    file has one subtest, which fails: no rule ran.
 
     Raises:
         InternalError: a finding of a file or rule that was not named.
 
     """
-    by_file = cases_by_file(files, findings, failing, rules, inputs)
-    lines = ["KTAP version 1", f"1..{len(by_file)}", *(f"# note: {printable(note)}" for note in notes)]
-    for number, (path, cases) in enumerate(by_file.items(), 1):
-        lines += [f"  {line}" for line in _subtests(cases)]
-        skip = " # SKIP no rule applies" if all(case.skipped for case in cases) else ""
-        lines.append(f"{_result(any(case.failing for case in cases))} {number} {_description(path)}{skip}")
+    errors = unreadable or {}
+    named = list(dict.fromkeys(files))
+    readable = [path for path in named if path not in errors]
+    by_file = cases_by_file(readable, findings, failing, rules, inputs=inputs, left_out=left_out or {})
+    lines = ["KTAP version 1", f"1..{len(named)}", *(f"# note: {printable(note)}" for note in notes)]
+    for number, path in enumerate(named, 1):
+        cases = by_file.get(path, [])
+        inner = _unread(errors[path]) if path in errors else _subtests(cases)
+        lines += [f"  {line}" for line in inner]
+        failed = path in errors or any(case.failing for case in cases)
+        skip = " # SKIP no rule applies" if not failed and all(case.skipped for case in cases) else ""
+        lines.append(f"{_result(failed)} {number} {_description(path)}{skip}")
     return "\n".join(lines)
+
+
+def _unread(error: str) -> list[str]:
+    return ["KTAP version 1", "1..1", f"# error: {printable(error)}", f"{_result(True)} 1 {UNREAD}"]
 
 
 def _subtests(cases: list[Case]) -> list[str]:
     lines = ["KTAP version 1", f"1..{len(cases)}"]
     for number, case in enumerate(cases, 1):
         lines += [f"# {line}" for line in case.lines()]
-        if case.failing:
-            lines.append(f"# to do: {case.rule.fix}")
+        lines += [f"# {line}" for line in case.to_do()]
         skip = f" # SKIP {case.skipped}" if case.skipped else ""
         lines.append(f"{_result(bool(case.failing))} {number} {case.name}{skip}")
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from prologue.gate.refusal import GATE, unreadable_finding
+from prologue.gate.refusal import GATE
 from prologue.gate.verdict import Verdict
 from prologue.rules.base import Finding
 
@@ -17,7 +17,7 @@ def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
     if kind == "text":
         from prologue.report.findings import findings_text
 
-        unreadable = len(verdict.unreadable)
+        unreadable = list(verdict.unreadable.values())
         return findings_text(verdict.files, findings, verdict.notes, show_all=show_all, unreadable=unreadable)
     if kind in ("json", "sarif"):
         import json
@@ -27,24 +27,24 @@ def render(verdict: Verdict, kind: Format, *, show_all: bool) -> str:
     from prologue.report.ktap import findings_ktap
 
     write = findings_junit if kind == "junit" else findings_ktap
-    # CI systems look at cases only, so a failure without a rule needs a case of its own.
-    unread = [unreadable_finding(path, error) for path, error in verdict.unreadable.items()]
     return write(
         verdict.files,
-        findings + unread,
+        findings,
         verdict.notes,
         verdict.failing,
-        (*verdict.rules, *([GATE] if verdict.refused or unread else [])),
+        # CI systems look at cases only, so a failure without a rule needs a case of its own.
+        (*verdict.rules, *([GATE] if verdict.refused else [])),
         inputs=verdict.inputs,
+        unreadable=verdict.unreadable,
     )
 
 
 def _document(verdict: Verdict, findings: list[Finding], kind: Format) -> dict[str, object]:
-    unreadable = list(verdict.unreadable.values())
     if kind == "json":
         from prologue.report.findings import findings_data
 
+        unreadable = list(verdict.unreadable.values())
         return findings_data(verdict.files, findings, verdict.notes, verdict.baselined, unreadable)
     from prologue.report.sarif import findings_sarif
 
-    return findings_sarif(verdict.files, findings, verdict.notes, verdict.baselined, unreadable)
+    return findings_sarif(verdict.files, findings, verdict.notes, verdict.baselined, verdict.unreadable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
@@ -25,17 +25,21 @@ _RULE_INDEX: Final = {rule.code: index for index, rule in enumerate(_RULES)}
 _Sections = dict[tuple[str, str], int]
 
 
-def findings_sarif(
+def findings_sarif(  # noqa: PLR0913  # what a report is made of
     files: list[str],
     findings: list[Finding],
     notes: list[str],
     baselined: Sequence[tuple[Finding, Known]] = (),
-    unreadable: Sequence[str] = (),
+    unreadable: Mapping[str, str] | None = None,
+    *,
+    left_out: Collection[str] = (),
 ) -> dict[str, Any]:
     """One run with all findings; those that the baseline covers come last and are marked as suppressed.
 
-    ``unreadable`` are messages about files that could not be verified: then the run counts as failed.
+    ``unreadable`` are messages about files that could not be verified: then the run counts as failed. ``left_out`` are
+    codes of rules that did not run on some file: they are marked as disabled.
     """
+    errors = unreadable or {}
     every = [*findings, *(finding for finding, _ in baselined)]
     paths = {path: index for index, path in enumerate(dict.fromkeys([*files, *(f.path for f in every)]))}
     sections: _Sections = {}
@@ -55,10 +59,14 @@ def findings_sarif(
         "tool": {"driver": _driver()},
         "invocations": [
             {
-                "executionSuccessful": not unreadable,
+                "executionSuccessful": not errors,
                 "toolExecutionNotifications": [
                     *({"level": "note", "message": _message(note)} for note in notes),
-                    *({"level": "error", "message": _message(error)} for error in unreadable),
+                    *(_unread(error, path, paths[path]) for path, error in errors.items()),
+                ],
+                "ruleConfigurationOverrides": [
+                    {"descriptor": {"id": code, "index": _RULE_INDEX[code]}, "configuration": {"enabled": False}}
+                    for code in sorted(left_out)
                 ],
             }
         ],
@@ -131,6 +139,12 @@ def _location(finding: Finding, paths: dict[str, int], sections: _Sections) -> d
             {"name": printable(where.symbol or where.section or ""), "fullyQualifiedName": printable(name)}
         ]
     return location
+
+
+def _unread(error: str, path: str, index: int) -> dict[str, Any]:
+    """Notification about a file that could not be verified."""
+    where = {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": index}}}
+    return {"level": "error", "message": _message(error), "locations": [where]}
 
 
 def _fingerprints(findings: Iterable[Finding]) -> list[str]:

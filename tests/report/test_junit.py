@@ -28,7 +28,7 @@ def test_a_suite_for_each_file_and_a_case_for_each_rule() -> None:
     root = parse(findings_junit(["out/vmlinux", "ext4.ko"], [], [], FAILING, RULES))
     assert root.tag == "testsuites"
     assert [suite.attrib["name"] for suite in root] == ["out/vmlinux", "ext4.ko"]
-    for suite, classname in zip(root, ("prologue.vmlinux", "prologue.ext4.ko"), strict=True):
+    for suite, classname in zip(root, ("prologue.out/vmlinux", "prologue.ext4.ko"), strict=True):
         assert {c.attrib["classname"] for c in suite} == {classname}
         assert [c.attrib["name"] for c in suite] == [f"{rule.code} {rule.slug}" for rule in RULES]
         assert all(len(c) == 0 for c in suite)
@@ -78,6 +78,36 @@ def test_rules_that_do_not_apply_are_skipped() -> None:
     assert skipped.attrib["message"] == "needs pair before/after"
     assert len(case(root[1], "PL203")) == 0
     assert root.attrib["skipped"] == "2"
+
+
+def test_rules_that_were_left_out_are_skipped() -> None:
+    left_out = {"vmlinux": {"PL203": "ignored by the command line"}}
+    root = parse(findings_junit(["vmlinux", "other"], [], [], FAILING, RULES, left_out=left_out))
+    skipped = case(root[0], "PL203").find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "ignored by the command line"
+    assert [suite.attrib["skipped"] for suite in root] == ["1", "0"]
+
+
+def test_an_unreadable_file_has_one_error_and_no_pass() -> None:
+    root = parse(findings_junit(["gone", "vmlinux"], [], [], FAILING, RULES, unreadable={"gone": "gone: no\0file"}))
+    gone, vmlinux = root
+    (only,) = gone
+    error = only.find("error")
+    assert error is not None
+    assert error.attrib["message"] == r"gone: no\x00file"
+    assert (only.attrib["classname"], only.attrib["name"]) == ("prologue.gone", "verified")
+    assert gone.attrib == {"name": "gone", "tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
+    assert root.attrib == {"name": "prologue", "tests": "5", "failures": "0", "errors": "1", "skipped": "0"}
+    assert len(vmlinux) == len(RULES)
+
+
+def test_files_of_one_name_differ() -> None:
+    root = parse(findings_junit(["a/vmlinux", "b/vmlinux"], [], [], FAILING, RULES))
+    assert [{c.attrib["classname"] for c in suite} for suite in root] == [
+        {"prologue.a/vmlinux"},
+        {"prologue.b/vmlinux"},
+    ]
 
 
 def test_notes_are_shown() -> None:

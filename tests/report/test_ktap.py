@@ -125,6 +125,22 @@ def test_rules_that_do_not_apply_are_skipped() -> None:
     assert (test.ok, test.skip) == (True, "no rule applies")
 
 
+def test_rules_that_were_left_out_are_skipped() -> None:
+    left_out = {"vmlinux": {"PL203": "ignored by # SKIP.toml"}}
+    (test,) = parse(findings_ktap(["vmlinux"], [], [], FAILING, (FATAL, WARN), left_out=left_out))
+    assert [s.skip for s in test.subtests] == ["ignored by # SKIP.toml", None]
+
+
+def test_an_unreadable_file_fails_and_passes_nothing() -> None:
+    tests = parse(findings_ktap(["gone", "vmlinux"], [], [], FAILING, RULES, unreadable={"gone": "gone: no\nfile"}))
+    check_parents(tests)
+    gone, vmlinux = tests
+    (only,) = gone.subtests
+    assert (gone.ok, gone.skip, only.name, only.ok) == (False, None, "verified", False)
+    assert only.said == [r"error: gone: no\nfile"]
+    assert (vmlinux.ok, len(vmlinux.subtests)) == (True, len(RULES))
+
+
 def test_a_hash_sign_in_a_path_is_no_directive() -> None:
     (test,) = parse(findings_ktap(["a # SKIP"], [finding(path="a # SKIP")], [], FAILING, RULES))
     assert (test.name, test.ok, test.skip) == (r"a \x23 SKIP", False, None)

@@ -238,6 +238,28 @@ def test_notes_are_notifications() -> None:
     assert notification["message"]["text"].startswith("vmlinux: processed for the stock contract")
 
 
+def test_an_unreadable_file_is_an_error_of_the_run() -> None:
+    log = findings_sarif(["gone", "vmlinux"], [], [], unreadable={"gone": "gone: no such file"})
+    assert problems(log) == []
+    (invocation,) = log["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert (notification["level"], notification["message"]["text"]) == ("error", "gone: no such file")
+    (place,) = notification["locations"]
+    assert place["physicalLocation"]["artifactLocation"] == {"uri": "gone", "index": 0}
+
+
+def test_rules_that_did_not_run_are_disabled() -> None:
+    log = findings_sarif(["vmlinux"], [], [], left_out={"PL303", "PL109"})
+    assert problems(log) == []
+    run = log["runs"][0]
+    overrides = run["invocations"][0]["ruleConfigurationOverrides"]
+    assert [one["descriptor"]["id"] for one in overrides] == ["PL109", "PL303"]
+    for one in overrides:
+        assert run["tool"]["driver"]["rules"][one["descriptor"]["index"]]["id"] == one["descriptor"]["id"]
+        assert one["configuration"] == {"enabled": False}
+
+
 def test_braces_are_no_placeholders() -> None:
     (result,) = results(findings_sarif(["vmlinux"], [finding(message="{0} of 2")], []))
     assert "{{0}} of 2" in result["message"]["text"]
