@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
@@ -11,9 +12,10 @@ from prologue.rules.base import Finding, Input, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
+from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import load_vmlinux, mismatch, open_binary
 from prologue.sites.module import Module
+from prologue.sites.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,19 @@ class Request:
     vmlinux: Path | None = None
 
 
+class Facts(NamedTuple):
+    """What a file is: what the gate judges besides findings, and what a report says was looked at."""
+
+    kind: Literal["vmlinux", "module"]
+    contract: Contract | None  # of a vmlinux; a module has none of its own
+    state: State
+    sites: int
+    moved: bool  # records point at second slots
+    release: str  # kernel release that it is, or was built for; empty if it does not say
+    vmlinux: Path | None = None  # the kernel that a module was checked against
+    vmlinux_release: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """The result for one file; ``error`` is set if it could not be verified at all."""
@@ -34,7 +49,7 @@ class Verified:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
-    stock: bool = False  # processed for the stock contract, which ``--release`` refuses
+    facts: Facts | None = None
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0
@@ -61,14 +76,26 @@ def _verify(request: Request, path: Path) -> Verified:
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
     findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
-    stock = isinstance(binary, Kernel) and binary.marker is None and binary.state in ("processed", "unfinished")
-    if stock:
+    facts = _facts(binary, vmlinux)
+    if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
-    if isinstance(binary, Kernel) and binary.state == "no sites":
+    if facts.kind == "vmlinux" and facts.state == "no sites":
         notes.append(f"{path}: no dynamic ftrace, no sites to verify")
+    if facts.release and vmlinux is not None and not vmlinux.release:
+        notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
     if before is not None:
         notes.append(_accounting(before, binary))
-    return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, stock=stock)
+    return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)
+
+
+def _facts(binary: Binary, vmlinux: Kernel | None) -> Facts:
+    sites = binary.sites
+    count, moved = (0, False) if sites is None else (len(sites), bool(sites.moved.any()))
+    if isinstance(binary, Kernel):
+        return Facts("vmlinux", binary.contract, binary.state, count, moved, binary.release)
+    release = binary.release if isinstance(binary, Module) else ""
+    named = (vmlinux.path, vmlinux.release) if vmlinux is not None else (None, "")
+    return Facts("module", None, binary.state, count, moved, release, *named)
 
 
 _KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}

@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _FEW: Final = 8  # files; for these a second process costs more than it saves
 _SHOWN: Final = 3  # files with the same error
 
 
-def run_many(work: Callable[[Path], Result], paths: Sequence[Path], title: str, jobs: int = 0) -> Iterator[Result]:
-    """Yield ``work(path)`` in the order of the paths.
+def run_many(work: Callable[[Item], Result], items: Sequence[Item], title: str, jobs: int = 0) -> Iterator[Result]:
+    """Yield ``work(item)`` in the order of the items, one for each file.
 
     ``work`` must be picklable and must not raise what it can return. ``jobs`` 0 means one for each usable CPU.
     """
     jobs = jobs or len(os.sched_getaffinity(0))
-    if jobs == 1 or len(paths) <= _FEW:
-        yield from _shown(map(work, paths), len(paths), title)
+    if jobs == 1 or len(items) <= _FEW:
+        yield from _shown(map(work, items), len(items), title)
         return
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(jobs) as pool:
-        yield from _shown(pool.map(work, paths, chunksize=8), len(paths), title)
+        yield from _shown(pool.map(work, items, chunksize=8), len(items), title)
 
 
 def print_errors(errors: Sequence[tuple[str, str]]) -> None:

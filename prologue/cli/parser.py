@@ -96,14 +96,16 @@ def _verify(command: Subcommand) -> None:
                          help="boot file made from this vmlinux: flat, compressed or EFI zboot")  # fmt: skip
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="the kernel that loads these modules: its keys, its contract")  # fmt: skip
-    command.add_argument("--release", action="store_true", help="fail on warnings and on stock processing too")
+    command.add_argument("--release", action="store_true",
+                         help="fail on warnings, too, and on all but native, processed kernels")  # fmt: skip
+    command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in another state")
     command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     amount = command.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     command.add_argument("--config", type=Path, metavar="FILE",
-                         help="settings (default: .prologue.toml or pyproject.toml, here or above)")  # fmt: skip
+                         help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip
     command.add_argument("--no-config", action="store_true", help="look for no settings")
     command.add_argument("--baseline", type=Path, metavar="FILE", help="known findings, each with reason and owner")
     command.add_argument("--write-baseline", type=Path, metavar="FILE",
@@ -196,6 +198,7 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         "  prologue verify vmlinux\n  prologue verify vmlinux --against vmlinux.orig\n"
         "  prologue verify vmlinux --image arch/arm64/boot/Image\n"
         "  prologue verify modules/ --vmlinux vmlinux\n"
+        "  prologue verify vmlinux.orig --require untouched\n"
         "  prologue verify vmlinux --release --format sarif -o report.sarif",
         _verify,
     ),

@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from typing import Final
 
+from prologue.gate.refusal import GATE_RULES
 from prologue.rules.base import INPUTS
 from prologue.rules.registry import RULES, find_rule
 
@@ -27,10 +28,11 @@ def run_list(args: Namespace) -> int:
 
 
 def run_explain(args: Namespace) -> int:
-    """Explain one rule."""
+    """Explain one rule, or a refusal of the gate."""
     import textwrap
 
-    rule = find_rule(args.rule)
+    refusals = {name.lower(): rule for rule in GATE_RULES for name in (rule.code, rule.slug)}
+    rule = refusals.get(args.rule.lower()) or find_rule(args.rule)
     print(f"{rule.code} {rule.slug} ({rule.severity}; {', '.join(INPUTS[kind] for kind in rule.inputs)})")
     parts = (
         ("finds", rule.what),

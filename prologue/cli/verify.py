@@ -4,65 +4,154 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from prologue.cli.parallel import print_errors, run_many
-from prologue.errors import OutputError, UsageError
+from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
-from prologue.gate.config import Config, load_config, load_config_file
-from prologue.gate.judge import judge
-from prologue.outputs import new_file, require_other
+from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
+from prologue.gate.judge import Judged, judge
+from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
+from prologue.gate.verdict import Verdict
+from prologue.outputs import new_file, require_other, same_file
+from prologue.report.closing import closing_line
 from prologue.report.render import render
-from prologue.rules.registry import select_rules
-from prologue.sites.load import named_files
-from prologue.verify import Request, verify_file
+from prologue.sites.load import is_vmlinux, named_files
+from prologue.verify import Request, Verified, verify_file
+
+
+class _Target(NamedTuple):
+    """One file to verify; ``lost`` is set for a directory whose files could not be found."""
+
+    path: Path
+    settings: Settings
+    lost: Verified | None = None
+    added: bool = False  # no FILE, but the kernel of modules: options that compare do not mean it
 
 
 def run(args: Namespace) -> int:
     """Verify each file; 1 if anything fails, 2 if a file could not be verified."""
-    config = _config(args)
-    release = args.release or config.release
-    rules = select_rules(_split(args.select) or config.select, (*_split(args.ignore), *config.ignore))
-    paths = named_files(args.files)
-    baseline = args.baseline or config.baseline
-    _require_writable(args, paths, baseline)
-    if len(paths) > 1 and (args.against or args.image):
-        raise UsageError("--against and --image take one FILE")
-    request = Request(tuple(rule.code for rule in rules), args.against, args.image, args.vmlinux)
-    results = list(run_many(partial(verify_file, request), paths, "verify", args.jobs))
+    targets = _targets(args)
+    release = args.release or any(target.settings.release for target in targets)
+    _require_sense(args, targets, release=release)
+    vmlinux = args.vmlinux
+    if release:
+        vmlinux, targets = _with_kernel(args, targets)
+        for settings in {target.settings.path: target.settings for target in targets}.values():
+            require_releasable(settings)
+    _require_writable(args, targets)
+    results = _verify(args, targets, vmlinux)
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
-    verdict = judge(results, rules, release=release, baseline=baseline)
+    judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
+    verdict = judge(judged, release=release, require=args.require, notes=_not_used(args, judged))
     if args.write_baseline:
         _write(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: fill in reason and owner in each entry", file=sys.stderr)
-    failed = bool(worst) or verdict.failed
-    if args.quiet and not failed and not args.output:
-        return 0
-    report = render(verdict, args.format, show_all=args.all)
-    if args.output:
-        _write(args.output, report + "\n")
-        if failed or not args.quiet:
-            print(f"{args.output}: {len(verdict.findings) + len(verdict.refused)} findings", file=sys.stderr)
-    else:
-        print(report)
+    _report(args, verdict)
     return worst or int(verdict.failed)
 
 
-def _require_writable(args: Namespace, paths: list[Path], baseline: Path | None) -> None:
+def _targets(args: Namespace) -> list[_Target]:
+    """Every file once, with what applies to it."""
+    found: dict[Path, _Target] = {}
+    for argument in args.files:
+        settings = _settings(args, argument)
+        try:
+            targets = [_Target(path, settings) for path in named_files([argument])]
+        except InputError as error:
+            lost = Verified(path=argument, error=str(error), reason=error.message, exit_code=error.exit_code)
+            targets = [_Target(argument, settings, lost)]
+        for target in targets:
+            found.setdefault(target.path, target)
+    return list(found.values())
+
+
+def _settings(args: Namespace, argument: Path) -> Settings:
+    if args.no_config:
+        config = Config()
+    else:
+        config = load_config_file(args.config) if args.config else load_config(settings_directory(argument))
+    return combine(config, select=_split(args.select), ignore=_split(args.ignore), baseline=args.baseline)
+
+
+def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) -> None:
+    """Refuse options that contradict each other, or that nothing would look at."""
+    if len(targets) > 1 and (args.against or args.image):
+        raise UsageError("--against and --image take one FILE")
+    if args.image and not any("I" in rule.inputs for target in targets for rule in target.settings.rules):
+        raise UsageError("--image is for PL404, which would not run: take it out of --ignore, or select it")
+    if release and args.require == "untouched":
+        raise UsageError("a release must be processed: --release and --require untouched contradict each other")
+
+
+def _with_kernel(args: Namespace, targets: list[_Target]) -> tuple[Path | None, list[_Target]]:
+    """Find the kernel of the modules, which a release verifies as well.
+
+    It is the one that was named, or the only vmlinux among the files. Without one, each module is refused.
+    """
+    if args.vmlinux:
+        if any(same_file(args.vmlinux, target.path) for target in targets):
+            return args.vmlinux, targets
+        return args.vmlinux, [*targets, _Target(args.vmlinux, _settings(args, args.vmlinux), added=True)]
+    kernels = [target.path for target in targets if is_vmlinux(target.path)]
+    return (kernels[0] if len(kernels) == 1 else None), targets
+
+
+def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
+    """Return notes about what was named, or is there, and was not looked at."""
+    notes = []
+    facts = [one.result.facts for one in judged if one.result.facts is not None]
+    if args.vmlinux and not any(known.kind == "module" for known in facts):
+        notes.append(f"--vmlinux {args.vmlinux} is for modules, and none was verified")
+    here = Path.cwd() / SETTINGS
+    if not (args.config or args.no_config) and here.is_file() and here not in {one.settings.path for one in judged}:
+        notes.append(f"{here}: not used, since it is not beside a verified file: --config {SETTINGS} uses it")
+    return notes
+
+
+def _verify(args: Namespace, targets: list[_Target], vmlinux: Path | None) -> list[Verified]:
+    """Verify every file that was found, in the order of the targets."""
+    work = [(_request(args, target, vmlinux), target.path) for target in targets if target.lost is None]
+    done = iter(list(run_many(_verify_one, work, "verify", args.jobs)))
+    return [target.lost or next(done) for target in targets]
+
+
+def _request(args: Namespace, target: _Target, vmlinux: Path | None) -> Request:
+    codes = tuple(rule.code for rule in target.settings.rules)
+    return Request(codes, vmlinux=vmlinux) if target.added else Request(codes, args.against, args.image, vmlinux)
+
+
+def _verify_one(work: tuple[Request, Path]) -> Verified:
+    return verify_file(*work)
+
+
+def _report(args: Namespace, verdict: Verdict) -> None:
+    """Print or write the report. ``--quiet`` saves one that passes, but what a release did without is always said."""
+    if args.quiet and verdict.passed and not args.output:
+        if verdict.release:
+            for note in verdict.exceptions:
+                print(f"prologue: {note}", file=sys.stderr)
+        return
+    report = render(verdict, args.format, show_all=args.all)
+    if not args.output:
+        print(report)
+        return
+    _write(args.output, report + "\n")
+    if not (verdict.passed and args.quiet):
+        print(f"{args.output}: {closing_line(verdict)}", file=sys.stderr)
+
+
+def _require_writable(args: Namespace, targets: list[_Target]) -> None:
     """Check before the work that no input, and no baseline with its reasons, would be overwritten."""
+    paths = [target.path for target in targets]
+    settings = [target.settings for target in targets]
     for out in (args.output, args.write_baseline):
-        require_other(out, *paths, args.against, args.image, args.vmlinux, args.config)
-    require_other(args.output, baseline)
+        require_other(out, *paths, args.against, args.image, args.vmlinux, *{one.path for one in settings})
+    require_other(args.output, *{one.baseline for one in settings})
     if args.write_baseline and args.write_baseline.exists():
         raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
-
-
-def _config(args: Namespace) -> Config:
-    if args.no_config:
-        return Config()
-    return load_config_file(args.config) if args.config else load_config(Path.cwd())
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 from prologue.errors import UsageError
 from prologue.rules.registry import select_rules
 
-_OWN: Final = ".prologue.toml"
+SETTINGS: Final = ".prologue.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _KEYS: Final = ("select", "ignore", "baseline", "release")
 
@@ -26,24 +27,20 @@ class Config:
     path: Path | None = None  # where this was read, None if nothing was found
 
 
-def load_config(start: Path) -> Config:
-    """Find the nearest settings, from a directory upward as far as the top of its git work tree.
+def load_config(directory: Path) -> Config:
+    """Read the settings of a directory; nothing above it counts (decision 13).
 
-    ``.prologue.toml`` comes before pyproject.toml in the same directory; a pyproject.toml without
-    ``[tool.prologue]`` is skipped.
+    ``.prologue.toml`` comes before pyproject.toml; a pyproject.toml without ``[tool.prologue]`` is skipped.
 
     Raises:
         UsageError: a settings file that cannot be read, or that has wrong settings.
 
     """
-    directory = start.resolve()
-    for folder in (directory, *directory.parents):
-        for path in (folder / _OWN, folder / _PYPROJECT):
-            table = _table(path)
-            if table is not None:
-                return _config(path, table)
-        if (folder / ".git").exists():  # a directory, or the file of a linked work tree
-            break
+    for name in (SETTINGS, _PYPROJECT):
+        path = directory.resolve() / name
+        table = _table(path)
+        if table is not None:
+            return _config(path, table)
     return Config()
 
 
@@ -69,6 +66,8 @@ def _table(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
     except OSError as error:
+        if not os.access(path.parent, os.X_OK):  # nor can the file be opened that they would be for
+            return None
         raise UsageError(f"cannot read the settings: {error.strerror}", path=path) from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply
         raise UsageError(f"is not valid TOML: {error}", path=path) from error

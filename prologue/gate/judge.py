@@ -5,54 +5,82 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from prologue.gate.baseline import Split, baseline_notes, in_scope, load_baseline, split
-from prologue.gate.refusal import stock_finding
+from prologue.gate.refusal import Required, refusals
+from prologue.gate.settings import Settings, left_out_notes, may_be_left_out
 from prologue.gate.verdict import Verdict
-from prologue.rules.base import INPUTS, Finding, Input, Rule, Severity
+from prologue.rules.base import Finding, Severity
 from prologue.verify import Verified
 
-_ANYTHING: Final[frozenset[Input]] = frozenset(INPUTS)  # what a file that could not be read may have been
 _FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
 _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*_FAILING, "warn")
 
 
-def judge(results: Sequence[Verified], rules: tuple[Rule, ...], *, release: bool, baseline: Path | None) -> Verdict:
-    """Set known findings aside and decide what fails; ``rules`` are those that ran.
+class Judged(NamedTuple):
+    """One file: what came of it, and what applied to it."""
+
+    result: Verified
+    settings: Settings
+
+
+def judge(
+    every: Sequence[Judged], *, release: bool, require: Required | None = None, notes: Sequence[str] = ()
+) -> Verdict:
+    """Set known findings aside and decide what fails; ``notes`` are the caller's own.
 
     Raises:
-        InputError: the baseline cannot be read, or is not filled in.
+        InputError: a baseline cannot be read, or is not filled in.
 
     """
-    verified = [result for result in results if not result.error]
-    findings = [finding for result in verified for finding in result.findings]
-    files = [str(result.path) for result in results]
-    notes = [note for result in verified for note in result.notes]
-    parts = Split(findings, [], [], [])
-    if baseline is not None:
-        parts = _split(findings, files, rules, release=release, baseline=baseline)
-        notes += baseline_notes(parts, baseline)
+    verified = [one for one in every if not one.result.error]
+    exceptions = left_out_notes(one.settings for one in verified)
+    parts = Split([], [], [], [])
+    # One baseline is shared by all its files: its counts are of the whole run.
+    for baseline in dict.fromkeys(one.settings.baseline for one in every):
+        group = [one for one in every if one.settings.baseline == baseline]
+        part = _split(group, baseline, release=release)
+        exceptions += baseline_notes(part, baseline) if baseline is not None else []
+        parts = replace(parts, new=parts.new + part.new, baselined=parts.baselined + part.baselined)
+    facts = {str(one.result.path): one.result.facts for one in verified}
     return Verdict(
-        files=files,
+        files=[str(one.result.path) for one in every],
         findings=parts.new,
         baselined=parts.baselined,
-        notes=notes,
+        notes=list(dict.fromkeys([*(note for one in verified for note in one.result.notes), *notes])),
+        exceptions=exceptions,
+        release=release,
+        require=require,
         failing=_FAILING_RELEASE if release else _FAILING,
-        rules=rules,
-        inputs={str(result.path): result.inputs or _ANYTHING for result in results},
-        refused=[stock_finding(str(result.path)) for result in verified if release and result.stock],
-        unreadable={str(result.path): result.error for result in results if result.error},
+        settings={str(one.result.path): one.settings for one in every},
+        facts={path: known for path, known in facts.items() if known is not None},
+        inputs={str(one.result.path): one.result.inputs for one in verified},
+        refused=[
+            finding
+            for one in verified
+            if one.result.facts is not None
+            for finding in refusals(one.result.path, one.result.facts, release=release, require=require)
+        ],
+        unreadable={str(one.result.path): one.result.error for one in every if one.result.error},
     )
 
 
-def _split(
-    findings: list[Finding], files: list[str], rules: tuple[Rule, ...], *, release: bool, baseline: Path
-) -> Split:
-    """Separate known findings from new ones; for a release, known findings that are fatal count as new."""
+def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> Split:
+    """Separate known findings from new ones; a release knows none that are fatal, and none of most rules."""
+    findings = [finding for one in group for finding in one.result.findings]
+    if baseline is None:
+        return Split(findings, [], [], [])
+    files = [str(one.result.path) for one in group]
+    rules = dict.fromkeys(rule for one in group for rule in one.settings.rules)
     parts = split(findings, in_scope(load_baseline(baseline), files, rules))
     if not release:
         return parts
-    fatal = [finding for finding, _ in parts.baselined if finding.severity == "fatal"]
-    kept = [pair for pair in parts.baselined if pair[0].severity != "fatal"]
-    return replace(parts, new=parts.new + fatal, baselined=kept)
+    kept = [(finding, entry) for finding, entry in parts.baselined if _acceptable(finding)]
+    refused = [finding for finding, _ in parts.baselined if not _acceptable(finding)]
+    return replace(parts, new=parts.new + refused, baselined=kept, refused=len(refused))
+
+
+def _acceptable(finding: Finding) -> bool:
+    """Whether a release may go out with this finding."""
+    return may_be_left_out(finding.code) and finding.severity != "fatal"

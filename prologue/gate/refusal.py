@@ -1,11 +1,19 @@
-"""Refusals of the gate that no rule makes: they appear in reports like a rule, but are not in the registry."""
+"""Findings that no rule makes: what a release, or a state that was asked for, refuses.
+
+They appear in reports like those of rules. They are not in the registry: nothing can ignore or accept them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
 
 from prologue.errors import Location
 from prologue.rules.base import Finding, Hit, Rule, Subject
+from prologue.verify import Facts
+
+Required = Literal["untouched", "processed"]
 
 
 def _nothing(_subject: Subject) -> Iterator[Hit]:
@@ -13,35 +21,89 @@ def _nothing(_subject: Subject) -> Iterator[Hit]:
     return iter(())
 
 
-GATE = Rule(
+GATE: Final = Rule(
     code="GATE",
     slug="release-gate",
     severity="fatal",
     inputs=("V", "K"),
-    what="A file that the gate refuses without a rule.",
-    why="It was processed for bench and lab use only.",
-    example="",
-    fix="see the message",
-    citation="",
+    what="With `--release`: a vmlinux that is not native and processed, or a module that cannot be checked against its "
+    "kernel.",
+    why="A release says that only safe live transitions remain. That is proved for a kernel that takes its records as "
+    "the build left them, and for modules of which that kernel is known. A stock kernel that was processed is for "
+    "bench and lab use.",
+    example="a stock kernel, untouched; a native one whose marker is clear; a module without --vmlinux",
+    fix="release a kernel with the native contract, processed, and name it when its modules are verified",
+    citation='docs/gate.md, "What a release is"',
     check=_nothing,
 )
+REQUIRE: Final = Rule(
+    code="REQUIRE",
+    slug="required-state",
+    severity="fatal",
+    inputs=("V", "K"),
+    what="With `--require`: a file in another state.",
+    why="A pipeline that verifies a file before or after its processing has to notice that this is the other one.",
+    example="--require processed, and a vmlinux that the build step left out",
+    fix="verify the file of that stage, or run the stage that is missing",
+    citation='docs/gate.md, "States"',
+    check=_nothing,
+)
+GATE_RULES: Final = (GATE, REQUIRE)
+
+_PATCH: Final = "process the vmlinux (`prologue patch VMLINUX --in-place`) and make the Image again"
+_NATIVE: Final = "release a kernel with the native contract: see docs/kernel-integration.md"
+_NAME_KERNEL: Final = "name the kernel that loads the module: --vmlinux VMLINUX, or one vmlinux among the files"
 
 
-def stock_finding(path: str) -> Finding:
-    """The finding for a stock kernel in a release."""
-    return _finding(
-        path,
-        "processed for the stock contract: for bench and lab use, not for release",
-        "release a kernel with the native contract: see docs/kernel-integration.md",
-    )
+def refusals(path: Path, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:
+    """Return what the gate itself has against a file."""
+    wrong = _not_releasable(facts) if release else iter(())
+    found = [_finding(GATE, path, message, fix) for message, fix in wrong]
+    if require is not None and facts.state not in (require, *(("no sites",) if facts.kind == "module" else ())):
+        found.append(_finding(REQUIRE, path, f"is {_state(facts)}, but must be {require}", REQUIRE.fix))
+    return found
 
 
-def _finding(path: str, message: str, fix: str) -> Finding:
+def _not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Message and what to do, for everything that keeps a file from a release."""
+    if facts.kind == "module":
+        yield from _module_not_releasable(facts)
+    elif facts.state == "no sites":
+        yield "has no dynamic ftrace, so nothing was processed or verified", _NATIVE
+    elif facts.contract != "native":
+        if facts.state in ("processed", "unfinished"):
+            yield "processed for the stock contract: for bench and lab use, not for release", _NATIVE
+        else:
+            yield f"a stock kernel ({_state(facts)}): it has no marker, and writes its prologues at boot", _NATIVE
+    elif facts.state != "processed":
+        yield f"a native kernel, but {_state(facts)}: it is not, or not wholly, processed", _PATCH
+
+
+def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
+    """A native kernel takes modules processed or not (decision 5); which kernel it is must be known."""
+    if facts.vmlinux is None:
+        yield "no kernel was given that it could be checked against", _NAME_KERNEL
+    elif facts.vmlinux_release and not facts.release:
+        yield f"names no kernel release: it cannot be said to be a module of {facts.vmlinux}", "build the module again"
+    if facts.moved:
+        yield (
+            "its records point at second slots: a kernel adjusts them once more when it loads the module",
+            ("build the module again, and process it with `prologue patch`, which leaves a module's records"),
+        )
+    elif facts.state in ("mixed", "unfinished"):
+        yield f"is {_state(facts)}: neither processed nor untouched", "run `prologue patch` again, or build it again"
+
+
+def _state(facts: Facts) -> str:
+    return "without sites" if facts.state == "no sites" else facts.state
+
+
+def _finding(rule: Rule, path: Path, message: str, fix: str) -> Finding:
     return Finding(
-        code=GATE.code,
-        slug=GATE.slug,
-        severity=GATE.severity,
-        path=path,
+        code=rule.code,
+        slug=rule.slug,
+        severity=rule.severity,
+        path=str(path),
         where=Location(vaddr=None),
         message=message,
         found=(),

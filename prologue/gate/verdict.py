@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prologue.gate.baseline import Known
+from prologue.gate.refusal import GATE, REQUIRE, Required
+from prologue.gate.settings import Settings
 from prologue.rules.base import Finding, Input, Rule, Severity
+from prologue.verify import Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,13 +19,27 @@ class Verdict:
     findings: list[Finding]  # new ones
     baselined: list[tuple[Finding, Known]]
     notes: list[str]
+    exceptions: list[str]  # notes, too: which rules did not run, which findings are known, and by whose choice
+    release: bool
+    require: Required | None
     failing: tuple[Severity, ...]
-    rules: tuple[Rule, ...]  # those that ran
-    inputs: dict[str, frozenset[Input]]  # what kind of input each file was
-    refused: list[Finding]  # by --release, without a rule
+    settings: dict[str, Settings]  # of each file
+    facts: dict[str, Facts]  # of each file that was verified
+    inputs: dict[str, frozenset[Input]]  # what kind of input each of these was
+    refused: list[Finding]  # by the gate, without a rule
     unreadable: dict[str, str]  # files that could not be verified, and why
 
     @property
     def failed(self) -> bool:
         """Whether a finding makes ``verify`` fail."""
         return any(finding.severity in self.failing for finding in self.findings + self.refused)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every file was verified and nothing fails."""
+        return not self.failed and not self.unreadable
+
+    @property
+    def gate_rules(self) -> tuple[Rule, ...]:
+        """Refusals that this run could make: cases of their own in test reports."""
+        return (GATE,) * self.release + (REQUIRE,) * (self.require is not None)

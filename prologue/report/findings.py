@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Final
 
-from prologue.gate.baseline import Known
+from prologue.gate.verdict import Verdict
+from prologue.report.closing import closing_line, counts
 from prologue.report.printable import printable
-from prologue.rules.base import SEVERITIES, Finding
+from prologue.rules.base import Finding
 
 SCHEMA: Final = "prologue.verify/1"
 _SHOWN: Final = 5  # findings of one rule in the text; JSON has them all
 
 
-def findings_data(
-    files: list[str],
-    findings: list[Finding],
-    notes: list[str],
-    baselined: Sequence[tuple[Finding, Known]] = (),
-    unreadable: Sequence[str] = (),
-) -> dict[str, Any]:
-    """All findings, as documented in docs/json.md."""
+def findings_data(verdict: Verdict) -> dict[str, Any]:
+    """All findings and what they were found in, as documented in docs/json.md."""
+    findings = verdict.findings + verdict.refused
     return {
         "schema": SCHEMA,
-        "files": files,
-        "errors": list(unreadable),
-        "counts": _counts(findings),
-        "notes": notes,
+        "passed": verdict.passed,
+        "summary": closing_line(verdict),
+        "release": verdict.release,
+        "required_state": verdict.require,
+        "files": verdict.files,
+        "errors": list(verdict.unreadable.values()),
+        "counts": counts(findings),
+        "notes": verdict.notes + verdict.exceptions,
+        "checked": [_checked(verdict, path) for path in verdict.files],
         "findings": [_finding(f) for f in findings],
-        "baselined": [_finding(f) | {"reason": known.reason, "owner": known.owner} for f, known in baselined],
+        "baselined": [_finding(f) | {"reason": known.reason, "owner": known.owner} for f, known in verdict.baselined],
+    }
+
+
+def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
+    """What is known of one file, and what did not run on it."""
+    facts, settings = verdict.facts.get(path), verdict.settings[path]
+    what: dict[str, Any] = {"file": path, "error": verdict.unreadable.get(path)}
+    if facts is not None:
+        what |= {"kind": facts.kind, "contract": facts.contract, "state": facts.state, "sites": facts.sites}
+        what |= {"vmlinux": None if facts.vmlinux is None else str(facts.vmlinux)}
+    return what | {
+        "settings": None if settings.path is None else str(settings.path),
+        "not_run": [
+            {"code": left.rule.code, "slug": left.rule.slug, "how": left.how, "source": left.source}
+            for left in settings.left_out
+        ],
     }
 
 
@@ -51,18 +66,11 @@ def _finding(f: Finding) -> dict[str, Any]:
     }
 
 
-def _counts(findings: list[Finding]) -> dict[str, int]:
-    counted = Counter(f.severity for f in findings)
-    return {severity: counted[severity] for severity in SEVERITIES}
-
-
-def findings_text(
-    files: list[str], findings: list[Finding], notes: list[str], *, show_all: bool, unreadable: Sequence[str] = ()
-) -> str:
-    """Findings grouped by file and rule, the first few of each, what could not be read, notes, and one summary line."""
+def findings_text(verdict: Verdict, *, show_all: bool) -> str:
+    """Findings grouped by file and rule, the first few of each, then what could not be read, notes, and a summary."""
     lines: list[str] = []
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
+    for finding in verdict.findings + verdict.refused:
         groups.setdefault((finding.path, finding.code), []).append(finding)
     for (path, code), group in groups.items():
         first = group[0]
@@ -71,13 +79,10 @@ def findings_text(
         lines += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
             lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
-        lines.append(f"  to do: {first.fix}")
-    lines += [f"could not be verified: {printable(error)}" for error in unreadable]
-    lines += [f"note: {printable(note)}" for note in notes]
-    counts = [f"{count} {severity}" for severity, count in _counts(findings).items() if count]
-    if unreadable:
-        counts.append(f"{len(unreadable)} could not be verified")
-    lines.append(f"{len(files)} file{'s' if len(files) != 1 else ''}: {', '.join(counts) or 'clean'}")
+        lines += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
+    lines += [f"could not be verified: {printable(error)}" for error in verdict.unreadable.values()]
+    lines += [f"note: {printable(note)}" for note in verdict.notes + verdict.exceptions]
+    lines.append(closing_line(verdict))
     return "\n".join(lines)
 
 

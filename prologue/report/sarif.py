@@ -11,14 +11,14 @@ from urllib.parse import quote_from_bytes
 
 import prologue
 from prologue.gate.baseline import Known
-from prologue.gate.refusal import GATE
+from prologue.gate.refusal import GATE_RULES
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
 from prologue.rules.registry import RULES
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final[dict[Severity, str]] = {"fatal": "error", "error": "error", "warn": "warning", "info": "note"}
-_RULES: Final = (*RULES, GATE)
+_RULES: Final = (*RULES, *GATE_RULES)
 _RULE_INDEX: Final = {rule.code: index for index, rule in enumerate(_RULES)}
 
 # Keys of run.addresses, by file and name of section: the parents that section offsets refer to.

@@ -53,18 +53,19 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
 
     """
     for name in (*select, *ignore):
-        if not any(_matches(rule, name) for rule in RULES):
+        if not any(matches(rule, name) for rule in RULES):
             raise UsageError(f"no rule {name!r}: `prologue rules` lists them")
     rules = tuple(
         rule
         for rule in RULES
-        if (not select or any(_matches(rule, name) for name in select))
-        and not any(_matches(rule, name) for name in ignore)
+        if (not select or any(matches(rule, name) for name in select))
+        and not any(matches(rule, name) for name in ignore)
     )
     if not rules:
         raise UsageError("every selected rule is also ignored: nothing would be checked")
     return rules
 
 
-def _matches(rule: Rule, name: str) -> bool:
+def matches(rule: Rule, name: str) -> bool:
+    """Whether the name means this rule: its code or slug, or a group such as PL1."""
     return rule.slug == name.lower() or (name.upper().startswith("PL") and rule.code.startswith(name.upper()))

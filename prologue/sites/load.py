@@ -80,6 +80,16 @@ def find_modules(directory: Path) -> list[Path]:
     return found
 
 
+def is_vmlinux(path: Path) -> bool:
+    """Whether the file begins like a vmlinux; no, too, if it cannot be read."""
+    try:
+        with open_regular(path) as (fd, _):
+            head = os.pread(fd, 4096, 0)
+    except InputError:
+        return False
+    return identify(head, len(head)).kind == "elf"
+
+
 def load_vmlinux(path: Path) -> Kernel:
     """The kernel that will load the modules; read once in each process, unless it changes."""
     try:

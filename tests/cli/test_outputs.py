@@ -165,7 +165,7 @@ def test_a_summary_is_not_clean_where_nothing_was_verified(mini: Mini, tmp_path:
     assert main(["patch", str(stock), "--in-place", "--contract", "stock"]) == 0
     capsys.readouterr()
     assert main(["verify", str(stock), "--release"]) == 1
-    assert capsys.readouterr().out.endswith("1 file: 1 fatal\n")
+    assert re.search(r"^1 file: 1 fatal \(\d+ sites, processed, stock\)$", capsys.readouterr().out, re.MULTILINE)
     assert main(["verify", str(stock), "--release", "--format", "json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["severity"]) == ("GATE", "fatal")

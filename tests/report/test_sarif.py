@@ -129,13 +129,13 @@ def test_the_schema_finds_broken_logs(change: Callable[[dict[str, Any]], None], 
 def test_the_driver_describes_all_rules() -> None:
     driver = whole_log()["runs"][0]["tool"]["driver"]
     assert (driver["name"], driver["version"]) == ("prologue", prologue.__version__)
-    assert [rule["id"] for rule in driver["rules"]] == [*(rule.code for rule in RULES), "GATE"]
+    assert [rule["id"] for rule in driver["rules"]] == [*(rule.code for rule in RULES), "GATE", "REQUIRE"]
     described = next(rule for rule in driver["rules"] if rule["id"] == "PL203")
     assert described["name"] == "SiteAfterBtiBroken"
     assert described["shortDescription"]["text"] == FATAL.what
     assert described["help"]["text"] == FATAL.fix
     assert described["properties"]["severity"] == "fatal"
-    assert len({rule["name"] for rule in driver["rules"]}) == len(RULES) + 1
+    assert len({rule["name"] for rule in driver["rules"]}) == len(RULES) + 2
 
 
 def test_levels() -> None:

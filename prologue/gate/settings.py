@@ -1,0 +1,113 @@
+"""What applies to one file: the command line and the file's settings together, and what a release allows of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from prologue.errors import UsageError
+from prologue.gate.config import Config
+from prologue.rules.base import Rule
+from prologue.rules.registry import RULES, matches, select_rules
+
+COMMAND_LINE: Final = "the command line"
+_MAY_BE_LEFT_OUT: Final = "PL3"  # by a release: rules that judge text which processing does not write
+
+
+class LeftOut(NamedTuple):
+    """A rule that does not run, and who wants it so."""
+
+    rule: Rule
+    how: Literal["ignored", "not selected"]
+    source: str  # a settings file, or the command line
+
+    @property
+    def why(self) -> str:
+        """Return the reason, as reports give it."""
+        return f"{self.how} by {self.source}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What applies to one file."""
+
+    rules: tuple[Rule, ...]  # to run
+    left_out: tuple[LeftOut, ...]  # all others
+    baseline: Path | None
+    release: bool
+    path: Path | None  # the settings file, if there is one
+
+
+def settings_directory(argument: Path) -> Path:
+    """Where the settings are for a FILE of the command line: in its directory, or in itself if it is one.
+
+    Symbolic links are followed, so that a file has the same settings under each of its names.
+    """
+    real = Path(os.path.realpath(argument))  # unlike Path.resolve, this does not fail where links form a loop
+    return real if os.path.isdir(real) else real.parent  # noqa: PTH112 - Path.is_dir raises what opening will say
+
+
+def combine(config: Config, *, select: tuple[str, ...], ignore: tuple[str, ...], baseline: Path | None) -> Settings:
+    """Put settings and command line together: ``select`` and ``baseline`` replace, ``ignore`` adds.
+
+    Raises:
+        UsageError: a name that matches no rule, or no rule is left to run.
+
+    """
+    rules = select_rules(select or config.select, (*ignore, *config.ignore))
+    file = str(config.path)
+
+    def reason(rule: Rule) -> LeftOut:
+        for names, source in ((ignore, COMMAND_LINE), (config.ignore, file)):
+            if any(matches(rule, name) for name in names):
+                return LeftOut(rule, "ignored", source)
+        return LeftOut(rule, "not selected", COMMAND_LINE if select else file)
+
+    return Settings(
+        rules=rules,
+        left_out=tuple(reason(rule) for rule in RULES if rule not in rules),
+        baseline=baseline or config.baseline,
+        release=config.release,
+        path=config.path,
+    )
+
+
+def may_be_left_out(code: str) -> bool:
+    """Whether a release may do without this rule, or accept what it finds."""
+    return code.startswith(_MAY_BE_LEFT_OUT)
+
+
+def require_releasable(settings: Settings) -> None:
+    """Refuse what a release must not leave out.
+
+    Raises:
+        UsageError: it would leave out another rule than those of PL3, or select some.
+
+    """
+    for rule, how, source in settings.left_out:
+        path = None if source == COMMAND_LINE else source
+        if how == "not selected":
+            raise UsageError("a release runs every rule: take --select (or select) out", path=path)
+        if not may_be_left_out(rule.code):
+            message = f"{rule.code} {rule.slug} is ignored, but a release may do without rules of PL3 only"
+            raise UsageError(f"{message}: take it out of --ignore (or ignore)", path=path)
+
+
+def left_out_notes(settings: Iterable[Settings]) -> list[str]:
+    """Return the notes for reports: which rules did not run, and by whose choice."""
+    notes: list[str] = []
+    for one in settings:
+        by: dict[tuple[str, str], list[str]] = {}
+        for rule, how, source in one.left_out:
+            by.setdefault((how, source), []).append(f"{rule.code} {rule.slug}")
+        for (choice, source), names in by.items():
+            if choice == "ignored":
+                notes.append(f"ignored by {source}, did not run: {', '.join(names)}")
+            else:
+                ran = ", ".join(rule.code for rule in one.rules)
+                others = f"{len(names)} other rule{'s' if len(names) != 1 else ''}"
+                notes.append(f"selected by {source}: {ran}; {others} did not run")
+    return list(dict.fromkeys(notes))

@@ -1,0 +1,74 @@
+"""The last line of a report: what was looked at, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from prologue.gate.verdict import Verdict
+from prologue.report.printable import printable
+from prologue.rules.base import SEVERITIES, Finding
+from prologue.rules.registry import RULES
+from prologue.verify import Facts
+
+
+def closing_line(verdict: Verdict) -> str:
+    """Such as ``1 file: clean (43,880 sites, processed, native)``."""
+    outcome = [f"{count} {severity}" for severity, count in counts(verdict.findings + verdict.refused).items() if count]
+    if verdict.unreadable:
+        outcome.append(f"{len(verdict.unreadable)} could not be verified")
+    known = f" but for {_number(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""
+    looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _compared(verdict), _left_out(verdict)]
+    said = "; ".join(part for part in looked if part)
+    files = _number(len(verdict.files), "file")
+    return printable(f"{files}: {', '.join(outcome) or 'clean' + known}{f' ({said})' if said else ''}")
+
+
+def counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many findings there are of each severity."""
+    counted = Counter(finding.severity for finding in findings)
+    return {severity: counted[severity] for severity in SEVERITIES}
+
+
+def _looked_at(files: Sequence[Facts]) -> str:
+    """Sites, state and contract; sums, where several files agree in kind, contract and state."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for facts in files:
+        state = () if facts.state == "no sites" else (facts.state,)
+        groups.setdefault((facts.kind, *state, facts.contract or "module"), []).append(facts.sites)
+    if len(files) == 1:
+        return "; ".join(_group(words, sum(sites)) for (_, *words), sites in groups.items())
+    return "; ".join(
+        f"{_number(len(sites), kind, plural='vmlinux' if kind == 'vmlinux' else '')}: "
+        + _group([word for word in words if word != "module"], sum(sites))
+        for (kind, *words), sites in groups.items()
+    )
+
+
+def _group(words: Sequence[str], sites: int) -> str:
+    return ", ".join([_number(sites, "site") if sites else "no sites", *words])
+
+
+def _kernels(verdict: Verdict) -> str:
+    """Which kernel modules were checked against."""
+    named = dict.fromkeys(facts.vmlinux for facts in verdict.facts.values() if facts.kind == "module")
+    against = [str(path) for path in named if path is not None]
+    return f"modules of {', '.join(against)}" if against else "no kernel given" if named else ""
+
+
+def _compared(verdict: Verdict) -> str:
+    """What a file was compared with; what differs is in the notes and findings."""
+    kinds = {kind for inputs in verdict.inputs.values() for kind in inputs}
+    words = {"P": "the file from before", "I": "the boot file"}
+    compared = [word for kind, word in words.items() if kind in kinds]
+    return f"compared with {' and '.join(compared)}" if compared else ""
+
+
+def _left_out(verdict: Verdict) -> str:
+    """How many rules did not run on some file."""
+    codes = {left.rule.code for settings in verdict.settings.values() for left in settings.left_out}
+    return f"{len(codes)} of {len(RULES)} rules did not run" if codes else ""
+
+
+def _number(count: int, what: str, *, plural: str = "") -> str:
+    return f"{count:,} {what if count == 1 else plural or what + 's'}"

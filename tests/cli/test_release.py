@@ -1,0 +1,357 @@
+"""``verify --release`` lets through what it promises and nothing else, whatever options and settings say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.rules.registry import find_rule
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.rules import pl304
+from tests.rules.fixture import fixture_of
+from tests.support.built import Mini
+from tests.support.elf_edit import edit
+
+FORMATS = ("text", "json", "sarif", "junit", "ktap")
+ENTRY = '[[known]]\nrule = "{}"\nreason = "read twice"\nowner = "a maintainer"\n'
+Said = pytest.CaptureFixture[str]
+
+
+def verify(*arguments: object) -> int:
+    return main(["verify", *map(str, arguments)])
+
+
+def release(*arguments: object) -> int:
+    return verify(*arguments, "--release")
+
+
+def report(capsys: Said, *arguments: object) -> Any:
+    capsys.readouterr()
+    verify(*arguments, "--format", "json")
+    return json.loads(capsys.readouterr().out)
+
+
+def processed(vmlinux: Path) -> Path:
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    return vmlinux
+
+
+@pytest.fixture
+def native(mini: Mini, capsys: Said) -> Path:
+    """A file that may be released."""
+    vmlinux = processed(mini(Spec()))
+    capsys.readouterr()
+    return vmlinux
+
+
+def with_x9_live(vmlinux: Path) -> Path:
+    """Give the file one finding, of a rule that a release may do without."""
+    with edit(vmlinux) as elf:
+        pl304.damage(elf)
+    return vmlinux
+
+
+# What may be released.
+
+
+def test_a_processed_native_kernel_passes_and_is_described(native: Path, capsys: Said) -> None:
+    assert release(native) == 0
+    sites = report(capsys, native, "--release")["checked"][0]["sites"]
+    assert release(native) == 0
+    assert capsys.readouterr().out == f"1 file: clean ({sites} sites, processed, native)\n"
+
+
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+@pytest.mark.parametrize(
+    "kind", ["native, unprocessed", "stock", "stock, processed", "nop-nop", "stock nop-nop", "boot"]
+)
+def test_everything_else_is_a_finding_in_every_format(
+    mini: Mini, tmp_path: Path, kind: str, layout: str, capsys: Said
+) -> None:
+    vmlinux = mini(Spec(layout=layout, contract="stock" if "stock" in kind else "native"))  # type: ignore[arg-type]  # parametrize loses the literal
+    if kind == "stock, processed":
+        assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
+    elif kind.endswith(("nop-nop", "boot")):
+        made = tmp_path / "variant"
+        assert main(["variant", str(vmlinux), "--kind", kind.rsplit(maxsplit=1)[-1], "-o", str(made)]) == 0
+        vmlinux = made
+    for name in FORMATS:
+        out = tmp_path / name
+        capsys.readouterr()
+        assert release(vmlinux, "--format", name, "-o", out) == 1
+        assert "GATE" in out.read_text()
+        assert "clean" not in capsys.readouterr().err
+    codes = {finding["code"] for finding in json.loads((tmp_path / "json").read_text())["findings"]}
+    assert codes == {"GATE", "PL408"} if "nop-nop" in kind else {"GATE"}
+    assert json.loads((tmp_path / "json").read_text())["passed"] is False
+    failing = [case.get("name") for case in ET.parse(tmp_path / "junit").iter("testcase") if list(case.iter("failure"))]  # noqa: S314 - ours
+    assert "GATE release-gate" in failing
+    assert "not ok 1" in (tmp_path / "ktap").read_text()
+    assert "clean" not in (tmp_path / "text").read_text()
+
+
+def test_a_kernel_whose_record_table_has_no_symbols_is_no_release(native: Path, capsys: Said) -> None:
+    """No rule about sites finds anything in it: nothing was verified."""
+    with edit(native) as elf:
+        elf.rename_symbol("__start_mcount_loc", "x")
+        elf.rename_symbol("__stop_mcount_loc", "y")
+    assert release(native) == 1
+    assert "no dynamic ftrace, so nothing was processed or verified" in capsys.readouterr().out
+    assert verify(native) == 1  # PL206 sees the pairs
+
+
+def test_the_gate_s_own_case_passes_where_it_passes(native: Path, capsys: Said) -> None:
+    assert release(native, "--format", "junit") == 0
+    cases = {case.get("name"): len(case) for case in ET.fromstring(capsys.readouterr().out.encode()).iter("testcase")}  # noqa: S314 - ours
+    assert cases["GATE release-gate"] == 0
+    assert "REQUIRE required-state" not in cases
+
+
+# Rules that do not run.
+
+
+@pytest.mark.parametrize(
+    "ignored", ["PL2", "PL", "pl4", "PL402", "marker-disagrees", "sites-partly-patched", "PL3,PL109", "PL408"]
+)
+@pytest.mark.parametrize("place", ["command line", "settings"])
+def test_only_rules_of_pl3_may_be_ignored(native: Path, ignored: str, place: str, capsys: Said) -> None:
+    more: list[str] = []
+    if place == "settings":
+        names = json.dumps(ignored.split(","))
+        native.with_name(".prologue.toml").write_text(f"ignore = {names}\n")
+    else:
+        more = ["--ignore", ignored]
+    if ignored != "PL":
+        assert verify(native, *more) == 0
+    capsys.readouterr()
+    assert release(native, *more) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("nothing would be checked" if ignored == "PL" else "rules of PL3 only") in said.err
+    assert (".prologue.toml" in said.err) == (place == "settings")
+
+
+@pytest.mark.parametrize("selected", ["PL3", "PL201", "site-not-pair"])
+@pytest.mark.parametrize("place", ["command line", "settings", "--config"])
+def test_a_release_runs_every_rule(native: Path, selected: str, place: str, tmp_path: Path, capsys: Said) -> None:
+    more: list[object] = []
+    if place == "command line":
+        more = ["--select", selected]
+    else:
+        path = native.with_name(".prologue.toml") if place == "settings" else tmp_path / "ci.toml"
+        path.write_text(f'select = ["{selected}"]\n')
+        more = ["--config", path] if place == "--config" else []
+    assert verify(native, *more) == 0
+    said = capsys.readouterr().out
+    assert "other rules did not run" in said
+    assert said.endswith("rules did not run)\n")
+    assert release(native, *more) == 2
+    assert "a release runs every rule" in capsys.readouterr().err
+    assert release(native, "--select", "PL") == 0  # leaves none out
+
+
+def test_an_ignored_rule_is_named_with_its_source_in_every_format(native: Path, tmp_path: Path, capsys: Said) -> None:
+    with_x9_live(native)
+    assert release(native) == 1
+    settings = native.with_name(".prologue.toml")
+    settings.write_text('ignore = ["PL304"]\n')
+    for source, more in ((str(settings), []), ("the command line", ["--no-config", "--ignore", "PL304"])):
+        for name in FORMATS:
+            out = tmp_path / name
+            assert release(native, "--format", name, "-o", out, *more) == 0
+            assert f"ignored by {source}, did not run: PL304 x9-live-at-entry" in out.read_text()
+        (rule,) = json.loads((tmp_path / "json").read_text())["checked"][0]["not_run"]
+        assert rule == {"code": "PL304", "slug": "x9-live-at-entry", "how": "ignored", "source": source}
+        (skipped,) = [
+            case.findtext("skipped") is not None and next(case.iter("skipped")).get("message")
+            for case in ET.parse(tmp_path / "junit").iter("testcase")  # noqa: S314 - ours
+            if case.get("name") == "PL304 x9-live-at-entry"
+        ]
+        assert skipped == f"ignored by {source}"
+        assert f"PL304 x9-live-at-entry # SKIP ignored by {source}" in (tmp_path / "ktap").read_text()
+        assert " 1 of " in (tmp_path / "text").read_text().splitlines()[-1]
+    capsys.readouterr()
+    assert release(native, "--quiet") == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"ignored by {settings}" in said.err
+
+
+def test_nothing_can_ignore_or_accept_the_gate(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    vmlinux, known = mini(Spec()), tmp_path / "known.toml"
+    for name in ("GATE", "release-gate", "REQUIRE"):
+        assert release(vmlinux, "--ignore", name) == 2
+        known.write_text(f'[[known]]\nrule = "{name}"\nreason = "r"\nowner = "o"\n')
+        assert release(vmlinux, "--baseline", known) == 2
+        assert f"no rule '{name}'" in capsys.readouterr().err
+
+
+def test_known_findings_of_pl3_are_accepted_and_named(native: Path, tmp_path: Path, capsys: Said) -> None:
+    known = tmp_path / "known.toml"
+    with_x9_live(native)
+    known.write_text(ENTRY.format("PL304"))
+    assert release(native, "--baseline", known) == 0
+    said = capsys.readouterr().out
+    assert f"1 known finding (baseline {known}): PL304 x 1: read twice (a maintainer)" in said
+    assert "clean but for 1 known finding (" in said
+    assert release(native, "--baseline", known, "--quiet") == 0
+    assert "read twice (a maintainer)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["PL109", "PL303"])
+def test_known_findings_of_other_rules_and_fatal_ones_are_not(
+    mini: Mini, tmp_path: Path, rule: str, capsys: Said
+) -> None:
+    if rule == "PL109":
+        vmlinux = processed(mini(Spec(weak=True, zeros=True)))
+    else:
+        vmlinux = processed(Path(fixture_of(find_rule(rule)).broken(mini)[0]))
+    known = tmp_path / "known.toml"
+    known.write_text(ENTRY.format(rule))
+    assert verify(vmlinux, "--baseline", known) == 0
+    capsys.readouterr()
+    assert release(vmlinux, "--baseline", known) == 1
+    said = capsys.readouterr().out
+    assert "accepts known findings of PL3 that are not fatal, and no others: 1 count as new" in said
+    assert f"{vmlinux}: {rule} " in said
+    assert "known" not in said.splitlines()[-1]
+
+
+# Where settings come from.
+
+
+def test_settings_of_one_file_do_not_apply_to_another(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    a, b = tmp_path / "a" / "vmlinux", tmp_path / "b" / "vmlinux"
+    vmlinux = with_x9_live(processed(mini(Spec())))
+    for path in (a, b):
+        path.parent.mkdir()
+        shutil.copy(vmlinux, path)
+    (a.parent / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    for files in ([a, b], [b, a]):
+        data = report(capsys, *files, "--release")
+        assert {finding["file"] for finding in data["findings"]} == {str(b)}
+        assert {one["file"]: len(one["not_run"]) for one in data["checked"]} == {str(a): 1, str(b): 0}
+    assert release(a, b) == 1
+    assert release(a) == 0
+    # One of them calls for a release: then this run is one.
+    (b.parent / ".prologue.toml").write_text("release = true\n")
+    (a.parent / ".prologue.toml").write_text('ignore = ["PL304", "PL1"]\n')
+    assert verify(a) == 0
+    assert verify(a, b) == 2
+
+
+def test_the_name_of_a_file_does_not_choose_its_settings(mini: Mini, tmp_path: Path, monkeypatch: Any) -> None:
+    """Neither a link to the file, nor one to its directory, nor the directory of the command."""
+    build, elsewhere = tmp_path / "build", tmp_path / "elsewhere"
+    build.mkdir()
+    elsewhere.mkdir()
+    vmlinux = Path(shutil.copy(with_x9_live(processed(mini(Spec()))), build / "vmlinux"))
+    (elsewhere / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    (tmp_path / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    (elsewhere / "vmlinux").symlink_to(vmlinux)
+    (elsewhere / "build").symlink_to(build)
+    monkeypatch.chdir(elsewhere)
+    links = (Path("vmlinux"), Path("build/vmlinux"))
+    for name in (vmlinux, *links, *(elsewhere / link for link in links)):
+        assert release(name) == 1, name
+    (build / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    for name in (vmlinux, *links):
+        assert release(name) == 0, name
+
+
+def test_settings_of_a_directory_of_modules(mini: Mini, native: Path, tmp_path: Path, capsys: Said) -> None:
+    """Those in the directory that was named; no module brings its own."""
+    modules = tmp_path / "modules"
+    (modules / "net").mkdir(parents=True)
+    shutil.copy(mini(ModuleSpec()), modules / "net" / "mini.ko")
+    (modules / "net" / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    data = report(capsys, modules, "--vmlinux", native, "--release")
+    assert [one["not_run"] for one in data["checked"]] == [[], []]
+    (modules / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    data = report(capsys, modules, "--vmlinux", native, "--release")
+    assert [len(one["not_run"]) for one in data["checked"]] == [1, 0]
+
+
+def test_no_report_overwrites_the_settings(native: Path) -> None:
+    settings = native.with_name(".prologue.toml")
+    settings.write_text('ignore = ["PL304"]\n')
+    assert release(native, "-o", settings) == 2
+    assert settings.read_text() == 'ignore = ["PL304"]\n'
+
+
+# What a report leaves out.
+
+
+def test_a_report_names_every_file_that_was_not_verified(native: Path, tmp_path: Path, capsys: Said) -> None:
+    gone, empty = tmp_path / "gone", tmp_path / "empty"
+    empty.mkdir()
+    for name in FORMATS:
+        out = tmp_path / f"report.{name}"
+        assert release(gone, native, empty, "--format", name, "-o", out) == 2
+        assert "No such file" in out.read_text()
+        assert "no modules" in out.read_text()
+        said = capsys.readouterr().err
+        assert "2 could not be verified" in said
+        assert "clean" not in out.read_text()
+    root = ET.parse(tmp_path / "report.junit").getroot()  # noqa: S314 - ours
+    assert (root.get("errors"), root.get("failures")) == ("2", "0")
+    assert [len(list(suite)) for suite in root][::2] == [1, 1]
+    ktap = (tmp_path / "report.ktap").read_text()
+    assert (ktap.count("\nnot ok "), ktap.count("\nok ")) == (2, 1)
+    data = json.loads((tmp_path / "report.json").read_text())
+    assert data["passed"] is False
+    assert [one["error"] is None for one in data["checked"]] == [False, True, False]
+
+
+def test_a_report_says_on_the_terminal_what_it_says_in_the_file(native: Path, tmp_path: Path, capsys: Said) -> None:
+    for format_ in FORMATS:
+        assert release(native, "--format", format_, "-o", tmp_path / "report") == 0
+        assert capsys.readouterr().err.startswith(f"{tmp_path / 'report'}: 1 file: clean (")
+    assert verify(native, native, "--format", "json") == 0  # a file that is named twice is one file
+    assert json.loads(capsys.readouterr().out)["files"] == [str(native)]
+
+
+def test_an_option_that_nothing_looks_at_is_refused_or_noted(
+    native: Path, mini: Mini, tmp_path: Path, capsys: Said
+) -> None:
+    assert verify(native, "--image", tmp_path / "absent", "--select", "PL201") == 2
+    assert "--image is for PL404" in capsys.readouterr().err
+    assert verify(native, "--vmlinux", tmp_path / "absent") == 0
+    assert "is for modules, and none was verified" in capsys.readouterr().out
+    assert release(native, "--require", "untouched") == 2
+    assert "contradict" in capsys.readouterr().err
+    assert verify(mini(ModuleSpec())) == 0
+    assert capsys.readouterr().out == "1 file: clean (6 sites, untouched, module; no kernel given)\n"
+
+
+@pytest.mark.parametrize("require", ["untouched", "processed"])
+def test_a_required_state_in_every_format(mini: Mini, tmp_path: Path, require: str, capsys: Said) -> None:
+    for contract in ("native", "stock"):
+        vmlinux = mini(Spec(contract=contract))
+        if require == "untouched":
+            assert main(["patch", str(vmlinux), "--in-place", "--contract", contract]) == 0
+        other = {"untouched": "processed", "processed": "untouched"}[require]
+        assert verify(vmlinux, "--require", other) == 0
+        for name in FORMATS:
+            assert verify(vmlinux, "--require", require, "--format", name, "-o", tmp_path / name) == 1
+            assert f"is {other}, but must be {require}" in (tmp_path / name).read_text()
+    capsys.readouterr()
+
+
+def test_closed_directories_are_errors_of_their_files(native: Path, tmp_path: Path, capsys: Said) -> None:
+    """Root may search every directory, so a loop of links stands for what cannot be reached."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert release(loop, native) == 2
+    said = capsys.readouterr()
+    assert "Too many levels of symbolic links" in said.out
+    assert "Too many levels of symbolic links" in said.err
+    assert os.fspath(native) not in said.out
