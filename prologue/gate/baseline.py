@@ -8,6 +8,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase, translate
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -33,6 +34,7 @@ class Known:
     symbol: str | None = None  # glob; "" for findings outside of all symbols; None for any
     section: str | None = None  # the same, on the section
     count: int | None = None  # findings that it covers at most, in all files of a run
+    expires: date | None = None  # the last day on which it covers anything
 
     def __str__(self) -> str:
         limits = [f"{key} {value!r}" for key in ("symbol", "section") if (value := getattr(self, key)) is not None]
@@ -47,6 +49,7 @@ class Split:
     baselined: list[tuple[Finding, Known]]
     unused: list[Known]  # entries that match nothing
     exceeded: list[tuple[Known, int]]  # entries with more matches than their count, and how many
+    expired: tuple[Known, ...] = ()
     refused: int = 0  # known findings that count as new, because a release does not accept them
 
 
@@ -84,6 +87,9 @@ def _entry(path: Path, number: int, entry: Any) -> Known:
         if key == "count":
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise wrong(f"count must be a positive number, not {value!r}")
+        elif key == "expires":
+            if isinstance(value, datetime) or not isinstance(value, date):
+                raise wrong(f"expires must be a date such as 2030-12-31, without quotes, not {value!r}")
         elif not isinstance(value, str):
             raise wrong(f"{key} must be a string, not {value!r}")
     for key in ("rule", "reason", "owner"):
@@ -103,12 +109,14 @@ def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]
     return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
 
 
-def split(findings: Iterable[Finding], known: Sequence[Known]) -> Split:
+def split(findings: Iterable[Finding], every: Sequence[Known], today: date | None = None) -> Split:
     """Separate known findings from new ones.
 
     The first entry that matches a finding decides. An entry with more matches than its count covers none of them:
-    there is no way to say which are the old ones.
+    there is no way to say which are the old ones. Nor does one that has expired (``today`` is UTC's, unless given).
     """
+    day = today or datetime.now(tz=UTC).date()
+    known = [entry for entry in every if entry.expires is None or entry.expires >= day]
     matchers = [(entry, _matcher(entry)) for entry in known]
     decided = [
         (finding, next((entry for entry, matches in matchers if matches(finding)), None)) for finding in findings
@@ -121,6 +129,7 @@ def split(findings: Iterable[Finding], known: Sequence[Known]) -> Split:
         baselined=[(finding, entry) for finding, entry in decided if entry is not None and entry not in over],
         unused=[entry for entry in known if not counts[entry]],
         exceeded=exceeded,
+        expired=tuple(entry for entry in every if entry not in known),
     )
 
 
@@ -157,6 +166,10 @@ def baseline_notes(parts: Split, path: Path) -> list[str]:
     notes += [
         f"baseline {path}: {entry}: {found} findings, but only {entry.count} known: all count as new"
         for entry, found in parts.exceeded
+    ]
+    notes += [
+        f"baseline {path}: {entry}: expired on {entry.expires}: covers nothing; fix the findings, or decide again"
+        for entry in parts.expired
     ]
     if parts.refused:
         notes.append(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,8 @@ def test_an_empty_baseline_covers_nothing(tmp_path: Path, text: str) -> None:
         (ENTRY.replace('"o"', "3"), "owner must be a string, not 3"),
         (ENTRY + "count = 0\n", "count must be a positive number, not 0"),
         (ENTRY + "count = true\n", "count must be a positive number, not True"),
+        (ENTRY + 'expires = "2030-12-31"\n', "expires must be a date such as 2030-12-31, without quotes"),
+        (ENTRY + "expires = 2030-12-31T00:00:00Z\n", "expires must be a date such as 2030-12-31"),
         (ENTRY + 'count = "3"\n', "count must be a positive number"),
         (ENTRY + 'function = "f"\n', "unknown key 'function': the keys are rule, reason, owner, file,"),
         (ENTRY.replace("PL109", "PL1"), "no rule 'PL1'"),
@@ -128,6 +132,22 @@ def test_entries_that_match_nothing_or_too_much() -> None:
     assert parts.baselined == []
     assert parts.exceeded == [(narrow, 2)]
     assert parts.unused == [stale, wide]
+
+
+def test_an_entry_that_expired_covers_nothing(tmp_path: Path) -> None:
+    text = ENTRY.replace("PL109", "PL105") + "expires = 2026-03-31\n" + ENTRY
+    dated, lasting = load(tmp_path, text)
+    assert (dated.expires, lasting.expires) == (date(2026, 3, 31), None)
+    findings = [finding(ERROR), finding(WARN)]
+    for day, new in ((date(2026, 3, 31), []), (date(2026, 4, 1), findings[:1])):
+        parts = split(findings, [dated, lasting], day)
+        assert (parts.new, parts.expired) == (new, (dated,) * len(new))
+        assert len(parts.baselined) == 2 - len(new)
+    assert baseline_notes(parts, Path("b.toml"))[1:] == [
+        "baseline b.toml: PL105: expired on 2026-03-31: covers nothing; fix the findings, or decide again"
+    ]
+    # Without a day it is that of the run.
+    assert split(findings, [replace(dated, expires=date(2001, 1, 1))]).new == findings
 
 
 def test_more_entries_than_fnmatch_remembers() -> None:
