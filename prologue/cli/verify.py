@@ -17,7 +17,7 @@ from prologue.gate.verdict import Verdict
 from prologue.outputs import new_file, require_other, same_file
 from prologue.report.closing import closing_line
 from prologue.report.render import render
-from prologue.sites.load import is_vmlinux, named_files
+from prologue.sites.load import is_vmlinux, named_files, unfollowed_links
 from prologue.verify import Request, Verified, verify_file
 
 
@@ -101,7 +101,12 @@ def _with_kernel(args: Namespace, targets: list[_Target]) -> tuple[Path | None, 
 
 def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
     """Return notes about what was named, or is there, and was not looked at."""
-    notes = []
+    notes = [
+        f"{argument}: {len(links)} symbolic link{'s' if len(links) != 1 else ''} not followed: {', '.join(links[:3])}"
+        f"{' ...' if len(links) > 3 else ''}"
+        for argument in args.files
+        if (links := unfollowed_links(argument))
+    ]
     facts = [one.result.facts for one in judged if one.result.facts is not None]
     if args.vmlinux and not any(known.kind == "module" for known in facts):
         notes.append(f"--vmlinux {args.vmlinux} is for modules, and none was verified")

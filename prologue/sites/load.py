@@ -80,6 +80,17 @@ def find_modules(directory: Path) -> list[Path]:
     return found
 
 
+def unfollowed_links(directory: Path) -> list[str]:
+    """Names of the links, below a directory of modules, that ``find_modules`` passes over, relative to it; sorted.
+
+    None for a file. Links that lead nowhere are left out.
+    """
+    entries = (os.path.join(top, name) for top, below, files in os.walk(directory) for name in (*below, *files))  # noqa: PTH118 - thousands
+    links = [path for path in entries if os.path.islink(path)]  # noqa: PTH114 - as above
+    found = [path for path in links if path.endswith(MODULE_SUFFIXES) or Path(path).is_dir()]
+    return sorted(os.path.relpath(path, directory) for path in found)
+
+
 def is_vmlinux(path: Path) -> bool:
     """Whether the file begins like a vmlinux; no, too, if it cannot be read."""
     try:

@@ -80,6 +80,22 @@ def test_a_module_of_another_kernel_is_not_verified(mini: Mini, native: Path, ca
     assert "layout 4,2" in capsys.readouterr().err
 
 
+def test_links_that_are_not_followed_are_named(mini: Mini, native: Path, tmp_path: Path, capsys: Said) -> None:
+    modules, other = tmp_path / "modules", tmp_path / "other"
+    modules.mkdir()
+    other.mkdir()
+    shutil.copy(mini(ModuleSpec()), modules / "a.ko")
+    capsys.readouterr()
+    assert release(modules, "--vmlinux", native) == 0
+    assert "symbolic link" not in capsys.readouterr().out
+    (modules / "b.ko").symlink_to(modules / "a.ko")
+    (modules / "more").symlink_to(other)
+    (modules / "source").symlink_to(tmp_path / "absent")
+    (modules / "notes").symlink_to(native)
+    assert release(modules, "--vmlinux", native) == 0
+    assert f"note: {modules}: 2 symbolic links not followed: b.ko, more\n" in capsys.readouterr().out
+
+
 def test_moved_records_of_a_module_are_no_release(mini: Mini, native: Path, capsys: Said) -> None:
     """A native kernel adjusts the records of a module once more."""
     ko = mini(ModuleSpec())
