@@ -16,6 +16,7 @@ from prologue.gate.settings import Settings, combine, require_releasable, settin
 from prologue.gate.verdict import Verdict
 from prologue.outputs import new_file, require_other, same_file
 from prologue.report.closing import closing_line
+from prologue.report.printable import printable
 from prologue.report.render import render
 from prologue.sites.load import is_vmlinux, named_files, unfollowed_links
 from prologue.verify import Request, Verified, verify_file
@@ -107,8 +108,8 @@ def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
         for argument in args.files
         if (links := unfollowed_links(argument))
     ]
-    facts = [one.result.facts for one in judged if one.result.facts is not None]
-    if args.vmlinux and not any(known.kind == "module" for known in facts):
+    facts = [one.result.facts for one in judged]
+    if args.vmlinux and all(known is not None and known.kind == "vmlinux" for known in facts):
         notes.append(f"--vmlinux {args.vmlinux} is for modules, and none was verified")
     here = Path.cwd() / SETTINGS
     if not (args.config or args.no_config) and here.is_file() and here not in {one.settings.path for one in judged}:
@@ -137,7 +138,7 @@ def _report(args: Namespace, verdict: Verdict) -> None:
     if args.quiet and verdict.passed and not args.output:
         if verdict.release:
             for note in verdict.exceptions:
-                print(f"prologue: {note}", file=sys.stderr)
+                print(f"prologue: {printable(note)}", file=sys.stderr)
         return
     report = render(verdict, args.format, show_all=args.all)
     if not args.output:

@@ -74,7 +74,7 @@ def _not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
         if facts.state in ("processed", "unfinished"):
             yield "processed for the stock contract: for bench and lab use, not for release", _NATIVE
         else:
-            yield f"a stock kernel ({_state(facts)}): it has no marker, and writes its prologues at boot", _NATIVE
+            yield f"a stock kernel ({_state(facts)}): without the marker it is not for release", _NATIVE
     elif facts.state != "processed":
         yield f"a native kernel, but {_state(facts)}: it is not, or not wholly, processed", _PATCH
 

@@ -185,6 +185,17 @@ def test_an_ignored_rule_is_named_with_its_source_in_every_format(native: Path, 
     assert f"ignored by {settings}" in said.err
 
 
+def test_a_terminal_gets_no_commands_from_the_name_of_a_directory(native: Path, tmp_path: Path, capsys: Said) -> None:
+    build = tmp_path / "\x1b[2J"
+    build.mkdir()
+    shutil.copy(native, build / "vmlinux")
+    (build / ".prologue.toml").write_text('ignore = ["PL304"]\n')
+    assert release(build / "vmlinux", "--quiet") == 0
+    said = capsys.readouterr().err
+    assert r"\x1b[2J/.prologue.toml, did not run: PL304" in said
+    assert "\x1b" not in said
+
+
 def test_nothing_can_ignore_or_accept_the_gate(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     vmlinux, known = mini(Spec()), tmp_path / "known.toml"
     for name in ("GATE", "release-gate", "REQUIRE"):
