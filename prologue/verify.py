@@ -28,6 +28,9 @@ class Request:
     vmlinux: Path | None = None
 
 
+Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
+
+
 class Facts(NamedTuple):
     """What a file is: what the gate judges besides findings, and what a report says was looked at."""
 
@@ -39,6 +42,7 @@ class Facts(NamedTuple):
     release: str  # kernel release that it is, or was built for; empty if it does not say
     vmlinux: Path | None = None  # the kernel that a module was checked against
     vmlinux_release: str = ""
+    signature: Signed = "none"  # of a module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,7 @@ def _verify(request: Request, path: Path) -> Verified:
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
     findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
-    facts = _facts(binary, vmlinux)
+    facts = _facts(binary, vmlinux, checked="PL405" in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
     if facts.kind == "vmlinux" and facts.state == "no sites":
@@ -88,14 +92,25 @@ def _verify(request: Request, path: Path) -> Verified:
     return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)
 
 
-def _facts(binary: Binary, vmlinux: Kernel | None) -> Facts:
+def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
     sites = binary.sites
     count, moved = (0, False) if sites is None else (len(sites), bool(sites.moved.any()))
     if isinstance(binary, Kernel):
         return Facts("vmlinux", binary.contract, binary.state, count, moved, binary.release)
-    release = binary.release if isinstance(binary, Module) else ""
-    named = (vmlinux.path, vmlinux.release) if vmlinux is not None else (None, "")
-    return Facts("module", None, binary.state, count, moved, release, *named)
+    assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
+    facts = Facts("module", None, binary.state, count, moved, binary.release)
+    facts = facts._replace(signature=_signed(binary, vmlinux if checked else None))
+    return facts if vmlinux is None else facts._replace(vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
+
+
+def _signed(module: Module, vmlinux: Kernel | None) -> Signed:
+    """What is known of a module's signature; PL405 reports one that is bad."""
+    try:
+        if module.signature is None:
+            return "none"
+    except InputError:
+        return "bad"
+    return "not checked" if vmlinux is None else module.signed_by(vmlinux.certificates) or "none"
 
 
 _KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}

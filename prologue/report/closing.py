@@ -9,7 +9,7 @@ from prologue.gate.verdict import Verdict
 from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding
 from prologue.rules.registry import RULES
-from prologue.verify import Facts
+from prologue.verify import Facts, Signed
 
 
 def closing_line(verdict: Verdict) -> str:
@@ -18,7 +18,8 @@ def closing_line(verdict: Verdict) -> str:
     if verdict.unreadable:
         outcome.append(f"{len(verdict.unreadable)} could not be verified")
     known = f" but for {_number(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""
-    looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _compared(verdict), _left_out(verdict)]
+    looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _signatures(verdict)]
+    looked += [_compared(verdict), _left_out(verdict)]
     said = "; ".join(part for part in looked if part)
     files = _number(len(verdict.files), "file")
     return printable(f"{files}: {', '.join(outcome) or 'clean' + known}{f' ({said})' if said else ''}")
@@ -54,6 +55,17 @@ def _kernels(verdict: Verdict) -> str:
     named = dict.fromkeys(facts.vmlinux for facts in verdict.facts.values() if facts.kind == "module")
     against = [str(path) for path in named if path is not None]
     return f"modules of {', '.join(against)}" if against else "no kernel given" if named else ""
+
+
+def _signatures(verdict: Verdict) -> str:
+    """How many modules are signed, and by whom; one whose signature is bad is a finding."""
+    counted = Counter(facts.signature for facts in verdict.facts.values())
+    words: dict[Signed, str] = {
+        "good": "signed by a key of the kernel",
+        "unknown-key": "signed by another key, which cannot be checked",
+        "not checked": "signed, which was not checked",
+    }
+    return ", ".join(f"{counted[signed]:,} {said}" for signed, said in words.items() if counted[signed])
 
 
 def _compared(verdict: Verdict) -> str:

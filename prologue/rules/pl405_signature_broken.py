@@ -22,18 +22,14 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     if signature is None:
         return
-    content = module.image.read(0, signature.start)
     before = subject.before
     if isinstance(before, Module) and before.signature is not None:
         copied = before.signature.pkcs7 == signature.pkcs7
-        if copied and before.image.read(0, before.signature.start) != content:
+        if copied and before.image.read(0, before.signature.start) != module.image.read(0, signature.start):
             yield Hit(0, f"the module differs from {before.path}, the signature does not")
             return
-    if subject.vmlinux is not None:
-        from prologue.elf.signature import check_signature
-
-        if check_signature(content, signature.pkcs7, subject.vmlinux.certificates, module.path) == "bad":
-            yield Hit(0, f"the signature is by a key of {subject.vmlinux.path}, but does not match this content")
+    if subject.vmlinux is not None and module.signed_by(subject.vmlinux.certificates) == "bad":
+        yield Hit(0, f"the signature is by a key of {subject.vmlinux.path}, but does not match this content")
 
 
 RULE = Rule(

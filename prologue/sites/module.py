@@ -23,7 +23,7 @@ from prologue.sites.state import State, module_state
 if TYPE_CHECKING:  # a vmlinux does without them
     from prologue.elf.compressed import Compression
     from prologue.elf.relocs import Relocations
-    from prologue.elf.signature import Signature
+    from prologue.elf.signature import Signature, SignatureVerdict
 
 RECORDS: Final = "__patchable_function_entries"
 
@@ -46,6 +46,7 @@ class Module(Binary):
         super().__init__(image)
         self.compression = compression
         self.stripped = stripped
+        self._signed_by: dict[tuple[bytes, ...], SignatureVerdict] = {}
 
     @cached_property
     def signature(self) -> Signature | None:
@@ -58,6 +59,22 @@ class Module(Binary):
         from prologue.elf.signature import find_signature
 
         return find_signature(self.image.content, self.path)
+
+    def signed_by(self, certificates: tuple[bytes, ...]) -> SignatureVerdict | None:
+        """Check the signature with the keys of these certificates (DER); None if there is no signature.
+
+        Raises:
+            InputError: a signature, or a certificate, that is damaged.
+
+        """
+        if self.signature is None:
+            return None
+        if certificates not in self._signed_by:  # a rule asks, and so does the report's last line
+            from prologue.elf.signature import check_signature
+
+            content = self.image.read(0, self.signature.start)
+            self._signed_by[certificates] = check_signature(content, self.signature.pkcs7, certificates, self.path)
+        return self._signed_by[certificates]
 
     @cached_property
     def relocations(self) -> Relocations:

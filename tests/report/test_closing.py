@@ -13,10 +13,11 @@ from prologue.gate.settings import Settings, combine
 from prologue.report.closing import closing_line
 from prologue.rules.base import Finding
 from prologue.rules.registry import RULES
-from prologue.verify import Facts, Verified
+from prologue.verify import Facts, Signed, Verified
 from tests.support.made_findings import ERROR, WARN, finding
 
 NATIVE = Facts("vmlinux", "native", "processed", 43880, True, "6.12.1")
+SIGNED: tuple[Signed, ...] = ("good", "none", "good", "unknown-key", "not checked")
 MODULE = Facts("module", None, "untouched", 6, False, "6.12.1", Path("vmlinux"), "6.12.1")
 
 
@@ -52,6 +53,11 @@ def gone(name: str) -> Judged:
         (
             [file("a", MODULE._replace(state="no sites", sites=0)), file("b", MODULE), file("c", MODULE)],
             "3 files: clean (1 module: no sites; 2 modules: 12 sites, untouched; modules of vmlinux)",
+        ),
+        (
+            [file(str(number), MODULE._replace(signature=signed)) for number, signed in enumerate(SIGNED)],
+            "5 files: clean (5 modules: 30 sites, untouched; modules of vmlinux; 2 signed by a key of the kernel, "
+            "1 signed by another key, which cannot be checked, 1 signed, which was not checked)",
         ),
         (
             [file("a", NATIVE, finding(WARN, "a"), finding(ERROR, "a"))],
