@@ -37,7 +37,7 @@ def load_config(directory: Path) -> Config:
 
     """
     for name in (SETTINGS, _PYPROJECT):
-        path = directory.resolve() / name
+        path = Path(os.path.realpath(directory)) / name
         table = _table(path)
         if table is not None:
             return _config(path, table)
@@ -66,7 +66,8 @@ def _table(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
     except OSError as error:
-        if not os.access(path.parent, os.X_OK):  # nor can the file be opened that they would be for
+        # Then the file that they would be for cannot be opened either, and that error says what is wrong.
+        if not (os.path.isdir(path.parent) and os.access(path.parent, os.X_OK)):  # noqa: PTH112 - is_dir may raise
             return None
         raise UsageError(f"cannot read the settings: {error.strerror}", path=path) from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply
