@@ -53,7 +53,7 @@ class Verified:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
-    facts: Facts | None = None
+    facts: Facts | None = None  # None if it could not be verified
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0

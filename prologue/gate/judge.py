@@ -34,8 +34,8 @@ def judge(
         InputError: a baseline cannot be read, or is not filled in.
 
     """
-    verified = [one for one in every if not one.result.error]
-    exceptions = left_out_notes(one.settings for one in verified)
+    verified = [(one.result, one.result.facts) for one in every if one.result.facts is not None]
+    exceptions = left_out_notes(one.settings for one in every)
     parts = Split([], [], [], [])
     # One baseline is shared by all its files: its counts are of the whole run.
     for baseline in dict.fromkeys(one.settings.baseline for one in every):
@@ -43,26 +43,24 @@ def judge(
         part = _split(group, baseline, release=release)
         exceptions += baseline_notes(part, baseline) if baseline is not None else []
         parts = replace(parts, new=parts.new + part.new, baselined=parts.baselined + part.baselined)
-    facts = {str(one.result.path): one.result.facts for one in verified}
     return Verdict(
         files=[str(one.result.path) for one in every],
         findings=parts.new,
         baselined=parts.baselined,
-        notes=list(dict.fromkeys([*(note for one in verified for note in one.result.notes), *notes])),
+        notes=list(dict.fromkeys([*(note for result, _ in verified for note in result.notes), *notes])),
         exceptions=exceptions,
         release=release,
         require=require,
         failing=_FAILING_RELEASE if release else _FAILING,
         settings={str(one.result.path): one.settings for one in every},
-        facts={path: known for path, known in facts.items() if known is not None},
-        inputs={str(one.result.path): one.result.inputs for one in verified},
+        facts={str(result.path): facts for result, facts in verified},
+        inputs={str(result.path): result.inputs for result, _ in verified},
         refused=[
             finding
-            for one in verified
-            if one.result.facts is not None
-            for finding in refusals(one.result.path, one.result.facts, release=release, require=require)
+            for result, facts in verified
+            for finding in refusals(result.path, facts, release=release, require=require)
         ],
-        unreadable={str(one.result.path): one.result.error for one in every if one.result.error},
+        unreadable={str(one.result.path): one.result.error for one in every if one.result.facts is None},
     )
 
 

@@ -39,6 +39,11 @@ class Verdict:
         """Whether every file was verified and nothing fails."""
         return not self.failed and not self.unreadable
 
+    def rules_run(self, path: str) -> int:
+        """How many rules ran on a file: those that were not left out, and that apply to such a file."""
+        inputs = self.inputs.get(path, frozenset())
+        return sum(1 for rule in self.settings[path].rules if not inputs.isdisjoint(rule.inputs))
+
     @property
     def gate_rules(self) -> tuple[Rule, ...]:
         """Refusals that this run could make: cases of their own in test reports."""

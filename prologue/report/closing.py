@@ -15,6 +15,9 @@ from prologue.verify import Facts, Signed
 def closing_line(verdict: Verdict) -> str:
     """Such as ``1 file: clean (43,880 sites, processed, native)``."""
     outcome = [f"{count} {severity}" for severity, count in counts(verdict.findings + verdict.refused).items() if count]
+    idle = sum(1 for path in verdict.facts if not verdict.rules_run(path))
+    if idle:
+        outcome.append(f"{idle} to which no rule applies")
     if verdict.unreadable:
         outcome.append(f"{len(verdict.unreadable)} could not be verified")
     known = f" but for {_number(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""

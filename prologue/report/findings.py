@@ -39,6 +39,7 @@ def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
     if facts is not None:
         what |= {"kind": facts.kind, "contract": facts.contract, "state": facts.state, "sites": facts.sites}
         what |= {"vmlinux": None if facts.vmlinux is None else str(facts.vmlinux)}
+        what |= {"rules_run": verdict.rules_run(path)}
         what |= {"signature": facts.signature if facts.kind == "module" else None}
     return what | {
         "settings": None if settings.path is None else str(settings.path),

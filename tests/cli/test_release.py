@@ -337,6 +337,8 @@ def test_an_option_that_nothing_looks_at_is_refused_or_noted(
     assert "--image is for PL404" in capsys.readouterr().err
     assert verify(native, "--vmlinux", tmp_path / "absent") == 0
     assert "is for modules, and none was verified" in capsys.readouterr().out
+    assert verify(native, "--select", "PL307,PL405") == 0  # rules for modules
+    assert "1 file: 1 to which no rule applies (" in capsys.readouterr().out.splitlines()[-1]
     assert release(native, "--require", "untouched") == 2
     assert "contradict" in capsys.readouterr().err
     assert verify(mini(ModuleSpec())) == 0

@@ -69,6 +69,10 @@ def gone(name: str) -> Judged:
         ),
         ([gone("b")], "1 file: 1 could not be verified"),
         (
+            [file("a", NATIVE, inputs="")],
+            "1 file: 1 to which no rule applies (43,880 sites, processed, native)",
+        ),
+        (
             [file("a", NATIVE, ignore=("PL304", "PL303")), file("b", NATIVE, ignore=("PL304",))],
             f"2 files: clean (2 vmlinux: 87,760 sites, processed, native; 2 of {len(RULES)} rules did not run)",
         ),
@@ -82,6 +86,12 @@ def gone(name: str) -> Judged:
 )  # fmt: skip
 def test_the_line(every: list[Judged], line: str) -> None:
     assert closing_line(judge(every, release=False)) == line
+
+
+def test_a_file_without_facts_was_not_verified_whatever_its_error_says() -> None:
+    verdict = judge([Judged(Verified(path=Path("a")), settings())], release=True)
+    assert not verdict.passed
+    assert closing_line(verdict) == "1 file: 1 could not be verified"
 
 
 def test_known_findings_are_counted(tmp_path: Path) -> None:
