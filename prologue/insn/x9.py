@@ -117,6 +117,21 @@ def effect(word: int) -> Literal["read", "write", "neither"]:
     return "read" if _X9 in read else "write" if _X9 in written else "neither"
 
 
+def stores_all(before: int, word: int, after: int) -> bool:
+    """Whether a word is STP X8, X9 between STP X6, X7 and STP X10, X11, to places that follow each other.
+
+    So does a kernel that crashes write down every register, whatever it holds (``crash_setup_regs``,
+    arch/arm64/include/asm/kexec.h, 6.1-7.2).
+    """
+    if word & 0xFFC07C1F != 0xA9002408:  # STP X8, X9, [Xn, #imm]
+        return False
+    offset = word >> 15 & 0x7F
+    return [before, after] == [
+        word & ~(0x7F << 15 | 31 << 10 | 31) | (offset + step & 0x7F) << 15 | first + 1 << 10 | first
+        for step, first in ((-2, 6), (2, 10))
+    ]
+
+
 def ends_path(words: U32) -> Bool:
     """Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction."""
     call, trap = matches(words, BL), matches(words, a64.CLASSES["BRK"])

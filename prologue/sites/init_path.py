@@ -55,7 +55,7 @@ def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
         word = int(words[index])
         kind, target = a64.classify(word), a64.branch_target(word, pc)
         if kind == "BR":
-            target = _veneer_target(words[: index + 1].tolist(), pc)
+            target = veneer_target(words[: index + 1].tolist(), pc)
             todo += leave if target is None else ()
         if target is not None:
             inside = (target - start) // a64.INSN_SIZE
@@ -78,7 +78,7 @@ def _words(text: Text, symbols: Symbols, start: int) -> U32:
     return np.frombuffer((text.read_at(start, size) or b"")[: size & ~3], "<u4")
 
 
-def _veneer_target(words: list[int], pc: int) -> int | None:
+def veneer_target(words: list[int], pc: int) -> int | None:
     """Where a linker's veneer for a far call goes: ADRP X16; ADD X16, X16, #lo12; BR X16, which ends ``words``."""
     adrp, add, branch = words[-3:] if len(words) >= 3 else (0, 0, 0)
     if branch != _BR_X16 or adrp & 0x9F00001F != 0x90000010 or add & 0xFFC003FF != 0x91000210:

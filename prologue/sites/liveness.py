@@ -1,29 +1,35 @@
-"""Does a function read X9 before it writes it? Then the MOV that goes before it destroys an input.
+"""Where X9 holds something that the MOV of a patch site destroys.
 
-A forward walk from the end of every pair at once: each path ends where X9 is written, where it
-is read, at a call (X9 is the caller's to save: AAPCS64, "General-purpose registers"), at a return, at the BRK of a
-BUG, or at an indirect jump, whose targets the code does not show.
+At a function's entry: does the function read X9 before it writes it? A forward walk from the end of every pair at
+once: each path ends where X9 is written, where it is read, at a call (X9 is the caller's to save: AAPCS64,
+"General-purpose registers"), at a return, at the BRK of a BUG, or at an indirect jump, whose targets the code does not
+show.
+
+After a call: does the caller read X9 before it writes it? Then it relies on a promise of the function that it calls,
+such as Clang's ``preserve_most``. Few calls have such a read after them, so a walk against the flow, from all reads,
+finds these calls first; the forward walk, which knows each instruction exactly, confirms them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U32, U64, Bool, among, sorted_unique
+from prologue.arrays import I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
-from prologue.insn.x9 import effect, ends_path, may_read_x9, must_write_x9, names_x9
+from prologue.insn.x9 import effect, ends_path, may_read_x9, must_write_x9, names_x9, stores_all
 from prologue.sites.binary import Binary
+from prologue.sites.callees import Callees
+from prologue.sites.flow import Flow
 from prologue.sites.tables import bug_words
 
 _CHUNK: Final = 1 << 17  # words classified at once: what fits into a cache is much faster
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A function whose X9 is live at its entry."""
 
     site: int  # index of the site
@@ -31,82 +37,166 @@ class Read:
     word: int
 
 
-class _Text:
-    """All text sections side by side, a zero word (UDF) after each, so that a position is one index."""
+class Lost(NamedTuple):
+    """A call that X9 does not survive, although it is read after it."""
+
+    call: int  # address of the BL
+    callee: int  # address that the BL calls
+    traced: int  # address of the traced function: the callee, or the one that it jumps to
+    vaddr: int  # where X9 is read
+    word: int
+
+
+class Liveness:
+    """The walks over one file."""
 
     def __init__(self, binary: Binary) -> None:
-        sections = [s for s in binary.text.text_sections if s.size >= 4]
-        self._starts = np.array([s.addr for s in sections], np.uint64)
-        sizes = np.array([s.size // 4 for s in sections], np.int64)
-        self._bases = np.concatenate([[0], np.cumsum(sizes + 1)]).astype(np.int64)
-        self.words: U32 = np.zeros(int(self._bases[-1]), np.uint32)
-        # int32 does: no text has 2**31 instructions. -1 is "nowhere here".
-        self.successor = np.full(len(self.words), -1, np.int32)
-        for section, base, size in zip(sections, self._bases.tolist(), sizes.tolist(), strict=False):
-            self.words[base : base + size] = binary.text.view(section, "<u4")
-        for section, base in zip(sections, self._bases.tolist(), strict=False):
-            index, target = binary.branches(section)
-            jumps = ~matches(self.words[base + index], BL)  # a path ends at a BL
-            self.successor[base + index[jumps]] = self.position(target[jumps])
+        self._binary = binary
+        self._flow = Flow(binary)
+        sites = binary.sites
+        nowhere = np.zeros(0, np.uint64)
+        self._first = sites.first if sites is not None else nowhere
+        self._entry = sites.entry if sites is not None else nowhere
+        self._over, self._reading, self._stops = _stops(self._flow, binary, self._first)
+        self._kept = np.zeros(0, np.int64)  # positions of calls over which X9 is kept
+        self._origin: dict[int, tuple[int, int]] = {}  # where X9 is read after each of them
 
-    def position(self, vaddrs: U64) -> I64:
-        """Index of each address, -1 outside of the text."""
-        result = np.full(len(vaddrs), -1, np.int64)
-        sizes = np.diff(self._bases) - 1
-        todo = np.arange(len(vaddrs))
-        for part in np.argsort(-sizes).tolist():  # most are in the largest section
-            offset = vaddrs[todo] - self._starts[part]
-            inside = offset < np.uint64(4 * sizes[part])
-            result[todo[inside]] = self._bases[part] + (offset[inside] >> np.uint64(2)).astype(np.int64)
-            todo = todo[~inside]
-        return result
+    def at_entries(self) -> list[Read]:
+        """Every site whose function may read X9 before it writes it, with the first such read found."""
+        begin = self._flow.positions(self._first + np.uint64(4))
+        begin = np.where(begin >= 0, begin + 1, len(self._flow.words) - 1)  # the last word ends every path
+        return [Read(site, *where) for site, where in self._reads_from(begin).items()]
 
-    def vaddr(self, position: int) -> int:
-        """Address of a position."""
-        part = int(np.searchsorted(self._bases, position, side="right")) - 1
-        return int(self._starts[part]) + 4 * (position - int(self._bases[part]))
+    def over_calls(self) -> list[Lost]:
+        """Every BL to a traced function that returns, and after which X9 may be read before it is written.
+
+        A call that keeps X9, and to whose callee that matters, is itself a reason to keep X9 over an earlier one.
+        """
+        callees = Callees(self._binary, np.concatenate([self._first, self._entry]))
+        lost: list[Lost] = []
+        seen = np.zeros(0, np.int64)
+        wanting = self._reading
+        while len(wanting):
+            calls = self._calls_before(wanting)
+            calls = calls[~among(calls, seen)]
+            seen = np.concatenate([seen, calls])
+            kept = []
+            for k, where in self._reads_from(calls + 1, dumps=False).items():
+                call, target = self._call(int(calls[k]))
+                callee = callees.find(target)
+                if callee is not None and callee.returns:
+                    kept.append(int(calls[k]))
+                    self._origin[kept[-1]] = where
+                    if callee.traced is not None:
+                        lost.append(Lost(call, target, callee.traced, *where))
+            wanting = np.array(kept, np.int64)
+            self._kept = np.concatenate([self._kept, wanting])
+        return sorted(lost)
+
+    def _call(self, position: int) -> tuple[int, int]:
+        """Address of a BL, and the address that it calls."""
+        vaddr = self._flow.vaddrs(np.array([position]))
+        return int(vaddr[0]), int(self._binary.jump_targets(vaddr, self._flow.words[[position]])[0])
+
+    def _calls_before(self, reads: I64) -> I64:
+        """Every BL from which a path without a certain write of X9 leads to one of the reads."""
+        over, stops, words = self._over, self._stops, self._flow.words
+        source, target = self._branches
+        seen = np.zeros(len(words), np.bool_)
+        found: list[I64] = []
+        todo = reads
+        while len(todo):
+            seen[todo] = True
+            above = stops[np.searchsorted(stops, todo.astype(np.int32)) - 1]  # the last word, if there is none
+            is_call = matches(words[above], BL)
+            found.append(above[is_call].astype(np.int64))
+            # Branches that come in on the way up: what is above a call or a write is not on the way.
+            low = np.searchsorted(target, above, side="right")
+            count = np.maximum(np.searchsorted(target, todo.astype(np.int32), side="right") - low, 0)
+            first = np.repeat(low - np.cumsum(count) + count, count)
+            coming = source[first + np.arange(len(first))]
+            falls = above[~over[above] & ~matches(words[above], B)]
+            todo = _fresh(np.concatenate([coming, falls]).astype(np.int64), seen)
+        return sorted_unique(np.concatenate(found))
+
+    @cached_property
+    def _branches(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Position of every branch but calls, and of its target, in the order of targets."""
+        source = np.flatnonzero(self._flow.successor >= 0).astype(np.int32)
+        target = self._flow.successor[source]
+        order = np.argsort(target)
+        return source[order], target[order]
+
+    def _reads_from(self, begin: I64, *, dumps: bool = True) -> dict[int, tuple[int, int]]:
+        """Walk from the positions: index of each from which a read is reached, address and word of that read.
+
+        ``dumps``: whether code that stores all registers, whatever they hold, reads X9.
+        """
+        words, over = self._flow.words, self._over
+        seen = np.zeros(len(words), np.bool_)
+        edges: list[tuple[I64, I64]] = []
+        reads: list[int] = []
+        starts = self._next(begin)
+        todo = sorted_unique(starts)
+        while len(todo):
+            seen[todo] = True
+            reads += todo[among(todo, self._kept)].tolist()
+            todo = todo[~over[todo]]
+            maybe = todo[may_read_x9(words[todo])]
+            effects = {p: effect(int(words[p])) for p in maybe.tolist() if dumps or not self._is_dump(p)}
+            reads += [p for p, what in effects.items() if what == "read"]
+            ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
+            going = todo[~among(todo, ended)]
+            jump = self._flow.successor[going].astype(np.int64)
+            falls = ~matches(words[going], B)  # everything but B goes on
+            source = np.concatenate([going[falls], going[jump >= 0]])
+            target = self._next(np.concatenate([going[falls] + 1, jump[jump >= 0]]))
+            edges.append((source, target))
+            todo = _fresh(target, seen)
+        return self._attribute(starts, reads, edges) if reads else {}
+
+    def _is_dump(self, position: int) -> bool:
+        before, word, after = self._flow.words[[position - 1, position, position + 1]].tolist()
+        return stores_all(before, word, after)
+
+    def _next(self, positions: I64) -> I64:
+        """The first stop at or after each position."""
+        return self._stops[np.searchsorted(self._stops, positions.astype(np.int32))].astype(np.int64)
+
+    def _attribute(self, begin: I64, reads: list[int], edges: list[tuple[I64, I64]]) -> dict[int, tuple[int, int]]:
+        """Walk back from each read to the positions that reach it."""
+        source = np.concatenate([pair[0] for pair in edges])
+        target = np.concatenate([pair[1] for pair in edges])
+        order = np.argsort(target)
+        source, target = source[order], target[order]
+        by_start = np.argsort(begin, kind="stable")
+        ordered = begin[by_start]
+        found: dict[int, tuple[int, int]] = {}
+        for read in reads:
+            where = self._origin.get(read) or (int(self._flow.vaddrs(np.array([read]))[0]), int(self._flow.words[read]))
+            todo, seen = [read], {read}
+            while todo:
+                position = todo.pop()
+                here = by_start[slice(*np.searchsorted(ordered, [position, position + 1]).tolist())]
+                for start in here.tolist():  # more than one, if nothing happens between them
+                    found.setdefault(start, where)
+                low, high = np.searchsorted(target, [position, position + 1]).tolist()
+                fresh = set(source[low:high].tolist()) - seen
+                seen |= fresh
+                todo += fresh
+        return {start: found[start] for start in sorted(found)}
 
 
-def reads_of_x9(binary: Binary) -> list[Read]:
-    """Every site whose function may read X9 before it writes it, with the first such read found."""
-    sites = binary.sites
-    if sites is None or not len(sites):
-        return []
-    text = _Text(binary)
-    second = text.position(sites.second)
-    begin = np.where(second >= 0, second + 1, len(text.words) - 1)  # the last word ends every path
-    over, stops = _stops(text, binary, text.position(sites.first))
-    seen = np.zeros(len(text.words), np.bool_)
-    edges: list[tuple[I64, I64]] = []
-    reads: list[int] = []
-    starts = _next(stops, begin)
-    todo = sorted_unique(starts)
-    while len(todo):
-        seen[todo] = True
-        todo = todo[~over[todo]]
-        maybe = todo[may_read_x9(text.words[todo])]
-        effects = {p: effect(int(text.words[p])) for p in maybe.tolist()}
-        reads += [p for p, what in effects.items() if what == "read"]
-        ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
-        going = todo[~among(todo, ended)]
-        jump = text.successor[going].astype(np.int64)
-        falls = ~matches(text.words[going], B)  # everything but B goes on
-        source = np.concatenate([going[falls], going[jump >= 0]])
-        target = _next(stops, np.concatenate([going[falls] + 1, jump[jump >= 0]]))
-        edges.append((source, target))
-        todo = sorted_unique(target[~seen[target]])
-    return _attribute(text, starts, reads, edges) if reads else []
+def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, I64, npt.NDArray[np.int32]]:
+    """Where paths end; words that may read X9; and, ascending, the positions that have to be looked at.
 
-
-def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, npt.NDArray[np.int32]]:
-    """Where paths end, and, ascending, the positions that have to be looked at.
-
-    Nothing happens in between, which makes the walk short.
+    Nothing happens in between, which makes the walks short.
     """
-    over = np.zeros(len(text.words), np.bool_)
-    look = text.successor >= 0
-    for start in range(0, len(text.words), _CHUNK):
-        words = text.words[start : start + _CHUNK]
+    over = np.zeros(len(flow.words), np.bool_)
+    look = flow.successor >= 0
+    reading: list[I64] = [np.zeros(0, np.int64)]
+    for start in range(0, len(flow.words), _CHUNK):
+        words = flow.words[start : start + _CHUNK]
         part = slice(start, start + len(words))
         over[part] = ends_path(words)
         look[part] |= matches(words, B)
@@ -116,37 +206,15 @@ def _stops(text: _Text, binary: Binary, first: I64) -> tuple[Bool, npt.NDArray[n
         over[start + nine[may_read]] = False
         over[start + nine[~may_read & must_write_x9(words[nine])]] = True
         look[start + nine[may_read]] = True
+        reading.append(start + nine[may_read])
     bugs, is_warning = bug_words(binary)
-    over[text.position(bugs[is_warning & binary.text.in_text(bugs)])] = False
-    over[first] = True  # another function's pair begins there, and its MOV writes X9
+    over[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
+    over[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9
     look |= over
-    look[-1] = True  # the last word ends every path
-    stops = np.flatnonzero(look).astype(np.int32)
-    return over, stops
+    look[[0, -1]] = True  # there is always one above, and the last word ends every path
+    return over, np.concatenate(reading), np.flatnonzero(look).astype(np.int32)
 
 
-def _next(stops: npt.NDArray[np.int32], positions: I64) -> I64:
-    """The first stop at or after each position."""
-    return stops[np.searchsorted(stops, positions.astype(np.int32))].astype(np.int64)
-
-
-def _attribute(text: _Text, begin: I64, reads: list[int], edges: list[tuple[I64, I64]]) -> list[Read]:
-    """Walk back from each read to the functions that reach it."""
-    source = np.concatenate([pair[0] for pair in edges])
-    target = np.concatenate([pair[1] for pair in edges])
-    order = np.argsort(target)
-    source, target = source[order], target[order]
-    starts = {position: site for site, position in enumerate(begin.tolist())}
-    found: dict[int, Read] = {}
-    for read in reads:
-        todo, seen = [read], {read}
-        while todo:
-            position = todo.pop()
-            if position in starts:
-                site = starts[position]
-                found.setdefault(site, Read(site, text.vaddr(read), int(text.words[read])))
-            low, high = np.searchsorted(target, position), np.searchsorted(target, position, side="right")
-            fresh = set(source[low:high].tolist()) - seen
-            seen |= fresh
-            todo += fresh
-    return [found[site] for site in sorted(found)]
+def _fresh(positions: I64, seen: Bool) -> I64:
+    """The positions that were not seen, ascending, each once."""
+    return sorted_unique(positions[~seen[positions]])

@@ -13,7 +13,7 @@ import pytest
 from prologue.insn.disasm import insn_text, register_use
 from prologue.insn.x9 import effect, may_read_x9, must_write_x9
 from prologue.sites.kernel import Kernel
-from prologue.sites.liveness import reads_of_x9
+from prologue.sites.liveness import Liveness
 from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.elf_edit import ElfEdit
@@ -131,7 +131,7 @@ def test_paths(mini: Callable[[Spec], Path], case: str) -> None:
     elf.save(vmlinux)
     kernel = Kernel(vmlinux)
     assert kernel.sites is not None
-    found = [kernel.symbols.locate(int(kernel.sites.first[read.site])).symbol for read in reads_of_x9(kernel)]
+    found = [kernel.symbols.locate(int(kernel.sites.first[read.site])).symbol for read in Liveness(kernel).at_entries()]
     assert found == (["work_arguments"] if live else [])
 
 

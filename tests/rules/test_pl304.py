@@ -1,0 +1,79 @@
+"""PL304 on callers that keep X9 over a call of a traced function, in code of real compilers and in assembly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue.rules.base import Finding, Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
+from prologue.sites.load import open_binary
+from tests.mini_kernel.build import run_command
+from tests.mini_module.build import link_module
+from tests.support.needs import needs_mini_kernel_tools
+
+HERE = Path(__file__).parent / "x9"
+CLANG = ["clang", "--target=aarch64-linux-gnu", "-fpatchable-function-entry=2"]
+GCC = ["aarch64-linux-gnu-gcc"]
+UNTRACED = "-DTRACED=__attribute__((patchable_function_entry(0)))"
+
+
+@pytest.fixture(autouse=True)
+def _compilers() -> None:
+    needs_mini_kernel_tools()
+
+
+def findings(directory: Path, compiler: list[str], source: str, *flags: str) -> tuple[Finding, ...]:
+    """What the rule says of a module of one file."""
+    compiled, ko = directory / "one.o", directory / "one.ko"
+    general = ["-O2", "-ffreestanding", "-fno-pie", "-fno-asynchronous-unwind-tables"]
+    run_command([*compiler, *general, *flags, "-c", str(HERE / source), "-o", str(compiled)])
+    link_module(compiled, ko)
+    return run_rules(Subject(open_binary(ko)), (find_rule("PL304"),))
+
+
+def test_preserve_most(tmp_path: Path) -> None:
+    """A leaf saves nothing, so that nothing but the call shows that X9 is expected to survive."""
+    (finding,) = findings(tmp_path, CLANG, "preserve_most.c")
+    assert finding.where.symbol == "fast"
+    assert "this call of slow_path" in finding.message
+    assert findings(tmp_path, CLANG, "preserve_most.c", UNTRACED) == ()
+
+
+def test_a_compiler_that_knows_the_callee(tmp_path: Path) -> None:
+    (finding,) = findings(tmp_path, GCC, "ipa_ra.c")
+    assert finding.where.symbol == "hold"
+    assert "this call of leaf" in finding.message
+    assert findings(tmp_path, GCC, "ipa_ra.c", "-DTRACED=") == ()  # only hold() has NOPs then
+    # With the option, which is how kernels are built, GCC keeps nothing there.
+    assert findings(tmp_path, GCC, "ipa_ra.c", "-fpatchable-function-entry=2") == ()
+
+
+CASES = {
+    "read": ("bl traced; mov x0, x9", 1),
+    "half of it read": ("bl traced; add w0, w0, w9", 1),
+    "read on one path": ("bl traced; cbz x0, 9f; mov x0, x9", 1),
+    "read after a loop": ("8: bl traced; cbnz x0, 8b; str x9, [x0]", 1),
+    "read further up": ("b 7f; 8: mov x0, x9; b 9f; 7: bl traced; b 8b", 1),
+    "kept by another call, too": ("bl traced; bl plain; mov x0, x9", 1),
+    "two calls": ("bl traced; bl traced; mov x0, x9", 2),
+    "a callee that jumps to it": ("bl jumps; mov x0, x9", 1),
+    "a veneer": ("bl distant; mov x0, x9", 1),
+    "written after the call": ("bl traced; mov x9, x0; mov x0, x9", 0),
+    "read before the call": ("mov x0, x9; bl traced", 0),
+    "a callee without a site": ("bl plain; mov x0, x9", 0),
+    "a callee that does not return": ("cbz x0, 8f; bl dies; 8: mov x0, x9", 0),
+    "every register stored": ("bl traced; stp x6, x7, [x1, #48]; stp x8, x9, [x1, #64]; stp x10, x11, [x1, #80]", 0),
+    "nearly every register stored": ("bl traced; stp x6, x7, [x1]; stp x8, x9, [x1, #64]; stp x10, x11, [x1, #80]", 1),
+    "an indirect call": ("adr x1, traced; blr x1; mov x0, x9", 0),  # left out: decision 6
+    "a function elsewhere": ("bl outside; mov x0, x9", 0),  # left out: decision 6
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_assembly(tmp_path: Path, case: str) -> None:
+    code, count = CASES[case]
+    found = findings(tmp_path, GCC, "calls.S", f"-DCASE={code}")
+    assert [finding.where.symbol for finding in found] == ["caller"] * count
