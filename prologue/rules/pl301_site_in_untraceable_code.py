@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.arrays import among
+from prologue.arrays import U64, among
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.kernel import Kernel
 
@@ -26,6 +26,41 @@ RANGES = (
 SECTIONS = (".rodata.text", ".hyp.", ".idmap.text", ".entry.text", ".noinstr.text")
 PREFIXES = ("__kvm_nvhe_", "__efistub_", "__pi_")
 
+# Sections that some releases trace and others do not: the symbols that bound them, and the first release that is known
+# to leave all of it untraced. __cpuidle is noinstr in 6.12 (include/linux/compiler_types.h): RCU does not watch
+# there, and ftrace may warn (trace_warn_on_no_rcu, include/linux/trace_recursion.h, 6.12). __kprobes is notrace in
+# 7.2.13 and in some stable releases, such as 6.12.107 (include/asm-generic/kprobes.h).
+BY_RELEASE = (
+    ("__cpuidle_text_start", "__cpuidle_text_end", (6, 12)),
+    ("__kprobes_text_start", "__kprobes_text_end", (7, 2)),
+)
+
+# What a trampoline calls before anything guards against recursion, and what runs while sites are rewritten. No release
+# traces them: arch/arm64/kernel/Makefile builds ftrace.o and return_address.o, and kernel/trace/Makefile its own
+# objects, without the NOPs (6.1, 6.12, 7.2).
+TRACERS = (
+    "arch_ftrace_ops_list_func",
+    "ftrace_ops_list_func",
+    "ftrace_ops_assist_func",
+    "ftrace_graph_func",
+    "prepare_ftrace_return",
+    "function_graph_enter",
+    "function_graph_enter_regs",
+    "ftrace_return_to_handler",
+    "function_trace_call",
+    "function_stack_trace_call",
+    "trace_graph_entry",
+    "trace_graph_return",
+    "ring_buffer_lock_reserve",
+    "return_address",
+    "ftrace_call_adjust",
+    "ftrace_init_nop",
+    "ftrace_make_call",
+    "ftrace_make_nop",
+    "ftrace_modify_call",
+    "ftrace_update_ftrace_func",
+)
+
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Sites between those symbols, in those sections, or in functions of those names."""
@@ -34,10 +69,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     entry = sites.entry
     for low, high in RANGES:
-        start, stop = kernel.symbols.find(low), kernel.symbols.find(high)
-        if start is not None and stop is not None:
-            inside = (entry >= np.uint64(start.vaddr)) & (entry < np.uint64(stop.vaddr))
-            yield from (Hit(vaddr, f"site between {low} and {high}") for vaddr in entry[inside].tolist())
+        yield from (Hit(vaddr, f"site between {low} and {high}") for vaddr in _between(kernel, entry, low, high))
+    for low, high, since in BY_RELEASE:
+        if _is_left_out(kernel, entry, low, high, since):
+            what = f"site between {low} and {high}, which this kernel's build leaves untraced"
+            yield from (Hit(vaddr, what) for vaddr in _between(kernel, entry, low, high))
     for section in kernel.text.text_sections:
         if section.name.startswith(SECTIONS):
             inside = (entry >= np.uint64(section.addr)) & (entry < np.uint64(section.addr + section.size))
@@ -47,6 +83,30 @@ def check(subject: Subject) -> Iterator[Hit]:
         for vaddr in entry[named].tolist():
             if not _is_host_alias(kernel, vaddr):
                 yield Hit(vaddr, f"site in a function named {prefix}...")
+    for name in TRACERS:
+        symbol = kernel.symbols.find(name)
+        if symbol is not None and (entry == np.uint64(symbol.vaddr)).any():
+            yield Hit(symbol.vaddr, f"site in {name}, which ftrace itself runs")
+
+
+def _between(kernel: Kernel, vaddrs: U64, low: str, high: str) -> list[int]:
+    """Those of the addresses that are between two symbols; none if there are no such symbols."""
+    start, stop = kernel.symbols.find(low), kernel.symbols.find(high)
+    if start is None or stop is None:
+        return []
+    inside: list[int] = vaddrs[(vaddrs >= np.uint64(start.vaddr)) & (vaddrs < np.uint64(stop.vaddr))].tolist()
+    return inside
+
+
+def _is_left_out(kernel: Kernel, entry: U64, low: str, high: str, since: tuple[int, int]) -> bool:
+    """Whether the build leaves this section untraced: the release says so, or most of the functions in it.
+
+    Stable releases have it earlier than their number says. A build traces all of a section's functions or none.
+    """
+    if kernel.version is not None and kernel.version >= since:
+        return True
+    functions = set(_between(kernel, kernel.symbols.function_starts, low, high))
+    return 2 * len(_between(kernel, entry, low, high)) < len(functions)
 
 
 def _is_host_alias(kernel: Kernel, vaddr: int) -> bool:
@@ -60,12 +120,16 @@ RULE = Rule(
     slug="site-in-untraceable-code",
     severity="error",
     inputs=("V",),
-    what="A patch site in EL2, identity-mapped, entry, noinstr, EFI stub or position-independent early code.",
+    what="A patch site in EL2, identity-mapped, entry, noinstr, EFI stub or position-independent early code; in a "
+    "function that ftrace itself runs for every call or while it rewrites sites; in the idle loop from 6.12 on, and in "
+    "`.kprobes.text` from 7.2 on, or where the same kernel leaves the other functions of that section untraced.",
     why="Such code runs where the trampoline is not mapped, or before the state that it needs exists. A BL there goes "
-    "to an unmapped address, often with no way to report it.",
+    "to an unmapped address, often with no way to report it. A traced function of ftrace's own enters ftrace again. In "
+    "the idle loop RCU does not watch.",
     example="__kvm_nvhe_handle_trap has a patch site",
     fix="build that object without -fpatchable-function-entry (CFLAGS_REMOVE_..., notrace, noinstr)",
-    citation="kernel arch/arm64/kernel/vmlinux.lds.S, arch/arm64/kvm/hyp/nvhe/Makefile (6.12)",
+    citation="kernel arch/arm64/kernel/vmlinux.lds.S, arch/arm64/kernel/Makefile, arch/arm64/kvm/hyp/nvhe/Makefile, "
+    "include/linux/compiler_types.h, include/linux/trace_recursion.h (6.12), include/asm-generic/kprobes.h (7.2)",
     check=check,
     words=(0xD503201F, 0xD503201F),
 )
