@@ -13,8 +13,11 @@ from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Both words of every site against jump labels, alternatives, exception and bug tables, and the blacklist."""
-    from prologue.sites import tables
+    """Both words of every site against jump labels, alternatives, runtime constants, exception, bug and unwind tables.
+
+    And against the kprobe blacklist.
+    """
+    from prologue.sites import tables, unwind
 
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
@@ -28,6 +31,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     entries = tables.kprobe_blacklist(binary)
     for vaddr in sorted_unique(entries[inside.contains(entries)]).tolist():
         yield Hit(vaddr, "is in the kprobe blacklist, as if a function began there, and is a word of a patch site")
+    signing = unwind.pac_words(binary)
+    for vaddr in signing[both.contains(signing)].tolist():
+        yield Hit(
+            vaddr, "is taken for PACIASP or AUTIASP by the unwind table, and a patch site's word", severity="error"
+        )
 
 
 def _named(binary: Binary) -> Iterator[tuple[str, U64]]:
@@ -43,6 +51,7 @@ def _named(binary: Binary) -> Iterator[tuple[str, U64]]:
     yield "an instruction with an exception fixup", insn
     yield "an exception fixup", fixup
     yield "the BRK of a BUG or WARN", tables.bug_words(binary)[0]
+    yield "part of a runtime constant", tables.runtime_constants(binary)
 
 
 RULE = Rule(
@@ -51,13 +60,16 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     what="A word of a site that is also a jump label (or, for the second slot, its target), an alternative's "
-    "original or replacement, an instruction or fixup of the exception table, a BUG's BRK, or, inside the "
-    "pair, a blacklisted address.",
+    "original or replacement, an instruction or fixup of the exception table, a BUG's BRK, part of a runtime constant, "
+    "or, inside the pair, a blacklisted address. Only error: a word that the unwind table, by which dynamic SCS "
+    "rewrites text, takes for PACIASP or AUTIASP.",
     why="Two parts of the kernel write one word, and each expects its own old value: the second one corrupts the "
-    "function, or ends in `ftrace bug`. A fixup or label there leads past the MOV into the second slot.",
+    "function, or ends in `ftrace bug`. A fixup or label there leads past the MOV into the second slot. Dynamic SCS "
+    "leaves a word alone that is neither PACIASP nor AUTIASP, but then a push or a pop is missing elsewhere.",
     example="__jump_table: code vfs_read+0x4",
     fix="find which of the two tables is wrong; link again",
-    citation="kernel include/linux/jump_label.h, arch/arm64/include/asm/alternative.h, asm/extable.h (6.12)",
+    citation="kernel include/linux/jump_label.h, arch/arm64/include/asm/alternative.h, asm/extable.h, "
+    "asm/runtime-const.h, kernel/pi/patch-scs.c (6.12)",
     check=check,
     words=(0xD503201F, 0x14000018),
 )

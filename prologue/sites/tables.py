@@ -127,6 +127,23 @@ def kprobe_blacklist(binary: Binary) -> U64:
     return binary.absolute64(_table(binary, "kprobe_blacklist", "_kprobe_blacklist", 8))
 
 
+# Instructions that one entry of a section so named stands for: MOVZ and three MOVKs, or one LSR
+# (arch/arm64/include/asm/runtime-const.h, 6.12-7.2). Modules have no such sections.
+_RUNTIME_CONSTANTS: Final = (("runtime_ptr_", 4), ("runtime_shift_", 1))
+
+
+def runtime_constants(binary: Binary) -> U64:
+    """Instructions into which the boot writes a constant: sections of s32, relative to themselves; ascending."""
+    words = [np.zeros(0, np.uint64)]
+    for section in binary.image.sections:
+        for prefix, count in _RUNTIME_CONSTANTS:
+            if section.name.startswith(prefix) and section.has_bytes:
+                entries = np.uint64(section.addr) + np.arange(section.size // 4, dtype=np.uint64) * np.uint64(4)
+                start = binary.relative32(entries)
+                words.append(Ranges(start, np.full(len(start), 4 * count, np.int64)).words())
+    return np.sort(np.concatenate(words))
+
+
 # struct alt_instr (arch/arm64/include/asm/alternative.h, 5.5-6.12): offsets are from their own field.
 _ALT: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cpucap", "<u2"), ("orig_len", "u1"), ("alt_len", "u1")])
 

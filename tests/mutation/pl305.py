@@ -16,7 +16,18 @@ def mutate(world: World) -> int:
     binary = world.original
     place = int(world.seed.choice((world.sites.first, world.sites.second))[world.site()])
     second = int(world.sites.second[world.site()])
-    kind = world.seed.choice(("jump", "jump target", "alternative", "extable", "fixup", "bug", "blacklist"))
+    constants = [section for section in binary.image.sections if section.name.startswith("runtime_")]
+    kinds = [
+        "jump",
+        "jump target",
+        "alternative",
+        "extable",
+        "fixup",
+        "bug",
+        "blacklist",
+        *["constant"] * bool(constants),
+    ]
+    kind = world.seed.choice(kinds)
     if kind == "blacklist":
         start = binary.symbols.find("__start_kprobe_blacklist")
         assert start is not None
@@ -29,6 +40,12 @@ def mutate(world: World) -> int:
     elif kind == "alternative":
         section = world.section(".altinstructions")
         field = section.addr + 12 * world.seed.randrange(section.size // 12)
+    elif kind == "constant":
+        section = world.seed.choice(constants)
+        field = section.addr + 4 * world.seed.randrange(section.size // 4)
+        length = 4 if section.name.startswith("runtime_ptr_") else 1
+        world.write(world.offset(field), struct.pack("<i", place - 4 * world.seed.randrange(length) - field))
+        return place
     elif kind in ("extable", "fixup"):
         section = world.section("__ex_table")
         field = section.addr + 12 * world.seed.randrange(section.size // 12) + (4 if kind == "fixup" else 0)
