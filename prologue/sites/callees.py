@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U32, U64
-from prologue.insn.decode import BL, branches, matches
+from prologue.insn.decode import BL, B, branches, matches
 from prologue.sites.binary import Binary
 from prologue.sites.init_path import veneer_target
 from prologue.sites.slotmap import SlotMap
@@ -50,7 +50,7 @@ class Callees:
             if start in seen:
                 continue
             seen.add(start)
-            leaves, targets = _exits(start, words)
+            leaves, targets = self._exits(start, words)
             returns |= leaves or not all(map(self._in_text, targets))
             todo += filter(self._in_text, targets)  # tail calls, a veneer's, and those of parts that were split off
             traced = next(filter(self._is_traced, targets), None) if traced is None else traced
@@ -72,15 +72,19 @@ class Callees:
         words: U32 = self._binary.text.view(section, "<u4")[(start - section.addr) // 4 : (stop - section.addr) // 4]
         return start, words
 
-
-def _exits(start: int, words: U32) -> tuple[bool, list[int]]:
-    """Whether a body returns, or jumps to where its code does not say; and where its direct jumps leave it for."""
-    index, target = branches(words, start)
-    size = np.uint64(4 * len(words))
-    outside = ~matches(words[index], BL) & (target - np.uint64(start) >= size)
-    leaves, targets = False, target[outside].tolist()
-    for k in np.flatnonzero(matches(words, _BY_REGISTER) & ~matches(words, _BLR)).tolist():
-        veneer = veneer_target(words[max(k - 2, 0) : k + 1].tolist(), start + 4 * k)
-        leaves |= veneer is None
-        targets += [] if veneer is None else [veneer]
-    return leaves, targets
+    def _exits(self, start: int, words: U32) -> tuple[bool, list[int]]:
+        """Whether a body returns, or jumps to where its code does not say; and where its direct jumps leave it for."""
+        index, target = branches(words, start)
+        at = np.uint64(start) + index.astype(np.uint64) * np.uint64(4)
+        jump = matches(words[index], B)
+        target[jump] = self._binary.jump_targets(at[jump], words[index[jump]])
+        # A module's jump to another file's function has no target yet, and seems to jump to itself.
+        leaves = self._binary.relocatable and bool((target == at)[jump].any())
+        outside = ~matches(words[index], BL) & (target - np.uint64(start) >= np.uint64(4 * len(words)))
+        targets = target[outside].tolist()
+        for k in np.flatnonzero(matches(words, _BY_REGISTER) & ~matches(words, _BLR)).tolist():
+            before = words[max(k - 2, 0) : k + 1].tolist()
+            veneer = None if self._binary.relocatable else veneer_target(before, start + 4 * k)
+            leaves |= veneer is None
+            targets += [] if veneer is None else [veneer]
+        return leaves, targets

@@ -83,7 +83,8 @@ class Liveness:
             kept = []
             for k, where in self._reads_from(calls + 1, dumps=False).items():
                 call, target = self._call(int(calls[k]))
-                callee = callees.find(target)
+                # A module's call of another file's function has no target yet, and seems to call itself.
+                callee = callees.find(target) if target != call else None
                 if callee is not None and callee.returns:
                     kept.append(int(calls[k]))
                     self._origin[kept[-1]] = where

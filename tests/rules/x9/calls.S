@@ -21,6 +21,10 @@ dies:
 plain:	ret
 	.size	plain, . - plain
 
+	.type	leaves, %function
+leaves:	b	outside
+	.size	leaves, . - leaves
+
 	.type	jumps, %function
 jumps:	mov	w0, #1
 	b	traced
