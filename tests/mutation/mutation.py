@@ -1,4 +1,4 @@
-"""What a rule's mutation is: a way to break a real file that the rule must see."""
+"""What a rule's mutations are: ways to break a real file that the rule must see."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ class Mutation:
     where: tuple[Where, ...]
     mutate: Callable[[World], int | set[int]]
     of_before: bool = False  # it breaks the file that the whole one is compared with
+    name: str = ""  # where a rule has several
 
 
-def mutation_of(rule: Rule) -> Mutation:
-    """Return the one in the file of that name: PL101's is in pl101.py."""
-    found = import_module(f"tests.mutation.{rule.code.lower()}").MUTATION
-    assert isinstance(found, Mutation)
-    return found
+def mutations_of(rule: Rule) -> tuple[Mutation, ...]:
+    """Return those in the file of that name: PL101's are in pl101.py."""
+    module = import_module(f"tests.mutation.{rule.code.lower()}")
+    found = module.MUTATIONS if hasattr(module, "MUTATIONS") else (module.MUTATION,)
+    assert all(isinstance(mutation, Mutation) for mutation in found)
+    return tuple(found)

@@ -13,21 +13,19 @@ from tests.mutation.world import World
 SECTIONS = ("__kprobes_text", "__cpuidle_text", "__noinstr_text")
 
 
-def mutate(world: World) -> int:
-    kind = world.seed.randrange(4)
-    if kind == 0:
-        prefix = world.seed.choice((b"__pi_", b"__kvm_nvhe_", b"__efistub_"))
-        site, row = world.lone_function(len(prefix) + 1)
-        world.rename(row, prefix)
-        return int(world.sites.entry[site])
-    if kind == 1:
-        return _move_record(world)
-    if kind == 2:
-        return _move_tracer(world)
-    site = world.site()
+def _rename(world: World) -> int:
+    """A name that only untraced code has."""
+    prefix = world.seed.choice((b"__pi_", b"__kvm_nvhe_", b"__efistub_"))
+    site, row = world.lone_function(len(prefix) + 1)
+    world.rename(row, prefix)
+    return int(world.sites.entry[site])
+
+
+def _move_bounds(world: World) -> int:
+    """A section that is said to begin and end around a site."""
     bounds = [("__idmap_text_start", "__idmap_text_end"), ("__entry_text_start", "__entry_text_end")]
     low, high = world.seed.choice([b for b in bounds if world.original.symbols.find(b[0])])
-    entry = int(world.sites.entry[site])
+    entry = int(world.sites.entry[world.site()])
     for name, value in ((low, entry), (high, entry + 8)):
         world.set_symbol(_row(world, name), value=value)
     return entry
@@ -65,4 +63,9 @@ def _move_tracer(world: World) -> int:
     return entry
 
 
-MUTATION = Mutation(BOTH, mutate)
+MUTATIONS = (
+    Mutation(BOTH, _rename, name="a name"),
+    Mutation(BOTH, _move_bounds, name="bounds of a section"),
+    Mutation(BOTH, _move_record, name="a record in a section"),
+    Mutation(BOTH, _move_tracer, name="a function of ftrace's own"),
+)

@@ -3,55 +3,35 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import numpy as np
 
 from prologue.insn import a64
 from prologue.sites.module import Module
-from prologue.sites.tables import relative_pointers
-from tests.mutation.mutation import ALL, Mutation
+from tests.mutation.mutation import ALL, BOTH, Mutation
 from tests.mutation.world import World
 
+# Tables of 32-bit distances: the symbols that bound them, and bytes of an entry. No Debian kernel has static calls.
+RELATIVE = {
+    "an export": ("__start___ksymtab", "__stop___ksymtab", 12),
+    "an export (GPL)": ("__start___ksymtab_gpl", "__stop___ksymtab_gpl", 12),
+    "an initcall": ("__initcall_start", "__initcall_end", 4),
+    "a tracepoint": ("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs", 4),
+}
 
-def mutate(world: World) -> int:
-    target = int(world.sites.second[world.site()])
+
+def _target(world: World) -> int:
+    return int(world.sites.second[world.site()])
+
+
+def _pointer(world: World) -> int:
+    if isinstance(world.original, Module):
+        return _pointer_in_module(world)
     pointers = world.original.pointers
-    if not world.is_kernel or world.seed.random() < 0.5:
-        own = np.isin(pointers.places, world.records.vaddrs)
-        places = pointers.places[~own]
-        if isinstance(world.original, Module):
-            return _pointer_in_module(world)
-        place = world.pick(places)
-        world.write(world.pointer_at(place), struct.pack("<Q", target))
-        return place
-    if world.seed.random() < 0.3:
-        place = world.pick(relative_pointers(world.original).places)
-        world.write(world.offset(place), struct.pack("<i", target - place))
-        return place
-    register = world.seed.randrange(28)
-    if world.seed.random() < 0.3:
-        near = world.code[(world.code > target - (1 << 19)) & (world.code < target + (1 << 19))]
-        place = world.pick(near)
-        distance = target - place
-        world.set_word(place, 0x10000000 | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5 | register)
-        return place
-    while True:
-        place = world.pick(world.code)
-        between = world.seed.randrange(3)
-        last = place + 4 * (1 + between)
-        if np.isin(np.arange(place, last + 4, 4, dtype=np.uint64), world.code).all():
-            break
-    pages = (target >> 12) - (place >> 12)
-    world.set_word(place, 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 | register)
-    for k in range(between):
-        world.set_word(place + 4 * (k + 1), a64.NOP)
-    rest = 0
-    if world.seed.random() < 0.5 and np.uint64(last + 4) in world.code and target & 0xFFF >= 8:
-        rest = 4  # a base, and an ADD that goes on from it
-        world.set_word(last + 4, 0x91000000 | rest << 10 | register << 5 | world.seed.randrange(30))
-    to = register if rest else world.seed.randrange(30)
-    world.set_word(last, 0x91000000 | ((target & 0xFFF) - rest) << 10 | register << 5 | to)
-    return last + rest
+    place = world.pick(pointers.places[~np.isin(pointers.places, world.records.vaddrs)])
+    world.write(world.pointer_at(place), struct.pack("<Q", _target(world)))
+    return place
 
 
 def _pointer_in_module(world: World) -> int:
@@ -72,4 +52,95 @@ def _pointer_in_module(world: World) -> int:
             return place
 
 
-MUTATION = Mutation(ALL, mutate)
+def _distance(world: World, start: str, stop: str, size: int) -> int:
+    low, high = world.original.symbols.find(start), world.original.symbols.find(stop)
+    assert low is not None
+    assert high is not None
+    place = low.vaddr + size * world.seed.randrange((high.vaddr - low.vaddr) // size)
+    world.write(world.offset(place), struct.pack("<i", _target(world) - place))
+    return place
+
+
+def _adr(world: World) -> int:
+    target = _target(world)
+    place = world.pick(world.code[(world.code > target - (1 << 19)) & (world.code < target + (1 << 19))])
+    distance = target - place
+    register = world.seed.randrange(28)
+    world.set_word(place, 0x10000000 | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5 | register)
+    return place
+
+
+def _adrp(world: World, place: int, target: int, register: int) -> None:
+    pages = (target >> 12) - (place >> 12)
+    world.set_word(place, 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 | register)
+
+
+def _adrp_add(world: World) -> int:
+    """ADRP, up to two other instructions, ADD, and perhaps another ADD that goes on from it."""
+    target, register = _target(world), world.seed.randrange(28)
+    while True:
+        place = world.pick(world.code)
+        between = world.seed.randrange(3)
+        last = place + 4 * (1 + between)
+        if np.isin(np.arange(place, last + 4, 4, dtype=np.uint64), world.code).all():
+            break
+    _adrp(world, place, target, register)
+    for k in range(between):
+        world.set_word(place + 4 * (k + 1), a64.NOP)
+    rest = 0
+    if world.seed.random() < 0.5 and np.uint64(last + 4) in world.code and target & 0xFFF >= 8:
+        rest = 4  # a base, and an ADD that goes on from it
+        world.set_word(last + 4, 0x91000000 | rest << 10 | register << 5 | world.seed.randrange(30))
+    to = register if rest else world.seed.randrange(30)
+    world.set_word(last, 0x91000000 | ((target & 0xFFF) - rest) << 10 | register << 5 | to)
+    return last + rest
+
+
+def _adrp_far(world: World) -> int:
+    """ADRP and ADD with 30 to 900 real instructions between them, none of which names the register."""
+    target, symbols, text = _target(world), world.original.symbols, world.original.text
+    while True:
+        place = world.pick(world.code)
+        last = place + 4 * world.seed.randrange(31, 900)
+        raw = text.read_at(place, last + 4 - place)
+        if raw is None or symbols.locate(place).symbol != symbols.locate(last).symbol or not _is_room(world, last):
+            continue
+        words = np.frombuffer(raw, "<u4")[1:-1]
+        named = {number for low in (0, 5, 10, 16) for number in (words >> low & 31).tolist()}
+        free = sorted(set(range(19, 29)) - named)
+        if free:
+            break
+    register = world.seed.choice(free)
+    _adrp(world, place, target, register)
+    world.set_word(last, 0x91000000 | (target & 0xFFF) << 10 | register << 5 | world.seed.randrange(30))
+    return last
+
+
+def _is_room(world: World, vaddr: int) -> bool:
+    at = int(np.searchsorted(world.code, np.uint64(vaddr)))
+    return at < len(world.code) and int(world.code[at]) == vaddr
+
+
+def _literal(world: World) -> int:
+    """A load from a literal pool in the text, which is within 1 MiB."""
+    while True:
+        pool = world.pick(world.code) & ~7
+        place = pool - 4 * world.seed.randrange(1, 1 << 18)
+        if all(_is_room(world, vaddr) for vaddr in (pool, pool + 4, place)):
+            break
+    world.write(world.offset(pool), struct.pack("<Q", _target(world)))
+    world.set_word(place, 0x58000000 | (pool - place >> 2 & 0x7FFFF) << 5 | world.seed.randrange(30))
+    return place
+
+
+MUTATIONS = (
+    Mutation(ALL, _pointer, name="a pointer"),
+    *(
+        Mutation(BOTH, partial(_distance, start=start, stop=stop, size=size), name=name)
+        for name, (start, stop, size) in RELATIVE.items()
+    ),
+    Mutation(BOTH, _adr, name="ADR"),
+    Mutation(BOTH, _adrp_add, name="ADRP, ADD"),
+    Mutation(BOTH, _adrp_far, name="ADRP, ADD far apart"),
+    Mutation(BOTH, _literal, name="a literal"),
+)

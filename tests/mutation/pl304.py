@@ -12,12 +12,7 @@ from tests.mutation.world import World
 READS_X9 = (0x8B090000, 0xF9400120, 0xF9000009, 0xF90003E9, 0xA90127E8, 0xEB00013F, 0xB4000049, 0xD61F0120, 0x9B097C00)
 
 
-def mutate(world: World) -> int:
-    calls = _calls(world) if world.seed.random() < 0.5 else np.zeros(0, np.uint64)
-    if len(calls):
-        place = world.pick(calls)
-        world.set_word(place + 4, world.seed.choice(READS_X9))
-        return place
+def _at_entry(world: World) -> int:
     while True:
         site = world.site()
         place = int(world.sites.second[site]) + 4
@@ -25,6 +20,15 @@ def mutate(world: World) -> int:
             break
     world.set_word(place, world.seed.choice(READS_X9))
     return int(world.sites.first[site])
+
+
+def _after_call(world: World) -> int:
+    calls = _calls(world)
+    if not len(calls):  # a small module
+        return _at_entry(world)
+    place = world.pick(calls)
+    world.set_word(place + 4, world.seed.choice(READS_X9))
+    return place
 
 
 def _calls(world: World) -> U64:
@@ -45,4 +49,4 @@ def _calls(world: World) -> U64:
     return np.array(found, np.uint64)
 
 
-MUTATION = Mutation(ALL, mutate)
+MUTATIONS = (Mutation(ALL, _at_entry, name="at an entry"), Mutation(ALL, _after_call, name="after a call"))

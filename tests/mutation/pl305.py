@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import numpy as np
 
@@ -10,50 +11,61 @@ from prologue.sites import tables
 from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 
+TABLES = {"an alternative": (".altinstructions", 0), "an exception": ("__ex_table", 0), "a fixup": ("__ex_table", 4)}
+TABLES |= {"a BUG": ("__bug_table", 0)}
 
-def mutate(world: World) -> int:
-    """Any of the other tables, aimed at a word of a site."""
-    binary = world.original
-    place = int(world.seed.choice((world.sites.first, world.sites.second))[world.site()])
-    second = int(world.sites.second[world.site()])
-    constants = [section for section in binary.image.sections if section.name.startswith("runtime_")]
-    kinds = [
-        "jump",
-        "jump target",
-        "alternative",
-        "extable",
-        "fixup",
-        "bug",
-        "blacklist",
-        *["constant"] * bool(constants),
-    ]
-    kind = world.seed.choice(kinds)
-    if kind == "blacklist":
-        start = binary.symbols.find("__start_kprobe_blacklist")
-        assert start is not None
-        slot = start.vaddr + 8 * world.pick(np.flatnonzero(tables.kprobe_blacklist(binary)))
-        world.write(world.pointer_at(slot), struct.pack("<Q", second))  # kernels with RELR have some in RELA
-        return second
-    if kind in ("jump", "jump target"):
-        field = world.pick(tables.jump_labels(binary).entries) + (4 if kind == "jump target" else 0)
-        place = second if kind == "jump target" else place
-    elif kind == "alternative":
-        section = world.section(".altinstructions")
-        field = section.addr + 12 * world.seed.randrange(section.size // 12)
-    elif kind == "constant":
-        section = world.seed.choice(constants)
-        field = section.addr + 4 * world.seed.randrange(section.size // 4)
-        length = 4 if section.name.startswith("runtime_ptr_") else 1
-        world.write(world.offset(field), struct.pack("<i", place - 4 * world.seed.randrange(length) - field))
-        return place
-    elif kind in ("extable", "fixup"):
-        section = world.section("__ex_table")
-        field = section.addr + 12 * world.seed.randrange(section.size // 12) + (4 if kind == "fixup" else 0)
-    else:
-        section = world.section("__bug_table")
-        field = section.addr + 12 * world.seed.randrange(section.size // 12)
-    world.write(world.offset(field), struct.pack("<i", place - field))
+
+def _aim(world: World, field: int, place: int, back: int = 0) -> int:
+    """Let a field that holds a distance lead to a place, or so many bytes before it."""
+    world.write(world.offset(field), struct.pack("<i", place - back - field))
     return place
 
 
-MUTATION = Mutation(BOTH, mutate)
+def _slot(world: World) -> int:
+    """Either word of some site."""
+    return int(world.seed.choice((world.sites.first, world.sites.second))[world.site()])
+
+
+def _entry(world: World, section: str, offset: int) -> int:
+    """An entry of 12 bytes."""
+    found = world.section(section)
+    return _aim(world, found.addr + 12 * world.seed.randrange(found.size // 12) + offset, _slot(world))
+
+
+def _label(world: World) -> int:
+    return _aim(world, world.pick(tables.jump_labels(world.original).entries), _slot(world))
+
+
+def _label_target(world: World) -> int:
+    field = world.pick(tables.jump_labels(world.original).entries) + 4
+    return _aim(world, field, int(world.sites.second[world.site()]))
+
+
+def _blacklist(world: World) -> int:
+    second = int(world.sites.second[world.site()])
+    start = world.original.symbols.find("__start_kprobe_blacklist")
+    assert start is not None
+    slot = start.vaddr + 8 * world.pick(np.flatnonzero(tables.kprobe_blacklist(world.original)))
+    world.write(world.pointer_at(slot), struct.pack("<Q", second))  # kernels with RELR have some in RELA
+    return second
+
+
+def _constant(world: World, prefix: str, count: int) -> int:
+    """One of the words that a runtime constant has."""
+    sections = [section for section in world.original.image.sections if section.name.startswith(prefix)]
+    section = world.seed.choice(sections)
+    field = section.addr + 4 * world.seed.randrange(section.size // 4)
+    return _aim(world, field, _slot(world), 4 * world.seed.randrange(count))
+
+
+MUTATIONS = (
+    Mutation(BOTH, _label, name="a jump label"),
+    Mutation(BOTH, _label_target, name="a jump label's target"),
+    *(
+        Mutation(BOTH, partial(_entry, section=section, offset=offset), name=name)
+        for name, (section, offset) in TABLES.items()
+    ),
+    Mutation(BOTH, _blacklist, name="the kprobe blacklist"),
+    Mutation(("6.12",), partial(_constant, prefix="runtime_ptr_", count=4), name="a runtime pointer"),
+    Mutation(("6.12",), partial(_constant, prefix="runtime_shift_", count=1), name="a runtime shift"),
+)

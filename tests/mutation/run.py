@@ -33,6 +33,7 @@ class Outcome:
     """One mutation."""
 
     code: str
+    name: str  # of the mutation, where the rule has several
     where: Where
     path: Path
     caught: bool
@@ -40,13 +41,15 @@ class Outcome:
 
 
 def run_mutations(
-    materials: dict[Where, Material], seed: int, each: int, mutations: Mapping[str, Mutation]
+    materials: dict[Where, Material], seed: int, each: int, mutations: Mapping[str, tuple[Mutation, ...]]
 ) -> Iterator[Outcome]:
-    """For every rule's code ``each`` mutations, spread over the kinds of files that it is about."""
-    for code, mutation in mutations.items():
-        for k in range(each):
-            where = mutation.where[k % len(mutation.where)]
-            yield _run(code, mutation, where, materials[where], random.Random(f"{seed} {code} {k}"))  # noqa: S311
+    """Every mutation of every rule's code ``each`` times, spread over the kinds of files that it is about."""
+    for code, several in mutations.items():
+        for mutation in several:
+            for k in range(each):
+                where = mutation.where[k % len(mutation.where)]
+                chance = random.Random(f"{seed} {code} {mutation.name} {k}")  # noqa: S311 - not a secret
+                yield _run(code, mutation, where, materials[where], chance)
 
 
 _WORLDS: dict[Path, World] = {}
@@ -71,9 +74,9 @@ def _run(code: str, mutation: Mutation, where: Where, material: Material, seed: 
         findings = _findings(code, mutation, material, world)
         good = any(_is_there(finding, place, world) for finding in findings for place in places)
         said = str(findings[0]) if findings else f"nothing; expected at {', '.join(map(hex, sorted(places)[:3]))}"
-        return Outcome(code, where, path, good, said)
+        return Outcome(code, mutation.name, where, path, good, said)
     except PrologueError as error:
-        return Outcome(code, where, path, False, f"refused: {error}")
+        return Outcome(code, mutation.name, where, path, False, f"refused: {error}")
     finally:
         world.restore()
 
@@ -108,8 +111,8 @@ def _is_there(finding: Finding, place: int, world: World) -> bool:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Rule, mutations, caught."""
-    tried, caught = (Counter(o.code for o in outcomes if o.caught or not only) for only in (False, True))
-    rows = [(code, find_rule(code).slug, count, caught[code]) for code, count in tried.items()]
-    rows.append(("all", "", sum(tried.values()), sum(caught.values())))
-    return tabulate(rows, ("rule", "", "mutations", "caught"), tablefmt="plain")
+    """Rule, what was broken, mutations, caught."""
+    tried, caught = (Counter((o.code, o.name) for o in outcomes if o.caught or not only) for only in (False, True))
+    rows = [(key[0], find_rule(key[0]).slug, key[1], count, caught[key]) for key, count in tried.items()]
+    rows.append(("all", "", "", sum(tried.values()), sum(caught.values())))
+    return tabulate(rows, ("rule", "", "", "mutations", "caught"), tablefmt="plain")

@@ -13,14 +13,14 @@ import prologue
 from prologue.rules.registry import RULES
 from prologue.sites.load import find_modules, open_binary
 from prologue_bench.guest.modules import boot_file
-from tests.mutation.mutation import Mutation, Where, mutation_of
+from tests.mutation.mutation import Mutation, Where, mutations_of
 from tests.mutation.run import Material, Outcome, run_mutations, table
 from tests.mutation.world import World
 from tests.support.needs import needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]
 
-EACH = 20  # mutations of each rule in each run
+EACH = 20  # runs of each mutation of each rule
 MODULES = 60  # of each kernel
 
 
@@ -64,14 +64,15 @@ def fresh_seed() -> int:
 @pytest.mark.parametrize("kind", ["fixed", "fresh"])
 def test_mutations_are_caught(materials: dict[Where, Material], kind: str, show: Callable[[str], None]) -> None:
     seed = 1 if kind == "fixed" else fresh_seed()
-    outcomes = list(run_mutations(materials, seed, EACH, {rule.code: mutation_of(rule) for rule in RULES}))
+    mutations = {rule.code: mutations_of(rule) for rule in RULES}
+    outcomes = list(run_mutations(materials, seed, EACH, mutations))
     show(f"mutations of real files, seed {seed} ({kind})\n{table(outcomes)}")
     assert [describe(outcome, seed) for outcome in outcomes if not outcome.caught] == []
-    assert len(outcomes) == EACH * len(RULES)
+    assert len(outcomes) == EACH * sum(map(len, mutations.values()))
 
 
 def describe(outcome: Outcome, seed: int) -> str:
-    return f"seed {seed}: {outcome.code} in {outcome.where} {outcome.path.name}: {outcome.said}"
+    return f"seed {seed}: {outcome.code} {outcome.name} in {outcome.where} {outcome.path.name}: {outcome.said}"
 
 
 def test_what_is_not_broken_is_not_caught(materials: dict[Where, Material]) -> None:
@@ -79,14 +80,14 @@ def test_what_is_not_broken_is_not_caught(materials: dict[Where, Material]) -> N
     for rule in RULES:
         if rule.code == "PL109":  # 6.1 has true ones
             continue
-        mutation = mutation_of(rule)
-        where = mutation.where[0]
+        for mutation in mutations_of(rule):
+            where = mutation.where[0]
 
-        def nothing(world: World, mutation: Mutation = mutation) -> int | set[int]:
-            expected = mutation.mutate(world)
-            world.restore()
-            return expected
+            def nothing(world: World, mutation: Mutation = mutation) -> int | set[int]:
+                expected = mutation.mutate(world)
+                world.restore()
+                return expected
 
-        idle = Mutation(mutation.where, nothing, of_before=mutation.of_before)
-        outcomes = list(run_mutations({where: materials[where]}, 1, 1, {rule.code: idle}))
-        assert [outcome.caught for outcome in outcomes] == [False], rule.code
+            idle = Mutation(mutation.where, nothing, of_before=mutation.of_before)
+            outcomes = list(run_mutations({where: materials[where]}, 1, 1, {rule.code: (idle,)}))
+            assert [outcome.caught for outcome in outcomes] == [False], (rule.code, mutation.name)
