@@ -22,12 +22,16 @@ class Flow:
         # int32 does: no text has 2**31 instructions. -1 is "nowhere here".
         self.successor: npt.NDArray[np.int32] = np.full(len(self.words), -1, np.int32)
         """Where each branch goes, calls left out: a path goes on after a BL, if at all."""
+        jumping = [np.zeros(0, np.int64)]
         for section, base, size in zip(sections, self._bases.tolist(), sizes.tolist(), strict=False):
             self.words[base : base + size] = binary.text.view(section, "<u4")
         for section, base in zip(sections, self._bases.tolist(), strict=False):
             index, target = binary.branches(section)
             jumps = ~matches(self.words[base + index], BL)
-            self.successor[base + index[jumps]] = self.positions(target[jumps])
+            jumping.append(base + index[jumps])
+            self.successor[jumping[-1]] = self.positions(target[jumps])
+        self.jumps: npt.NDArray[np.int32] = np.concatenate(jumping).astype(np.int32)
+        """Positions of these branches; some go to where there is no text."""
 
     def positions(self, vaddrs: U64) -> I64:
         """Index of each address, -1 outside of the text."""

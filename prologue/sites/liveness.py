@@ -74,12 +74,12 @@ class Liveness:
         """
         callees = Callees(self._binary, np.concatenate([self._first, self._entry]))
         lost: list[Lost] = []
-        seen = np.zeros(0, np.int64)
+        seen, done = np.zeros(len(self._flow.words), np.bool_), np.zeros(0, np.int64)
         wanting = self._reading
         while len(wanting):
-            calls = self._calls_before(wanting)
-            calls = calls[~among(calls, seen)]
-            seen = np.concatenate([seen, calls])
+            calls = self._calls_before(wanting, seen)
+            calls = calls[~among(calls, done)]
+            done = np.concatenate([done, calls])
             kept = []
             for k, where in self._reads_from(calls + 1, dumps=False).items():
                 call, target = self._call(int(calls[k]))
@@ -99,13 +99,15 @@ class Liveness:
         vaddr = self._flow.vaddrs(np.array([position]))
         return int(vaddr[0]), int(self._binary.jump_targets(vaddr, self._flow.words[[position]])[0])
 
-    def _calls_before(self, reads: I64) -> I64:
-        """Every BL from which a path without a certain write of X9 leads to one of the reads."""
+    def _calls_before(self, reads: I64, seen: Bool) -> I64:
+        """Every BL from which a path without a certain write of X9 leads to one of the reads.
+
+        Positions that were ``seen`` are left out, and those that this walk sees are added.
+        """
         over, stops, words = self._over, self._stops, self._flow.words
         source, target = self._branches
-        seen = np.zeros(len(words), np.bool_)
-        found: list[I64] = []
-        todo = reads
+        found = [np.zeros(0, np.int64)]
+        todo = _fresh(reads, seen)
         while len(todo):
             seen[todo] = True
             above = stops[np.searchsorted(stops, todo.astype(np.int32)) - 1]  # the last word, if there is none
@@ -123,7 +125,7 @@ class Liveness:
     @cached_property
     def _branches(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Position of every branch but calls, and of its target, in the order of targets."""
-        source = np.flatnonzero(self._flow.successor >= 0).astype(np.int32)
+        source = self._flow.jumps
         target = self._flow.successor[source]
         order = np.argsort(target)
         return source[order], target[order]
