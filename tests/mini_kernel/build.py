@@ -21,6 +21,9 @@ Contract = Literal["native", "stock"]
 Run = Callable[[list[str]], None]
 
 BUILDTIME_PROLOGUE = "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE"
+# Ways to break the native contract: MINI_BROKEN of ftrace.c.
+INVERTED_FLAG, OTHER_BIT, WRITES_ANYWAY, MOVES_ANYWAY, BYPASSED = range(1, 6)
+NEVER_WRITES, FORGETS_LITERAL, REFUSES, ONLY_TEXT = range(6, 10)
 _LOADED_AT = 0x40200000  # where QEMU's virt board puts an Image
 _LINKED_AT = 0xFFFF800008000000  # where arm64 kernels are linked
 
@@ -50,9 +53,12 @@ class Spec:
     zeros: bool = False  # two zero records first, as sorttable leaves them
     weak: bool = False  # an overridden weak function, whose record has no symbol
     labels: bool = False  # a jump label
+    broken: int = 0  # how it breaks the native contract
+    options: tuple[str, ...] = ()  # more of the compiler's, for ftrace.c
 
     def __str__(self) -> str:
         extras = [name for name in ("bti", "zeros", "weak", "labels") if getattr(self, name)]
+        extras += [f"broken{self.broken}"] * bool(self.broken) + [option.lstrip("-") for option in self.options]
         return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
 
 
@@ -90,6 +96,8 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     for source in sources:
         target = directory / f"{source}.o"
         more = traced if source in ("work.c", "weak.c") else []
+        if source == "ftrace.c":
+            more = [*(f"-DMINI_BROKEN={spec.broken}" for _ in range(bool(spec.broken))), *spec.options]
         run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])
         objects.append(str(target))
     out = directory / f"mini-{spec}"

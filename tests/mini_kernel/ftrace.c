@@ -11,27 +11,62 @@
  *		NOP	<- rec->ip		 	NOP	<- rec->ip, second slot, BL ftrace_caller
  *
  * native	If the marker (ftrace-prologue.lds.h) is set, records already are rec->ip and the first slots hold
- *		MOV: no text is written.
+ *		MOV: no text is written. Functions are those of kernel/trace/ftrace.c and arch/arm64/kernel/ftrace.c
+ *		by name and by what they do, for the tool follows them.
  * stock	(MINI_STOCK) There is no marker: records are always adjusted, first slots must be NOP.
  */
 #include "mini.h"
 
 int ftrace_disabled;
+struct dyn_ftrace ftrace_records[MOST_FUNCTIONS];
+static unsigned long ftrace_count;
 #ifdef MINI_CALL_OPS
 const struct ftrace_ops ftrace_nop_ops = { 0 };
 #endif
 
+/*
+ * Read once, before anything else. MINI_BROKEN is the tests' way to break the contract: a kernel that has the marker
+ * and does not obey it.
+ */
+#define INVERTED_FLAG	1	/* takes a clear marker for a set one */
+#define OTHER_BIT	2	/* reads a bit that the tool does not set */
+#define WRITES_ANYWAY	3	/* reads the flag, and writes all the same */
+#define MOVES_ANYWAY	4	/* adjusts records that are adjusted already */
+#define BYPASSED	5	/* the caller adjusts by itself, and does not ask */
+#define NEVER_WRITES	6	/* writes no prologue although the marker is clear */
+#define FORGETS_LITERAL	7	/* returns before the CALL_OPS literal is written */
+#define REFUSES		8	/* returns an error for what the build has done */
+#define ONLY_TEXT	9	/* adjusts records of init text although they are adjusted already */
+#ifndef MINI_BROKEN
+#define MINI_BROKEN	0
+#endif
+
 #ifndef MINI_STOCK
-int ftrace_records_moved(void)
+static int ftrace_prologues_built;
+
+int __init noinline ftrace_dyn_arch_init(void)
 {
-	return __ftrace_prologue_marker.flags & MARKER_PROCESSED;
+	u32 flags = __ftrace_prologue_marker.flags;
+
+	if (MINI_BROKEN == INVERTED_FLAG)
+		flags = ~flags;
+	else if (MINI_BROKEN == OTHER_BIT)
+		flags >>= 1;
+	ftrace_prologues_built = flags & MARKER_PROCESSED;
+	return 0;
 }
 #else
-int ftrace_records_moved(void)
+#define ftrace_prologues_built	0
+int __init noinline ftrace_dyn_arch_init(void)
 {
 	return 0;
 }
 #endif
+
+int ftrace_records_moved(void)
+{
+	return ftrace_prologues_built;
+}
 
 void ftrace_bug(unsigned long ip, u32 expected)
 {
@@ -43,8 +78,18 @@ void ftrace_bug(unsigned long ip, u32 expected)
 		    (u64)*(u32 *)ip);
 }
 
-/* From the compiler's record to rec->ip; 0 if it cannot be one. */
-unsigned long ftrace_call_adjust(unsigned long addr)
+#define within(addr, start, stop)	((addr) >= (unsigned long)(start) && (addr) < (unsigned long)(stop))
+
+static int ftrace_record_is_adjusted(unsigned long addr)
+{
+	if (!ftrace_prologues_built)
+		return 0;
+	if (MINI_BROKEN != ONLY_TEXT && within(addr, _sinittext, _einittext))
+		return 1;
+	return within(addr, _stext, _etext);
+}
+
+static unsigned long adjusted(unsigned long addr)
 {
 #ifdef MINI_CALL_OPS
 	if (addr & 7)
@@ -56,9 +101,12 @@ unsigned long ftrace_call_adjust(unsigned long addr)
 	return addr + 4;
 }
 
-unsigned long ftrace_record_ip(unsigned long record)
+/* From the record to rec->ip; 0 if it cannot be one. */
+unsigned long noinline ftrace_call_adjust(unsigned long addr)
 {
-	return ftrace_records_moved() ? record : ftrace_call_adjust(record);
+	if (MINI_BROKEN != MOVES_ANYWAY && ftrace_record_is_adjusted(addr))
+		return addr;
+	return adjusted(addr);
 }
 
 /* With or without BTI between them, the literal is the aligned 8 bytes 12 or 16 before rec->ip. */
@@ -92,42 +140,58 @@ static int ftrace_modify_code(unsigned long pc, u32 old, u32 new)
 
 /*
  * The function that the stock contract neutralises: literal first, then the MOV. A processed stock kernel
- * returns at once (layout 2), or right after the literal (layout 4,2).
+ * returns at once (layout 2), or right after the literal (layout 4,2). A native one whose marker is set writes the
+ * literal only.
  */
 int noinline ftrace_init_nop(struct module *mod, struct dyn_ftrace *rec)
 {
+	int built = ftrace_prologues_built;
 	u32 new;
 	int ret;
 
-	(void)mod;
+	if (!rec->ip)
+		return -EINVAL;
+	if (MINI_BROKEN == FORGETS_LITERAL && !mod && built)
+		return 0;
 	ret = ftrace_rec_set_nop_ops(rec);
 	if (ret)
 		return ret;
+	if (MINI_BROKEN == REFUSES && !mod && built)
+		return -EINVAL;
+	if (MINI_BROKEN == NEVER_WRITES || (MINI_BROKEN != WRITES_ANYWAY && !mod && built))
+		return 0;
 	new = aarch64_insn_gen_move_reg(9, 30, 1);
 	return ftrace_modify_code(rec->ip - 4, INSN_NOP, new);
 }
 
-void __init noinline ftrace_init(void)
+static int __init noinline ftrace_process_locs(struct module *mod, unsigned long *start, unsigned long *end)
 {
-	struct dyn_ftrace rec;
-	unsigned long *p;
+	unsigned long *p, addr;
+	struct dyn_ftrace *rec;
 	int ret;
 
-	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++) {
+	for (p = start; p < end; p++) {
 		if (!*p)
 			continue;
-		rec.ip = ftrace_record_ip(*p);
-		if (!rec.ip) {
-			ftrace_bug(*p, INSN_NOP);
-			return;
+		if (ftrace_count == MOST_FUNCTIONS) {
+			ftrace_disabled = 1;
+			return -ENOMEM;
 		}
-		if (ftrace_records_moved())
-			ret = ftrace_rec_set_nop_ops(&rec);
-		else
-			ret = ftrace_init_nop((struct module *)0, &rec);
+		addr = MINI_BROKEN == BYPASSED ? adjusted(*p) : ftrace_call_adjust(*p);
+		rec = &ftrace_records[ftrace_count++];
+		rec->ip = addr;
+		ret = ftrace_init_nop(mod, rec);
 		if (ret) {
-			ftrace_bug(rec.ip - 4, INSN_NOP);
-			return;
+			ftrace_bug(rec->ip ? rec->ip - 4 : *p, INSN_NOP);
+			return ret;
 		}
 	}
+	return 0;
+}
+
+void __init noinline ftrace_init(void)
+{
+	if (ftrace_dyn_arch_init())
+		return;
+	ftrace_process_locs((struct module *)0, __start_mcount_loc, __stop_mcount_loc);
 }

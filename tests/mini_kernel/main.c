@@ -19,7 +19,6 @@ struct rela {
 
 extern struct rela __rela_start[], __rela_end[];
 extern u64 __relr_start[], __relr_end[];
-extern char _stext[], _etext[], _sinittext[], _einittext[];
 void secondary_entry(void);
 long psci(u32 fn, u64 a, u64 b, u64 c);
 
@@ -114,6 +113,13 @@ void die_exception(u64 esr, u64 elr)
 	fail("exception");
 }
 
+/* Called by code that is compiled with a stack protector. */
+void __attribute__((noreturn)) __stack_chk_fail(void);
+void __stack_chk_fail(void)
+{
+	fail("the stack was overwritten");
+}
+
 static int in_text(u64 addr)
 {
 	return !(addr & 3) && ((addr >= (u64)_stext && addr < (u64)_etext) ||
@@ -153,7 +159,7 @@ static void wait_for_rounds(unsigned long more)
 			fail("CPU 1 makes no progress");
 }
 
-/* Replace every second slot, if it holds what it should. */
+/* Replace every second slot, if it holds what it should; also where ftrace_init, cut short, has no records. */
 static void swing(int on)
 {
 	unsigned long *p, ip;
@@ -162,7 +168,7 @@ static void swing(int on)
 	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++) {
 		if (!*p)
 			continue;
-		ip = ftrace_record_ip(*p);
+		ip = ftrace_call_adjust(*p);
 		call = aarch64_insn_gen_branch_link(ip, (unsigned long)ftrace_caller);
 		if (aarch64_insn_read((void *)ip, &old) || old != (on ? INSN_NOP : call)) {
 			ftrace_bug(ip, on ? INSN_NOP : call);

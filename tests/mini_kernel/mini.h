@@ -31,6 +31,7 @@ typedef unsigned long u64;
 #define INSN_MOV_X9_LR	0xaa1e03e9u
 
 #define EIO		5
+#define ENOMEM		12
 #define EFAULT		14
 #define EINVAL		22
 
@@ -57,11 +58,13 @@ extern struct prologue_marker __ftrace_prologue_marker;	/* the linker script mak
 extern const struct ftrace_ops ftrace_nop_ops;	/* exists in CALL_OPS kernels only: the tool looks for it */
 #endif
 extern int ftrace_disabled;
+#define MOST_FUNCTIONS	64
+extern struct dyn_ftrace ftrace_records[MOST_FUNCTIONS];
+extern char _stext[], _etext[], _sinittext[], _einittext[];
 
 void ftrace_init(void);
 int ftrace_init_nop(struct module *mod, struct dyn_ftrace *rec);
 unsigned long ftrace_call_adjust(unsigned long addr);
-unsigned long ftrace_record_ip(unsigned long record);
 int ftrace_records_moved(void);
 u64 *ftrace_literal(unsigned long ip);
 void ftrace_bug(unsigned long ip, u32 expected);
