@@ -6,8 +6,7 @@ nothing in this file are 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,7 @@ from prologue.sites.binary import Binary, Pointers
 _CALLBACK: Final = 0x8000  # ARM64_CB_BIT of alt_instr.cpucap: the replacement is a function (6.1 and later)
 
 
-@dataclass(frozen=True, slots=True)
-class JumpLabels:
+class JumpLabels(NamedTuple):
     """``__jump_table``: instructions that flip between NOP and B while everybody runs; arrays of shape (n,)."""
 
     entries: U64
@@ -28,8 +26,7 @@ class JumpLabels:
     target: U64
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(NamedTuple):
     """Runs of instructions: start addresses and lengths in bytes, arrays of shape (n,)."""
 
     start: U64
@@ -148,15 +145,29 @@ def runtime_constants(binary: Binary) -> U64:
 _ALT: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cpucap", "<u2"), ("orig_len", "u1"), ("alt_len", "u1")])
 
 
-def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
-    """What ``.altinstructions`` replaces at boot, and what it replaces it with (callbacks have no replacement)."""
+class Alternatives(NamedTuple):
+    """``.altinstructions``: what each entry replaces at boot, and with what; arrays of shape (n,)."""
+
+    original: Ranges
+    replacement: Ranges  # a callback's code, where ``is_callback``: size 0
+    is_callback: Bool
+
+
+def alternative_entries(binary: Binary) -> Alternatives:
+    """Every entry; none where there is no such table."""
     section = binary.image.section(".altinstructions")
     if section is None or not section.has_bytes:
         empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-        return empty, empty
+        return Alternatives(empty, empty, np.zeros(0, np.bool_))
     table: npt.NDArray[np.void] = binary.text.view(section, _ALT)
     fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)
     original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
-    is_code = table["cpucap"] & _CALLBACK == 0
-    replacement = binary.relative32(fields[is_code] + np.uint64(4))
-    return original, Ranges(replacement, table["alt_len"][is_code].astype(np.int64))
+    replacement = Ranges(binary.relative32(fields + np.uint64(4)), table["alt_len"].astype(np.int64))
+    return Alternatives(original, replacement, table["cpucap"] & _CALLBACK != 0)
+
+
+def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
+    """What ``.altinstructions`` replaces at boot, and what it replaces it with (callbacks have no replacement)."""
+    entries = alternative_entries(binary)
+    code, found = ~entries.is_callback, entries.replacement
+    return entries.original, Ranges(found.start[code], found.size[code])
