@@ -148,7 +148,7 @@ def _kernel(path: Path, linked: Path) -> Check:
 
     try:
         kernel = Kernel(path)
-        marker, state = kernel.marker, kernel.state
+        marker, state, problem = kernel.marker, kernel.state, kernel.native_problem
         facts = {
             "file": str(path),
             "state": state,
@@ -163,6 +163,14 @@ def _kernel(path: Path, linked: Path) -> Check:
             status="no",
             message="has no marker",
             to_do=f"select CONFIG_{OPTION} and build again",
+            facts=facts,
+        )
+    if problem is not None:
+        return Check(
+            name=path.name,
+            status="no",
+            message=f"its code is not recognised to obey the marker: {problem.reason}",
+            to_do=f"prologue verify {quoted}",
             facts=facts,
         )
     if state == "processed":

@@ -26,6 +26,7 @@ _MODULES: Final = (
     "pl401_kernel_cannot_accept_moved_records",
     "pl402_marker_disagrees",
     "pl405_signature_broken",
+    "pl407_kernel_ignores_marker",
     "pl408_bench_variant",
 )
 

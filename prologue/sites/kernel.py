@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from prologue.sites.marker import Marker, find_marker
 from prologue.sites.records import Bounds, Records, find_bounds, read_records
 from prologue.sites.sites import Layout, find_layout
 from prologue.sites.state import State, native_state, stock_state
+
+if TYPE_CHECKING:
+    from prologue.sites.native_code import Problem
 
 Contract = Literal["native", "stock"]
 
@@ -67,6 +70,15 @@ class Kernel(Binary):
     def init_stub(self) -> InitStub:
         """What ``ftrace_init_nop`` looks like: the stock contract's business."""
         return find_init_stub(self.image, self.symbols, self.layout)
+
+    @cached_property
+    def native_problem(self) -> Problem | None:
+        """Why the code is not recognised to obey the marker; None if it is, or if there is no marker or no site."""
+        if self.marker is None or self.sites is None:
+            return None
+        from prologue.sites.native_code import find_problem
+
+        return find_problem(self, self.marker)
 
     @property
     def writes_no_prologues(self) -> bool:

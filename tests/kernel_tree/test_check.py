@@ -17,7 +17,7 @@ from prologue.kernel_tree.patches import DROPPED_IN
 from prologue.kernel_tree.source import KCONFIG, OPTION
 from prologue.kernel_tree.tree import install
 from prologue.sites.marker import SYMBOL
-from tests.mini_kernel.build import Spec
+from tests.mini_kernel.build import WRITES_ANYWAY, Spec
 from tests.support.elf_edit import ElfEdit
 
 Mini = Callable[[Spec], Path]
@@ -186,6 +186,10 @@ def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
     row = check(capsys, ready)[name]
     assert (row["status"], row["state"]) == ("no", "mixed")
     assert row["to_do"] == f"prologue verify {vmlinux}"
+    shutil.copy(mini(Spec(broken=WRITES_ANYWAY)), vmlinux)
+    row = check(capsys, ready)[name]
+    assert (row["status"], row["to_do"]) == ("no", f"prologue verify {vmlinux}")
+    assert "its code is not recognised to obey the marker: ftrace_init_nop calls" in row["message"]
     shutil.copy(mini(Spec(contract="stock")), vmlinux)
     assert check(capsys, ready)[name]["message"] == "has no marker"
     vmlinux.write_text("no kernel\n")

@@ -10,7 +10,7 @@ from typing import Literal
 from prologue.rules.base import Rule
 from tests.mutation.world import World
 
-Where = Literal["6.1", "6.12", "module", "module 4,2", "signed"]
+Where = Literal["6.1", "6.12", "module", "module 4,2", "signed", "native 6.1", "native 6.12"]
 BOTH: tuple[Where, ...] = ("6.1", "6.12")
 ALL: tuple[Where, ...] = (*BOTH, "module", "module 4,2")
 

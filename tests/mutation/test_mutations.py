@@ -16,9 +16,10 @@ from prologue_bench.guest.modules import boot_file
 from tests.mutation.mutation import Mutation, Where, mutations_of
 from tests.mutation.run import Material, Outcome, run_mutations, table
 from tests.mutation.world import World
-from tests.support.needs import needs_kernel, needs_modules
+from tests.real_kernels.native import RECIPES
+from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(1800)]
 
 EACH = 20  # runs of each mutation of each rule
 MODULES = 60  # of each kernel
@@ -50,6 +51,8 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> dict[Where, Material]
         "module": Material(layout_2),
         "module 4,2": Material(layout_4_2),
         "signed": Material((*layout_2[:30],), vmlinux=old.vmlinux),
+        "native 6.1": Material((needs_built_kernel(RECIPES["6.1"]).vmlinux,)),
+        "native 6.12": Material((needs_built_kernel(RECIPES["6.12"]).vmlinux,)),
     }
 
 

@@ -28,11 +28,11 @@ def _of_release(vmlinux: Path, release: str) -> Path:
 
 
 def broken(mini: Mini) -> Arguments:
-    return [_of_release(mini(Spec(zeros=True)), "6.1.0")]
+    return [_of_release(mini(Spec(zeros=True, contract="stock")), "6.1.0")]
 
 
 def healthy(mini: Mini) -> Arguments:
-    return [_of_release(mini(Spec(zeros=True)), "6.15.0")]
+    return [_of_release(mini(Spec(zeros=True, contract="stock")), "6.15.0")]
 
 
-FIXTURE = Fixture(broken, healthy)
+FIXTURE = Fixture(broken, healthy, contract="stock")

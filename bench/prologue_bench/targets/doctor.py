@@ -94,6 +94,8 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
     what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
     if state != "untouched":
         return [Diagnosis("warn", what, "bench run needs the vmlinux as linked")]
+    if found := run_rules(Subject(kernel), (find_rule("kernel-ignores-marker"),)):
+        return [Diagnosis("fail", str(found[0]), found[0].fix)]
     if found := run_rules(Subject(kernel), (find_rule("bench-variant"),)):
         return [Diagnosis("fail", str(found[0]), "bench run needs the vmlinux as linked")]
     return [Diagnosis("ok", what)]
