@@ -1,7 +1,7 @@
 """Unified diffs as data: which lines each hunk expects, and where a file has them.
 
 ``git apply`` applies them. But if a hunk does not fit at its line, git takes the nearest place that looks the same,
-and with one line of context on each side many places do. So each hunk is located here first, or refused.
+and lines of C look alike. So each hunk is located here first, or refused.
 """
 
 from __future__ import annotations

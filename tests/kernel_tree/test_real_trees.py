@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from prologue.errors import RefusedError
+from prologue.kernel_tree.patches import load_patch
 from prologue.kernel_tree.source import KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from tests.kernel_tree.test_patches import DATA
@@ -41,6 +44,30 @@ def test_git_am_does_the_same(real: Path, tmp_path: Path) -> None:
     outcome = install(real)
     git(other, "am", "--quiet", given=outcome.tree.patch.mail)
     assert fingerprint(other) == fingerprint(real)
+
+
+@pytest.mark.parametrize("other", SOURCES)
+def test_another_release_is_refused(real: Path, source: Path, other: str, tmp_path: Path) -> None:
+    """``git am`` alone knows a wrong tree by its lines only; ``install`` looks for the patch of the tree's release."""
+    if other == KernelTree(source).series:
+        pytest.skip("the right release")
+    before = fingerprint(real)
+    repository(real)
+    mail = load_patch(other).mail
+    with pytest.raises(AssertionError, match="patch does not apply"):
+        git(real, "am", "--quiet", given=mail)
+    git(real, "am", "--abort")
+    assert fingerprint(real) == before
+    version, _, patchlevel = other.partition(".")
+    makefile = (real / "Makefile").read_text()
+    makefile = re.sub(r"(?m)^VERSION = .*$", f"VERSION = {version}", makefile)
+    (real / "Makefile").write_text(re.sub(r"(?m)^PATCHLEVEL = .*$", f"PATCHLEVEL = {patchlevel}", makefile))
+    claimed = fingerprint(real)
+    assert KernelTree(real).series == other
+    for dry_run in (True, False):
+        with pytest.raises(RefusedError, match="other changes are in the way"):
+            install(real, dry_run=dry_run)
+    assert fingerprint(real) == claimed
 
 
 def test_nothing_is_moved_where_it_was_made_for(real: Path) -> None:
