@@ -10,7 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
-from prologue.errors import InputError
+from prologue.errors import InputError, UsageError
 from prologue.kernel_tree.patches import KernelPatch, all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
@@ -65,18 +65,39 @@ def run_check(args: Namespace) -> int:
 
 
 def run_patch(args: Namespace) -> int:
-    """Print the patch as mail."""
-    mail = _patch_for(args.release).mail
+    """Print the series as mail, or its cover letter, or write both into a directory."""
+    from prologue.kernel_tree.cover import SUBJECT, cover_text, read_figures
+    from prologue.kernel_tree.git import identity
+    from prologue.kernel_tree.mail import cover_mail, patch_mails, write_mails
+
+    if args.figures and not (args.cover_letter or args.output):
+        raise UsageError("--figures are for the cover letter: add --cover-letter, or -o DIR")
+    if args.cover_letter and args.output:
+        raise UsageError("-o DIR writes the cover letter too: leave out --cover-letter")
+    series, where = _patch_for(args.release)
+    figures = [read_figures(path) for path in args.figures]
+    who = identity(where)
+    mails = [cover_mail(series, who, SUBJECT, cover_text(series, figures))] if args.cover_letter or args.output else []
+    if not args.cover_letter:
+        mails += patch_mails(series, who)
+    if args.output:
+        write_mails(args.output, mails)
+        for mail in mails:
+            print(args.output / mail.name)
+        if not figures:
+            print(f"prologue: {args.output / mails[0].name}: has no figures (--figures FILE)", file=sys.stderr)
+        return 0
     sys.stdout.flush()
-    sys.stdout.buffer.write(mail)
+    sys.stdout.buffer.write(b"".join(mail.text for mail in mails))
     sys.stdout.buffer.flush()
     return 0
 
 
-def _patch_for(release: str) -> KernelPatch:
+def _patch_for(release: str) -> tuple[KernelPatch, Path]:
+    """The series for a release or a tree, and the directory whose git settings say who posts it."""
     if found := _RELEASE.fullmatch(release):
-        return load_patch(found[1])
+        return load_patch(found[1]), Path()
     if not Path(release).exists():
         known = ", ".join(all_series())
         raise InputError(f"is neither a kernel tree nor a release; there are patches for {known}", path=release)
-    return KernelTree(Path(release)).patch
+    return KernelTree(Path(release)).patch, Path(release)

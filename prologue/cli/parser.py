@@ -163,10 +163,16 @@ def _kernel(group: Subcommand) -> None:
     check.add_argument("--objtree", type=Path, metavar="DIR", help="where it is built (make O=DIR), if not in TREE")
     check.add_argument("--json", action="store_true", help="print JSON (schema prologue.kernel-check/1)")
     patch = add_command(
-        actions, "patch", "prologue.cli.kernel:run_patch", "print the whole patch, ready to be posted or for git am",
-        "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux > prologue.patch",
+        actions, "patch", "prologue.cli.kernel:run_patch", "print or write the series of patches, ready to be posted",
+        "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux -o outgoing --figures counts.json\n"
+        "  prologue kernel patch 6.12 --cover-letter",
     )  # fmt: skip
     patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")
+    patch.add_argument("-o", "--output", type=Path, metavar="DIR",
+                       help="write one file for each patch, and 0000-cover-letter.patch")  # fmt: skip
+    patch.add_argument("--cover-letter", action="store_true", help="print the cover letter alone")
+    patch.add_argument("--figures", type=Path, action="append", default=[], metavar="FILE",
+                       help="for the letter: from bench/exact_counts.py --json or scan --json; repeatable")  # fmt: skip
 
 
 def _bench(group: Subcommand) -> None:

@@ -1,4 +1,4 @@
-"""Runs ``git apply``, on copies of the files only.
+"""Runs git: ``git apply`` on copies of the files only, and ``git var`` for who posts a patch.
 
 The copies are in a directory outside of any repository: inside one, git silently skips paths that it places
 elsewhere. The result is checked before the kernel tree changes, and git does not decide how files there are replaced.
@@ -7,11 +7,14 @@ elsewhere. The result is checked before the kernel tree changes, and git does no
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from prologue.errors import InternalError, OutputError, UsageError
@@ -62,10 +65,48 @@ def _read(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _git_apply(directory: Path, diff: bytes, *options: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who posts a patch, as git knows the user, and when."""
+
+    name: str
+    email: str
+    date: datetime  # with the user's time zone
+
+    @property
+    def sign_off(self) -> str:
+        """The line by which the poster certifies the patch's origin (Documentation/process/submitting-patches.rst)."""
+        return f"Signed-off-by: {self.name} <{self.email}>"
+
+
+def identity(directory: Path) -> Identity:
+    """Whom git would commit as in this directory: from the environment, or from settings; nothing is guessed.
+
+    Raises:
+        UsageError: git is not installed, or does not know the user.
+
+    """
+    command = [_git(), "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
+    found = re.fullmatch(r"(.+) <(.+)> (\d+) ([+-])(\d\d)(\d\d)\n", done.stdout)
+    if done.returncode or found is None:
+        raise UsageError(
+            "a patch is signed off by who posts it, and git does not know you: git config --global user.name NAME, "
+            "and user.email ADDRESS"
+        )
+    name, email, seconds, sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
+    return Identity(name, email, datetime.fromtimestamp(int(seconds), timezone(offset)))
+
+
+def _git() -> str:
     git = shutil.which("git")
     if git is None:
         raise UsageError("git is not in PATH, and prologue needs it for patches: install the package git")
+    return git
+
+
+def _git_apply(directory: Path, diff: bytes, *options: str) -> bytes:
     # A git hook or `git rebase --exec` may have started this process, and the user's settings must not apply here.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {
@@ -75,7 +116,7 @@ def _git_apply(directory: Path, diff: bytes, *options: str) -> bytes:
         "GIT_CONFIG_NOSYSTEM": "1",
     }
     done = subprocess.run(
-        [git, "apply", *options, "-"], cwd=directory, env=environment, input=diff, capture_output=True, check=False
+        [_git(), "apply", *options, "-"], cwd=directory, env=environment, input=diff, capture_output=True, check=False
     )
     if done.returncode:
         raise InternalError(f"git apply: {'; '.join(done.stderr.decode(errors='replace').strip().splitlines())}")

@@ -1,80 +1,110 @@
-"""The kernel patches: one for each supported release, and the files that are the same in all of them."""
+"""The kernel patches: a series for each supported release, and the files that are the same in all of them.
+
+A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/STEP.txt``, where a release needs other
+words), its changes in ``series/RELEASE/STEP.diff``, and creates the files that ``STEPS`` names. A release that needs
+neither change nor file for a step has no such patch.
+"""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prologue.errors import InputError, InternalError
 from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
-from prologue.kernel_tree.git import diffstat
+from prologue.kernel_tree.squash import squash
 
-DROPPED_IN: Final = {
-    "arch/arm64/Makefile.postlink": "Makefile.postlink",
-    "arch/arm64/kernel/ftrace-prologue.lds.h": "ftrace-prologue.lds.h",
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+# Each step in the order of the series, and what it creates: the place in the tree, and our file.
+STEPS: Final[dict[str, dict[str, str]]] = {
+    "literals": {},
+    "accept": {},
+    "marker": {"arch/arm64/kernel/ftrace-prologue.lds.h": "ftrace-prologue.lds.h"},
+    "step": {"arch/arm64/Makefile.postlink": "Makefile.postlink"},
+    "documentation": {"Documentation/trace/ftrace-prologues.rst": "ftrace-prologues.rst"},
+    "selftest": {
+        "tools/testing/selftests/ftrace/test.d/ftrace/func_arm64_prologue.tc": "func_arm64_prologue.tc",
+    },
 }
+DROPPED_IN: Final = {place: name for created in STEPS.values() for place, name in created.items()}
 _DATA: Final = files("prologue.kernel_tree")
-# Between the message and the diff: how many lines change. Other lines there are the author's notes.
-_STAT_LINE: Final = re.compile(rb"(?m)^ (?:\S.* +\| +\d+ [+-]*|\d+ files? changed, .*|(?:create|delete) mode .*)\n")
-_SIGNATURE: Final = re.compile(rb"^-- \n.*\n*\Z", re.MULTILINE)
-# What `git format-patch --zero-commit` begins with: tools recognise mail in mbox form by it.
-_MBOX_LINE: Final = b"From " + 40 * b"0" + b" Mon Sep 17 00:00:00 2001\n"
 
 
 @dataclass(frozen=True, slots=True)
-class KernelPatch:
-    """One release's patch, including the files that are the same in all; changes are in order of path."""
+class Patch:
+    """One patch of a series; its changes are in order of path."""
 
-    series: str  # "6.12"
-    message: bytes
+    step: str
+    subject: str
+    body: str  # ends with a newline; no Signed-off-by, which is the poster's
     changes: tuple[FileChange, ...]
-    signature: bytes
 
     @property
     def diff(self) -> bytes:
         """All changes."""
         return b"".join(change.text for change in self.changes)
 
+
+@dataclass(frozen=True)
+class KernelPatch:
+    """What is done to one release's tree: patch by patch, and as a whole."""
+
+    series: str  # "6.12"
+    patches: tuple[Patch, ...]
+
+    @cached_property
+    def changes(self) -> tuple[FileChange, ...]:
+        """All patches as one change for each file, in order of path."""
+        return squash([patch.changes for patch in self.patches])
+
     @property
-    def mail(self) -> bytes:
-        """The patch as it is posted, and as ``git am`` takes it.
+    def diff(self) -> bytes:
+        """All changes of the whole series."""
+        return b"".join(change.text for change in self.changes)
 
-        Raises:
-            UsageError: git is not installed.
-
-        """
-        first = b"" if self.message.startswith(b"From ") else _MBOX_LINE
-        message, separator, rest = self.message.partition(b"\n---\n")
-        notes = _STAT_LINE.sub(b"", rest).strip(b"\n")
-        counts = b"".join(line.rstrip() + b"\n" for line in diffstat(self.diff).splitlines())
-        below = b"\n\n".join([notes, counts] if notes else [counts])
-        return first + message + separator + below + b"\n" + self.diff + self.signature
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The steps that this release has no patch for."""
+        there = {patch.step for patch in self.patches}
+        return tuple(step for step in STEPS if step not in there)
 
 
 def all_series() -> tuple[str, ...]:
-    """The releases that have a patch, oldest first."""
-    names = (entry.name.removesuffix(".patch") for entry in _DATA.iterdir() if entry.name.endswith(".patch"))
+    """The releases that have patches, oldest first."""
+    names = (entry.name for entry in _DATA.joinpath("series").iterdir() if entry.is_dir())
     return tuple(sorted(names, key=lambda name: [int(part) for part in name.split(".")]))
 
 
 def load_patch(series: str, path: object = None) -> KernelPatch:
-    """Read the patch for a release such as ``6.12``; ``path`` is the tree of that release, for messages.
+    """Read the patches for a release such as ``6.12``; ``path`` is the tree of that release, for messages.
 
     Raises:
-        InputError: there is none.
-        InternalError: it is damaged.
+        InputError: there are none.
+        InternalError: they are damaged.
 
     """
     if series not in all_series():
         raise InputError(f"there is no patch for Linux {series}, only for {', '.join(all_series())}", path=path)
-    source = f"{series}.patch"
-    text = _DATA.joinpath(source).read_bytes()
-    begin = text.find(b"\ndiff --git ") + 1
-    end = found.start() if (found := _SIGNATURE.search(text)) else len(text)
-    if not 0 < begin < end or b"\n---\n" not in text[:begin]:
-        raise InternalError("is not a mail with a diff", path=source)
-    changes = [*parse_changes(text[begin:end], source)]
-    changes += [new_file(place, _DATA.joinpath(name).read_bytes()) for place, name in DROPPED_IN.items()]
-    return KernelPatch(series, text[:begin], tuple(sorted(changes, key=lambda change: change.path)), text[end:])
+    directory = _DATA.joinpath("series", series)
+    patches = [_load_step(step, directory) for step in STEPS]
+    return KernelPatch(series, tuple(patch for patch in patches if patch is not None))
+
+
+def _load_step(step: str, directory: Traversable) -> Patch | None:
+    diff = directory.joinpath(f"{step}.diff")
+    changes = [new_file(place, _DATA.joinpath(name).read_bytes()) for place, name in STEPS[step].items()]
+    if diff.is_file():
+        changes += parse_changes(diff.read_bytes(), f"{directory.name}/{diff.name}")
+    if not changes:
+        return None
+    message = directory.joinpath(f"{step}.txt")
+    if not message.is_file():
+        message = _DATA.joinpath("series", f"{step}.txt")
+    subject, separator, body = message.read_text(encoding="utf-8").partition("\n\n")
+    if not subject or not separator or "\n" in subject or not body.endswith("\n"):
+        raise InternalError("is not a subject, an empty line and a text", path=f"{directory.name}/{message.name}")
+    return Patch(step, subject, body, tuple(sorted(changes, key=lambda change: change.path)))

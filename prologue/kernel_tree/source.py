@@ -16,6 +16,8 @@ from prologue.kernel_tree.patches import KernelPatch, load_patch
 OPTION: Final = "ARM64_FTRACE_BUILDTIME_PROLOGUE"
 KCONFIG: Final = "arch/arm64/Kconfig"
 Presence = Literal["in", "out", "differs"]
+# The build needs nothing of these, and sources that are made for building only do not have them.
+_LEFT_OUT_BY_PACKAGERS: Final = ("Documentation", "tools/testing")
 _VERSION: Final = re.compile(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)[ \t]*$")
 
 
@@ -82,13 +84,14 @@ class KernelTree:
 
     @cached_property
     def files(self) -> tuple[TreeFile, ...]:
-        """Every file that the patch touches.
+        """Every file that the patch touches, but for documentation and self-tests where the tree came without them.
 
         Raises:
             InputError: no patch for this release, or a file that cannot be read.
 
         """
-        return tuple(self._look_at(change) for change in self.patch.changes)
+        absent = tuple(f"{name}/" for name in _LEFT_OUT_BY_PACKAGERS if not (self.path / name).is_dir())
+        return tuple(self._look_at(change) for change in self.patch.changes if not change.path.startswith(absent))
 
     @cached_property
     def has_option(self) -> bool:

@@ -13,7 +13,6 @@ import pytest
 
 from prologue import __version__
 from prologue.cli.main import main
-from prologue.kernel_tree.patches import DROPPED_IN
 from prologue.kernel_tree.source import KCONFIG, OPTION
 from prologue.kernel_tree.tree import install
 from prologue.sites.marker import SYMBOL
@@ -22,7 +21,7 @@ from tests.support.elf_edit import ElfEdit
 
 Mini = Callable[[Spec], Path]
 Said = pytest.CaptureFixture[str]
-POSTLINK = next(iter(DROPPED_IN))
+POSTLINK = "arch/arm64/Makefile.postlink"
 NEEDED = "CONFIG_DYNAMIC_FTRACE=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\nCONFIG_DYNAMIC_FTRACE_WITH_REGS=y\n"
 LITTLE = "CONFIG_CPU_LITTLE_ENDIAN=y\n"
 SELECTED = f"{NEEDED}{LITTLE}CONFIG_{OPTION}=y\n"

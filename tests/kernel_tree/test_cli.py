@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.kernel_tree.patches import DROPPED_IN, all_series, load_patch
+from prologue.kernel_tree.patches import all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
+from tests.kernel_tree.test_mail import TESTER, mbox
 from tests.support.trees import fingerprint, made_tree, untouched
 
 Said = pytest.CaptureFixture[str]
-POSTLINK = next(iter(DROPPED_IN))
+POSTLINK = "arch/arm64/Makefile.postlink"
 
 
 def kernel(*arguments: object) -> int:
@@ -97,11 +98,13 @@ def test_without_room_for_copies(tree: Path, tmp_path: Path, monkeypatch: pytest
     assert untouched(tree) == state
 
 
-def test_patch_prints_the_mail(
+def test_patch_prints_the_series(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     series = all_series()[0]
-    mail = load_patch(series).mail
+    for name, value in {"NAME": TESTER.name, "EMAIL": TESTER.email, "DATE": "2026-01-02T03:04:05+0000"}.items():
+        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
+    mails = mbox(load_patch(series))
     tree = made_tree(series, tmp_path / "linux")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "7.99").symlink_to(tree)
@@ -109,9 +112,9 @@ def test_patch_prints_the_mail(
         done = subprocess.run(
             [sys.executable, "-m", "prologue", "kernel", "patch", str(release)], capture_output=True, check=False
         )
-        assert (done.returncode, done.stdout, done.stderr) == (0, mail, b""), release
+        assert (done.returncode, done.stdout, done.stderr) == (0, mails, b""), release
     assert kernel("patch", series) == 0
-    assert capfdbinary.readouterr().out == mail
+    assert capfdbinary.readouterr().out == mails
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import BusyError, InputError, OutputError, RefusedError
-from prologue.kernel_tree.patches import DROPPED_IN, load_patch
+from prologue.kernel_tree.patches import DROPPED_IN, all_series, load_patch
 from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from tests.support.trees import fingerprint, made_tree, repository, untouched
 
-POSTLINK, FRAGMENT = DROPPED_IN
+FRAGMENT, POSTLINK, *_OTHERS = DROPPED_IN
+EVERY = range(len(load_patch(all_series()[-1]).changes))
+CHANGED = range(len(EVERY) - len(DROPPED_IN))
 FTRACE = "arch/arm64/kernel/ftrace.c"
 
 
@@ -67,14 +69,15 @@ def test_there_and_back(every_tree: Path) -> None:
 
 def test_what_is_included_comes_first_and_goes_last(tree: Path) -> None:
     """A build at any moment between, or after a kill, does not miss a file."""
-    assert [step.path for step in install(tree).steps[:2]] == [POSTLINK, FRAGMENT]
-    assert [step.path for step in uninstall(tree).steps[-2:]] == [POSTLINK, FRAGMENT]
+    created = sorted(DROPPED_IN)
+    assert [step.path for step in install(tree).steps[: len(created)]] == created
+    assert [step.path for step in uninstall(tree).steps[-len(created) :]] == created
 
 
 def test_modes_stay(tree: Path) -> None:
-    for name, mode in zip(paths(tree), (0o600, 0, 0o755, 0o640, 0, 0o444, 0o664), strict=True):
-        if mode:
-            (tree / name).chmod(mode)
+    changed = [name for name in paths(tree) if name not in DROPPED_IN]
+    for name, mode in zip(changed, (0o600, 0o755, 0o640, 0o444, 0o664), strict=True):
+        (tree / name).chmod(mode)
     before = fingerprint(tree)
     old = os.umask(0o077)
     try:
@@ -155,7 +158,7 @@ def test_hard_links_are_cut(tree: Path, tmp_path: Path) -> None:
     assert fingerprint(third) == before
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", EVERY)
 def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> None:
     """As after a kill, or ``git checkout`` of one file, or ``git clean``."""
     original = made_tree(KernelTree(tree).series, tmp_path / "original")
@@ -172,14 +175,14 @@ def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> N
     put_back()
     outcome = install(tree)
     assert [step.path for step in outcome.steps] == [name]
-    assert len(outcome.as_wanted) == 6
+    assert len(outcome.as_wanted) == len(EVERY) - 1
     assert fingerprint(tree) == whole
     put_back()
-    assert len(uninstall(tree).steps) == 6
+    assert len(uninstall(tree).steps) == len(EVERY) - 1
     assert fingerprint(tree) == fingerprint(original)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", CHANGED)
 def test_a_change_in_the_way_is_named(every_tree: Path, number: int) -> None:
     change = [change for change in KernelTree(every_tree).patch.changes if not change.creates][number]
     path, hunk = every_tree / change.path, change.hunks[-1]
@@ -217,6 +220,19 @@ def test_a_directory_in_the_way(tree: Path, tmp_path: Path) -> None:
     assert "outside of the tree" in refused(tree, *inside)
 
 
+@pytest.mark.parametrize("names", [["Documentation"], ["tools/testing"], ["Documentation", "tools/testing"]])
+def test_a_tree_without_documentation_or_tests(tree: Path, names: list[str]) -> None:
+    for name in names:
+        shutil.rmtree(tree / name)
+    before = fingerprint(tree)
+    steps = [step.path for step in install(tree).steps]
+    assert sorted(steps) == [path for path in paths(tree) if not path.startswith(tuple(names))]
+    assert not any((tree / name).exists() for name in names)
+    assert install(tree).steps == ()
+    uninstall(tree)
+    assert fingerprint(tree) == before
+
+
 def test_other_changes_stay(every_tree: Path) -> None:
     """In the same files, made before and after."""
 
@@ -245,7 +261,7 @@ def test_other_changes_stay(every_tree: Path) -> None:
     assert fingerprint(every_tree) == taken_out
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", EVERY)
 def test_edits_of_what_was_put_in_are_not_lost(tree: Path, number: int) -> None:
     """The same goes for what another version of this tool has put in."""
     install(tree)

@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from prologue.kernel_tree.patches import load_patch
@@ -51,8 +51,11 @@ def needs_real_tree(series: str) -> Path:
     """The files of Debian's source that matter here. The cache's: copy before changing anything."""
     needs_tools("xz", "tar", "dpkg-deb")
     suite, package = SOURCES[series]
-    names = [change.path for change in load_patch(series).changes if not change.creates]
-    names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *names})
+    changes = load_patch(series).changes
+    names = [change.path for change in changes if not change.creates]
+    directories = {str(PurePath(change.path).parent) for change in changes if change.creates}
+    directories -= {str(PurePath(name).parent) for name in names} | {"arch/arm64"}
+    names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *names, *directories})
     try:
         (file,) = download(suite, [package])
     except (MissingToolError, UnreachableError) as error:

@@ -117,11 +117,11 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
 
 
 def _our_changes(recipe: Recipe) -> list[bytes]:
-    """What goes into the tree; what the patch's message says makes no other kernel."""
-    ours = files("prologue.kernel_tree")
-    patch = ours.joinpath(f"{recipe.source.removeprefix('linux-source-')}.patch").read_bytes()
-    dropped_in = [ours.joinpath(name).read_bytes() for name in ("Makefile.postlink", "ftrace-prologue.lds.h")]
-    return [patch[patch.index(b"\ndiff --git ") :], *dropped_in]
+    """What goes into the tree; messages, documentation and self-tests make no other kernel."""
+    from prologue.kernel_tree.patches import load_patch
+
+    changes = load_patch(recipe.source.removeprefix("linux-source-")).changes
+    return [change.text for change in changes if not change.path.startswith(("Documentation/", "tools/"))]
 
 
 def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:

@@ -1,0 +1,111 @@
+"""The cover letter of a series: what it does, in which order, and figures that were measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prologue.errors import InputError
+
+if TYPE_CHECKING:
+    from prologue.kernel_tree.patches import KernelPatch
+
+SUBJECT: Final = "arm64: ftrace: prologues that the build writes"
+_COUNTS: Final = "prologue.exact-counts/1"
+_SCAN: Final = "prologue.scan/1"
+
+_WHY: Final = """\
+Each function that can be traced begins with two NOPs. ftrace_init() makes
+the first one MOV X9, LR at boot, for each of tens of thousands of
+functions; only then may tracing swing the second one between NOP and BL.
+This series lets a build step after the link write the MOV, and move the
+mcount records to the second NOP. The kernel then takes both as they are.
+
+The option is off by default. A kernel that was not processed boots as
+before, from the same source, and modules can be processed or not.
+"""
+_STEPS: Final = {
+    "literals": "sets CALL_OPS literals at boot by plain stores; useful by itself",
+    "accept": "accepts a MOV that is there, and puts a BL only after one",
+    "marker": "adds the option, and the marker that tells the kernel",
+    "step": "adds the build step, which sets the marker",
+    "documentation": "describes all of it",
+    "selftest": "passes whoever wrote the prologues",
+}
+_LEFT_OUT: Final = {"literals": "this release has no CALL_OPS, so no literals to set"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one file says, as lines of the letter."""
+
+    lines: tuple[str, ...]
+
+
+def cover_text(series: KernelPatch, figures: Sequence[Figures]) -> str:
+    """The letter's text for one release, 75 columns at most."""
+    paragraphs = [_WHY, f"Made for Linux {series.series}. Every patch builds and boots without those after it:\n"]
+    width = len(str(len(series.patches)))
+    paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))
+    paragraphs += [f"Left out: {_LEFT_OUT[step]}.\n" for step in series.left_out]
+    paragraphs += ["".join(f"{line}\n" for line in found.lines) for found in figures]
+    return "\n".join(paragraphs)
+
+
+def read_figures(path: Path) -> Figures:
+    """Read the figures of ``bench/exact_counts.py --json`` or ``prologue scan --json``.
+
+    Raises:
+        InputError: the file cannot be read, or is neither.
+
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        schema = data["schema"]
+        if schema == _COUNTS:
+            return Figures(tuple(_counted(data)))
+        if schema == _SCAN:
+            return Figures(tuple(_scanned(data)))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            "has no figures: give the output of bench/exact_counts.py --json or of prologue scan --json", path=path
+        ) from error
+    raise InputError(f"has figures of another kind ({schema}): give {_COUNTS} or {_SCAN}", path=path)
+
+
+def _counted(data: dict[str, Any]) -> list[str]:
+    lines = [
+        f"Counted with bench/exact_counts.py: guest instructions under QEMU {data['qemu']}",
+        f"icount, one CPU ({data['cpu']}), both variants of one link.",
+    ]
+    for kernel in data["kernels"]:
+        boot, build = kernel["boot"], kernel["build"]
+        words = [sum(variant["ftrace_init_words"][slot] for slot in ("first", "second")) for variant in (boot, build)]
+        lines += ["", f"{boot['release']}, {boot['sites']:,} sites".center(64).rstrip()]
+        lines.append(_row("", "at boot", "at build time"))
+        lines.append(_row("instructions, reset to init", boot["instructions"], build["instructions"]))
+        lines.append(_row("of them in ftrace_init", boot["ftrace_init"], build["ftrace_init"]))
+        lines.append(_row("instructions written there", *words))
+        if literals := boot["ftrace_init_words"]["literal"]:
+            # A literal is two words of text.
+            lines.append(_row("literals written there", literals // 2, build["ftrace_init_words"]["literal"] // 2))
+    return lines
+
+
+def _scanned(data: dict[str, Any]) -> list[str]:
+    if data["kind"] != "vmlinux" or not data["ftrace"]:
+        raise ValueError("no kernel with sites")
+    return [
+        f"By prologue scan, the vmlinux of {data['release']} has {data['sites']:,} sites"[:75],
+        f"in {data['records']:,} records ({data['zero_records']:,} of them zero).",
+    ]
+
+
+def _row(what: str, boot: object, build: object) -> str:
+    cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in (boot, build)]
+    return f"  {what:<30}{cells[0]:>15}{cells[1]:>16}"

@@ -1,0 +1,245 @@
+"""The series as mail: what git takes, who signs it, and what the cover letter may say."""
+
+from __future__ import annotations
+
+import email
+import json
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from email.header import decode_header, make_header
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import UsageError
+from prologue.kernel_tree.git import Identity, identity
+from prologue.kernel_tree.mail import patch_mails
+from prologue.kernel_tree.patches import KernelPatch, all_series, load_patch
+from prologue.kernel_tree.source import KernelTree
+from tests.support.trees import SOURCES, fingerprint, git, repository
+
+TESTER: Final = Identity("A Tester", "tester@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+ABROAD: Final = Identity("Jürgen, Tester", "j@example.org", datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-7))))
+ZERO: Final = {"first": 0, "second": 0, "literal": 0, "other": 0}
+Said = pytest.CaptureFixture[str]
+
+
+def mbox(series: KernelPatch, who: Identity = TESTER) -> bytes:
+    """All mails in one file."""
+    return b"".join(mail.text for mail in patch_mails(series, who))
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git knows the user."""
+    monkeypatch.setenv("GIT_COMMITTER_NAME", TESTER.name)
+    monkeypatch.setenv("GIT_COMMITTER_EMAIL", TESTER.email)
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-01-02T03:04:05+0000")
+
+
+@pytest.fixture
+def unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git has no settings at all; its guess from the machine's name must not count."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("EMAIL", "")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("who", [TESTER, ABROAD], ids=["ASCII", "other"])
+def test_git_am_does_what_install_does(every_tree: Path, tmp_path: Path, who: Identity) -> None:
+    from prologue.kernel_tree.tree import install
+
+    other = tmp_path / "other"
+    other.mkdir()
+    for path in every_tree.rglob("*"):
+        copy = other / path.relative_to(every_tree)
+        copy.mkdir() if path.is_dir() else copy.write_bytes(path.read_bytes())
+    repository(other)
+    series = install(every_tree).tree.patch
+    git(other, "am", "--quiet", given=mbox(series, who))
+    assert fingerprint(other) == fingerprint(every_tree)
+    assert git(other, "status", "--porcelain") == ""
+    log = git(other, "log", "--reverse", f"-{len(series.patches)}", "--format=%an|%ae|%at|%s|%(trailers:only)")
+    rows = [row.split("|") for row in log.split("\n") if row]
+    assert rows == [
+        [who.name, who.email, str(int(who.date.timestamp())), patch.subject, who.sign_off] for patch in series.patches
+    ]
+
+
+@pytest.mark.parametrize("series", SOURCES)
+def test_a_mail(series: str) -> None:
+    patch = load_patch(series)
+    mails = patch_mails(patch, ABROAD)
+    for number, (mail, one) in enumerate(zip(mails, patch.patches, strict=True), 1):
+        assert mail.name.startswith(f"{number:04}-")
+        message = email.message_from_bytes(mail.text)
+        subject = " ".join(str(message["Subject"]).split())
+        assert subject == f"[PATCH {number}/{len(mails)}] {one.subject}"
+        assert str(make_header(decode_header(message["From"]))) == "Jürgen, Tester <j@example.org>"
+        assert parsedate_to_datetime(message["Date"]) == ABROAD.date
+        text = mail.text.decode()
+        assert all(len(line) <= 78 for line in text.partition("\n---\n")[0].split("\n"))
+        assert f"\n\n{ABROAD.sign_off}\n---\n" in text
+        assert one.diff.decode() in text
+        assert text.count("changed, ") == 1
+        assert text.count(" create mode 100644") == sum(change.creates for change in one.changes)
+    assert len({mail.name for mail in mails}) == len(mails)
+
+
+def test_who_posts_it(tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert known is None
+    assert identity(tmp_path) == TESTER
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-01-02T00:00:00-0730")
+    assert identity(tmp_path).date.utcoffset() == -timedelta(hours=7, minutes=30)
+
+
+def test_the_settings_of_the_tree_count(tree: Path, unknown: None, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert unknown is None
+    git(tree, "init", "--quiet")
+    git(tree, "config", "user.name", "Tree Owner")
+    git(tree, "config", "user.email", "owner@example.org")
+    assert main(["kernel", "patch", str(tree)]) == 0
+    out = capfdbinary.readouterr().out
+    count = len(KernelTree(tree).patch.patches)
+    assert out.count(b"\nSigned-off-by: Tree Owner <owner@example.org>\n") == count
+    assert out.count(b"\nFrom: Tree Owner <owner@example.org>\n") == count
+
+
+@pytest.mark.parametrize("options", [[], ["--cover-letter"], ["-o", "out"]])
+def test_without_an_identity_nothing_is_written(
+    tmp_path: Path, unknown: None, options: list[str], capsys: Said
+) -> None:
+    assert unknown is None
+    with pytest.raises(UsageError, match="git does not know you"):
+        identity(tmp_path)
+    assert main(["kernel", "patch", all_series()[0], *options]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "git config --global user.name" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
+    assert known is None
+    out, series = tmp_path / "out", load_patch(all_series()[-1])
+    assert main(["kernel", "patch", series.series, "-o", str(out)]) == 0
+    said = capsys.readouterr()
+    mails = patch_mails(series, TESTER)
+    names = ["0000-cover-letter.patch", *(mail.name for mail in mails)]
+    assert said.out.splitlines() == [str(out / name) for name in names]
+    assert said.err == f"prologue: {out / names[0]}: has no figures (--figures FILE)\n"
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert [(out / mail.name).read_bytes() for mail in mails] == [mail.text for mail in mails]
+    letter = (out / names[0]).read_text()
+    assert f"Subject: [PATCH 0/{len(mails)}] arm64: ftrace: " in letter
+    assert all(f"\n  {patch.subject}\n" in letter for patch in series.patches)
+    assert f" {len(series.changes)} files changed, " in letter
+    before = fingerprint(out)
+    assert main(["kernel", "patch", series.series, "-o", str(out)]) == 2
+    assert f"{out}: has patches already (0000-cover-letter.patch)" in capsys.readouterr().err
+    assert fingerprint(out) == before
+    assert main(["kernel", "patch", series.series, "-o", str(tmp_path / "no" / "out")]) == 2
+    assert "cannot be made: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("series", SOURCES)
+def test_the_letter(series: str, known: None, capsys: Said) -> None:
+    assert known is None
+    assert main(["kernel", "patch", series, "--cover-letter"]) == 0
+    letter = capsys.readouterr().out
+    assert f"\nMade for Linux {series}. " in letter
+    assert ("\nLeft out: this release has no CALL_OPS" in letter) is (series == "6.1")
+    text = letter.partition("\n\n")[2].partition(f"\n{TESTER.name} (")[0]
+    assert all(len(line) <= 75 for line in text.splitlines())
+    # No figure that was not given: the release, X9 and the numbers of the patches are all.
+    text = text.replace(f"Made for Linux {series}", "").replace("X9", "")
+    assert re.findall(r"\d+", text) == [str(number) for number in range(1, len(load_patch(series).patches) + 1)]
+
+
+def counts(release: str, sites: int, literals: int) -> dict[str, Any]:
+    boot = {"release": release, "layout": "4,2" if literals else "2", "sites": sites, "instructions": 123_456_789,
+            "ftrace_init": 9_876_543, "words": ZERO,
+            "ftrace_init_words": ZERO | {"first": sites, "literal": 2 * literals}}  # fmt: skip
+    build = boot | {"instructions": 113_000_000, "ftrace_init": 1_234_567,
+                    "ftrace_init_words": ZERO | {"literal": 2 * literals}}  # fmt: skip
+    return {"vmlinux": "vmlinux", "boot": boot, "build": build}
+
+
+def test_figures_are_those_of_the_files(tmp_path: Path, known: None, capsys: Said) -> None:
+    assert known is None
+    kernels = [counts("6.1.9-test", 4321, 0), counts("6.12.9-test", 5432, 5432)]
+    counted, scanned = tmp_path / "counts.json", tmp_path / "scan.json"
+    data = {"schema": "prologue.exact-counts/1", "qemu": "9.9", "cpu": "max", "kernels": kernels}
+    counted.write_text(json.dumps(data))
+    scan = {"schema": "prologue.scan/1", "kind": "vmlinux", "ftrace": True, "release": "6.12.9-big", "sites": 43880,
+            "records": 44216, "zero_records": 336}  # fmt: skip
+    scanned.write_text(json.dumps(scan))
+    options = ["--cover-letter", "--figures", str(counted), "--figures", str(scanned)]
+    assert main(["kernel", "patch", all_series()[-1], *options]) == 0
+    letter = " ".join(capsys.readouterr().out.split())
+    assert "Counted with bench/exact_counts.py: guest instructions under QEMU 9.9 icount, one CPU (max)" in letter
+    assert "6.1.9-test, 4,321 sites at boot at build time" in letter
+    assert "instructions, reset to init 123,456,789 113,000,000" in letter
+    assert "of them in ftrace_init 9,876,543 1,234,567 instructions written there 4,321 0" in letter
+    assert "instructions written there 5,432 0 literals written there 5,432 5,432" in letter
+    assert letter.count("literals written there") == 1
+    assert (
+        "By prologue scan, the vmlinux of 6.12.9-big has 43,880 sites in 44,216 records (336 of them zero)." in letter
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        ("no JSON", "has no figures"),
+        ("[]", "has no figures"),
+        ("{}", "has no figures"),
+        ('{"schema": "prologue.exact-counts/1"}', "has no figures"),
+        ('{"schema": "prologue.scan/1", "kind": "module"}', "has no figures"),
+        ('{"schema": "prologue.verify/1"}', "figures of another kind (prologue.verify/1)"),
+    ],
+)
+def test_figures_that_are_none(tmp_path: Path, known: None, text: str | None, message: str, capsys: Said) -> None:
+    assert known is None
+    path = tmp_path / "figures"
+    if text is not None:
+        path.write_text(text)
+    assert main(["kernel", "patch", all_series()[0], "-o", str(tmp_path / "out"), "--figures", str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"prologue: {path}: ")
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--figures", "x"], "--figures are for the cover letter"),
+        (["--cover-letter", "-o", "out"], "-o DIR writes the cover letter too"),
+    ],
+)
+def test_options_that_make_no_sense(known: None, options: list[str], message: str, capsys: Said) -> None:
+    assert known is None
+    assert main(["kernel", "patch", all_series()[0], *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_stdout_is_what_git_am_takes(tree: Path, known: None) -> None:
+    """Through a real pipe, as users run it."""
+    assert known is None
+    repository(tree)
+    command = f"prologue kernel patch {tree} | git -C {tree} am --quiet"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-o", "pipefail", "-c", command], env=os.environ | {"PATH": path}, check=True)
+    assert int(git(tree, "rev-list", "--count", "HEAD")) == 1 + len(load_patch(all_series()[-1]).patches)

@@ -1,0 +1,73 @@
+"""A series as one change: what git makes of applying one patch after the other."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from prologue.errors import InternalError
+from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
+from prologue.kernel_tree.git import apply_changes
+from prologue.kernel_tree.squash import squash
+from tests.support.trees import git, repository
+
+
+def commits(directory: Path, versions: list[str]) -> list[tuple[FileChange, ...]]:
+    """The diffs between versions of one file, as git makes them."""
+    path = directory / "file"
+    path.write_text(versions[0])
+    repository(directory)
+    series = []
+    for version in versions[1:]:
+        path.write_text(version)
+        series.append(parse_changes(git(directory, "diff").encode(), "test"))
+        git(directory, "commit", "--quiet", "--all", "--message=next")
+    return series
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_series(tmp_path: Path, seed: int) -> None:
+    """Each patch changes lines near to those that the patch before it has changed."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    lines = [f"line {rng.randrange(5)}" for _ in range(60)]  # many of them look alike
+    versions = [lines]
+    for number in range(4):
+        lines = list(lines)
+        for _ in range(3):
+            place = rng.randrange(20, 30)
+            if rng.random() < 0.3:
+                del lines[place]
+            else:
+                lines.insert(place, f"added by {number}")
+        versions.append(lines)
+    texts = ["".join(f"{line}\n" for line in version) for version in versions]
+    series = commits(tmp_path, texts)
+    (change,) = squash(series)
+    assert apply_changes(change.text, {"file": texts[0].encode()}) == {"file": texts[-1].encode()}
+    assert apply_changes(change.text, {"file": texts[-1].encode()}, reverse=True) == {"file": texts[0].encode()}
+    assert parse_changes(change.text, "test") == (change,)
+
+
+def test_far_and_near(tmp_path: Path) -> None:
+    """Changes six lines apart share a hunk, as git has it."""
+    lines = [f"line {number}\n" for number in range(60)]
+    first = "".join([*lines[:10], "new\n", *lines[10:40], "new\n", *lines[40:]])
+    second = "".join([*lines[:10], "new\n", *lines[10:16], "newer\n", *lines[16:40], "other\n", *lines[40:]])
+    series = commits(tmp_path, ["".join(lines), first, second])
+    (change,) = squash(series)
+    assert change.text.count(b"\n@@ ") == 2
+    whole = parse_changes(git(tmp_path, "diff", "HEAD~2", "HEAD").encode(), "test")[0]
+    assert [hunk.lines for hunk in change.hunks] == [hunk.lines for hunk in whole.hunks]
+    assert change.header == whole.header
+
+
+def test_what_cannot_be_one(tmp_path: Path) -> None:
+    one, two = commits(tmp_path, ["a\nb\nc\n", "a\nnew\nb\nc\n", "a\nnew\nb\nnewer\nc\n"])
+    with pytest.raises(InternalError, match=r"^file: a patch of the series does not fit the one before$"):
+        squash([two, one])
+    with pytest.raises(InternalError, match=r"^file: is created by one patch"):
+        squash([(new_file("file", b"a\nb\nc\n"),), one])
+    assert squash([one]) == one
+    assert [change.path for change in squash([one, (new_file("a", b"x\n"),)])] == ["a", "file"]
