@@ -80,8 +80,9 @@ RULE = Rule(
     open_while_unfinished=True,
     what="Some sites hold the MOV and some do not; or all do, but records, marker or init are not processed; or "
     "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them.",
-    why="Processing was interrupted, or another tool wrote here. The kernel's boot-time patching demands a NOP "
-    "everywhere, and a processed kernel demands a MOV everywhere: either way ftrace disables itself at boot.",
+    why="Processing was interrupted, or another tool wrote here. An unmodified kernel demands a NOP at every site "
+    "when it initialises ftrace, and a processed one demands a MOV when a function is traced: either way ftrace "
+    "disables itself.",
     example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",
     fix="run the same `prologue patch` command again: it finishes the file; process modules like their kernel",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.12)',

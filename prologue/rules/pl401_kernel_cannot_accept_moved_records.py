@@ -23,8 +23,10 @@ RULE = Rule(
     inputs=("V",),
     decides_writing=True,
     what="Moved records in a kernel without `__ftrace_prologue_marker`.",
-    why="No kernel from 5.5 to 7.2 accepts a moved record: it adds its own adjustment, does not find the NOP that it "
-    "expects, and ftrace disables itself for that boot.",
+    why="No unmodified kernel from 5.5 to 7.2 accepts a moved record: it adds its own adjustment, and takes the second "
+    "slot for the first one. 6.1 boots without a message: it finds the NOP there and writes a second MOV, and ftrace "
+    "disables itself at the first function that is traced. 6.12 with CALL_OPS panics in `ftrace_init`. This project "
+    "booted both in QEMU: 6.1.192 and 6.12.107 of Debian.",
     example="43880 records at second slots, no marker",
     fix="build the kernel with CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, or reverse the plan",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_init_nop" (5.5-7.2)',
