@@ -249,11 +249,12 @@ def test_new_warnings_of_the_kernel_are_seen(shell: str, tmp_path: Path) -> None
     programs.mkdir()
     (programs / "dmesg").write_text(f"#!/bin/sh\nwhile IFS= read -r line; do printf '%s\\n' \"$line\"; done <{log}\n")
     (programs / "dmesg").chmod(0o755)
-    command = f"echo '[    3.0] usb: fine' >>{log}; echo '[    4.0] rcu: INFO: rcu_sched self-detected stall' >>{log}"
+    command = f"echo '[    3.0] usb: fine' >>{log}; echo '[    3.5] ftrace: build-time prologues: 43880' >>{log}; "
+    command += f"echo '[    4.0] rcu: INFO: rcu_sched self-detected stall' >>{log}"
     task = Task(workloads=(measured(command),), runs=1)
     done = run_script(shell, script(task), make_tree(tmp_path / "machine"), programs)
     seen = read_recorded(done.stdout.splitlines(), task)
-    assert (seen.gate_before["messages"], seen.gate_after["messages"]) == (2, 4)
+    assert (seen.gate_before["messages"], seen.gate_after["messages"]) == (2, 5)
     assert seen.gate_before["warnings"] == []
     assert seen.gate_after["warnings"] == ["[    4.0] rcu: INFO: rcu_sched self-detected stall"]
     assert seen.machine["kvm"] == "yes"

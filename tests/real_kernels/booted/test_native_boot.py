@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,19 +12,62 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
+from prologue.insn import a64
 from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
+from prologue.sites.sites import Sites
 from prologue_bench.guest.initramfs import build_initramfs
-from prologue_bench.guest.kbuild import BuiltKernel
+from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.guest.vm import GuestRun, Job, boot
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
+from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_built_kernel, needs_tools
+from tests.support.scripted_guest import run_script
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
 FUNCTION: Final = "vfs_write"  # exported, so that it has a landing pad where there are any, and hackbench calls it
 MODULES: Final = ("overlay", "ftrace-direct")  # there are more samples than one
 UNSIGNED: Final = 1 << 13  # TAINT_UNSIGNED_MODULE (include/linux/panic.h)
+UNUSED: Final = "kernel_halt"  # not before the end
 HOT: Final = "vfs_* sock_* unix_* *schedule*"  # what hackbench runs all the time
+NO_BTI: Final = """
+#include <linux/init.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+
+static noinline __attribute__((target("branch-protection=none"))) int nobti_work(int x)
+{
+	barrier();
+	return x + 1;
+}
+
+static int set(const char *value, const struct kernel_param *param)
+{
+	int i;
+
+	for (i = 0; i < 1000; i++)
+		barrier_data((void *)(unsigned long)nobti_work(i));
+	return 0;
+}
+
+static const struct kernel_param_ops ops = { .set = set };
+module_param_cb(run, &ops, NULL, 0200);
+MODULE_DESCRIPTION("A function without landing pad");
+MODULE_LICENSE("GPL");
+"""
+TRACE_NO_BTI: Final = """
+cd /sys/kernel/tracing
+insmod /nobti.ko
+echo nobti_work >set_ftrace_filter
+echo function >current_tracer
+echo 1 >/sys/module/nobti/parameters/run
+echo 0 >tracing_on
+echo "traced $(grep -c 'nobti_work <-set' trace)"
+echo nop >current_tracer
+rmmod nobti
+dmesg | grep -E 'WARNING|unexpected insn|ftrace bug'
+"""
 # Whether the kernel is processed, whether its modules are.
 FORMS: Final = {
     "never processed": (False, False),
@@ -76,7 +120,8 @@ def run(built: BuiltKernel, form: str, directory: Path) -> GuestRun:
     )
     if form != "processed":  # swinging all sites takes TCG half a minute and more
         parameters = (*parameters, ("toggled", HOT))
-    job = Job(tuple(jobs), parameters, timeout=400)
+    # With what the kernel says about its prologues on the console.
+    job = Job(tuple(jobs), parameters, append="loglevel=7", timeout=400)
     return boot(directory / "Image", build_initramfs(modules), directory / "log", job, machine=machine(built))
 
 
@@ -131,13 +176,67 @@ def test_every_form_works_the_same(built: BuiltKernel, boots: Any, form: str) ->
 
     assert seen.all("error") == []
     assert seen.all("dmesg") == []
+    written = [int(line.rpartition(" ")[2]) for line in seen.lines if "ftrace: build-time prologues: " in line]
+    assert written == ([len(sites_of(built))] if FORMS[form][0] else [])
     assert seen.one("start").data["cpus"] == 2
     assert seen.one("end").data["taint"] == (UNSIGNED if "signed" in built.recipe.options else 0)
     assert seen.one("end").data["functions"] == plain.one("end").data["functions"]
 
 
+def sites_of(built: BuiltKernel) -> Sites:
+    sites = Kernel(built.vmlinux).sites
+    assert sites is not None
+    return sites
+
+
 def has_direct_calls(built: BuiltKernel) -> bool:
     return any(path.stem == "ftrace-direct" for path in built.modules)
+
+
+@pytest.mark.parametrize("slot", [a64.NOP, a64.RET], ids=["a NOP", "another word"])
+def test_a_site_without_its_mov_is_an_ftrace_bug(built: BuiltKernel, tmp_path: Path, slot: int) -> None:
+    """As with a marker that does not tell the truth: ftrace gives up, and nothing loses its LR."""
+    vmlinux = Path(shutil.copy(built.vmlinux, tmp_path))
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    elf = ElfEdit(vmlinux)
+    first, second = entry_offsets(built.vmlinux, UNUSED)
+    elf.set_word(elf.value(UNUSED) + first, slot)
+    elf.save(vmlinux)
+    assert main(["image", str(vmlinux), "-o", str(tmp_path / "Image")]) == 0
+    job = Job(("trace_one",), (("function", UNUSED),))
+    seen = boot(tmp_path / "Image", build_initramfs(), tmp_path / "log", job, machine=machine(built))
+    assert any(f"ftrace: no MOV X9, LR before {UNUSED}+{second:#x}/" in line for line in seen.lines)
+    assert "------------[ ftrace bug ]------------" in {line for (line,) in said(seen, "dmesg", "line")}
+    assert not any("Oops" in line or "Internal error" in line for line in seen.lines)
+    assert seen.one("end").data["functions"] == 0  # ftrace is off
+
+
+def test_a_function_without_landing_pad(built: BuiltKernel, tmp_path: Path) -> None:
+    """In a kernel with BTI and CALL_OPS: as Clang 21 compiles static functions, here by an attribute."""
+    if "bti" not in built.recipe.options:
+        pytest.skip("no kernel with BTI")
+    source, out = tmp_path / "module", tmp_path / "tree" / "out"
+    source.mkdir()
+    (source / "nobti.c").write_text(NO_BTI)
+    (source / "Makefile").write_text("obj-m := nobti.o\n")
+    # make writes into the build's directory, which is the cache's.
+    subprocess.run(["cp", "-al", str(built.tree), str(out.parent)], check=True)
+    shutil.rmtree(out)
+    subprocess.run(["cp", "-a", str(built.out), str(out)], check=True)
+    done = make(out.parent, built.recipe, "PROLOGUE=true", f"M={source}", "modules")
+    assert done.returncode == 0, done.stdout
+    shutil.rmtree(out.parent)
+    module = source / "nobti.ko"
+    sites = open_binary(module).sites
+    assert sites is not None
+    assert sorted(sites.bti.tolist()) == [False, True]
+    assert main(["patch", str(module), "--in-place", "--contract", "native"]) == 0
+    assert main(["image", str(built.vmlinux), "-o", str(tmp_path / "Image")]) == 0
+    lines = run_script(
+        tmp_path / "Image", TRACE_NO_BTI, {"nobti.ko": module.read_bytes()}, tmp_path / "log", machine(built)
+    )
+    assert "traced 1000" in lines
+    assert not any("unexpected insn" in line or "WARNING" in line or "ftrace bug" in line for line in lines)
 
 
 @pytest.mark.parametrize("processed", [False, True], ids=["as linked", "processed"])
