@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from prologue import __version__
 from prologue.errors import InputError, PrologueError
-from prologue.kernel_tree.kconfig import why_not_selected
-from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
+from prologue.kernel_tree.kconfig import leaves_landing_pads_out, why_not_selected
+from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
 
 Status = Literal["ok", "no", "-"]
 
@@ -40,7 +40,8 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
     out = tree.path if objtree is None else objtree
     if objtree is not None:
         _require_built_from(objtree, tree.path)
-    return [_patch(tree), _config(tree, out, given=objtree is not None), _tool(), *_kernels(out)]
+    config = _config(tree, out, given=objtree is not None)
+    return [_patch(tree), config, *_modules(tree, out), _tool(), *_kernels(out)]
 
 
 def _require_built_from(objtree: Path, tree: Path) -> None:
@@ -93,6 +94,24 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
     if wrong is None:
         return Check(name="config", status="ok", message=f"CONFIG_{OPTION}=y", to_do="", facts=facts)
     return Check(name="config", status="no", message=f"CONFIG_{OPTION} is off: {wrong[0]}", to_do=wrong[1], facts=facts)
+
+
+def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
+    """Whether ftrace would warn about processed modules: only said if it would."""
+    if any(file.path == FTRACE and file.state == "in" for file in tree.files):
+        return
+    try:
+        config = (out / ".config").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return  # _config says so
+    if leaves_landing_pads_out(config):
+        yield Check(
+            name="modules",
+            status="no",
+            message="ftrace_call_adjust() would warn about processed ones: with CALL_OPS it expects a BTI or a NOP "
+            "where they have the MOV, for Clang 21 and later leave BTI out of static functions",
+            to_do=f"prologue kernel install {shlex.quote(str(tree.path))} (its ftrace_call_adjust() accepts the MOV)",
+        )
 
 
 def _tool() -> Check:

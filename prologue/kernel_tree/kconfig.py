@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Final
 
 from prologue.kernel_tree.source import OPTION
+
+_CLANG_21: Final = 210000  # CONFIG_CLANG_VERSION
 
 
 def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] | None:
@@ -29,6 +32,17 @@ def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] |
     if re.search(rf"(?m)^# CONFIG_{OPTION} is not set$", config):
         return "it is not selected", f"make menuconfig, or scripts/config --file {shlex.quote(str(path))} -e {OPTION}"
     return "this configuration is older than the patch", f"make oldconfig, and say y to {OPTION}"
+
+
+def leaves_landing_pads_out(config: str) -> bool:
+    """Whether ``ftrace_call_adjust`` of this kernel meets functions without BTI, and looks at the word.
+
+    That needs landing pads, CALL_OPS, and a Clang that leaves them out of static functions whose address is not taken:
+    21 and later (arch/arm64/Kconfig of 7.2.13 forbids ARM64_BTI_KERNEL then, that of 6.12.107 does not).
+    """
+    values = dict(re.findall(r"(?m)^CONFIG_(\w+)=(.*)$", config))
+    wanted = ("ARM64_BTI_KERNEL", "DYNAMIC_FTRACE_WITH_CALL_OPS")
+    return all(values.get(name) == "y" for name in wanted) and int(values.get("CLANG_VERSION", "0")) >= _CLANG_21
 
 
 def _needed(kconfig: str) -> list[str]:

@@ -15,6 +15,7 @@ from prologue.kernel_tree.patches import KernelPatch, load_patch
 
 OPTION: Final = "ARM64_FTRACE_BUILDTIME_PROLOGUE"
 KCONFIG: Final = "arch/arm64/Kconfig"
+FTRACE: Final = "arch/arm64/kernel/ftrace.c"
 Presence = Literal["in", "out", "differs"]
 # The build needs nothing of these, and sources that are made for building only do not have them.
 _LEFT_OUT_BY_PACKAGERS: Final = ("Documentation", "tools/testing")

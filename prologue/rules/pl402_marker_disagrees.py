@@ -34,10 +34,10 @@ RULE = Rule(
     decides_writing=True,
     open_while_unfinished=True,
     what="`__ftrace_prologue_marker` disagrees with records and text.",
-    why="The kernel trusts the marker. If it wrongly says processed, ftrace finds no MOV before the first BL that it is "
-    "to write, and disables itself; without that check in `ftrace_make_call`, LR would be lost. If it wrongly says "
-    "unprocessed, records that are moved are adjusted once more: ftrace disables itself at the first function that "
-    "is traced, or at boot.",
+    why="The kernel trusts the marker. If it wrongly says processed, ftrace finds no MOV before the first BL that it "
+    "is to write, and disables itself; without that check in `ftrace_make_call`, LR would be lost. If it wrongly "
+    "says unprocessed, records that are moved are adjusted once more: ftrace disables itself at the first function "
+    "that is traced, or at boot.",
     example="marker: processed, 43880 sites; text: 43879 sites hold the MOV",
     fix="run `prologue patch` again; if it refuses, link again",
     citation='docs/kernel-contract.md, "native"',

@@ -124,6 +124,36 @@ def test_the_configuration(ready: Path, config: str | None, message: str, to_do:
     assert to_do in row["to_do"]
 
 
+PADS = "CONFIG_ARM64_BTI_KERNEL=y\nCONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS=y\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "warns"),
+    [
+        (f"{PADS}CONFIG_CLANG_VERSION=210102\n", True),
+        (f"{PADS}CONFIG_CLANG_VERSION=210000\n", True),
+        (f"{PADS}CONFIG_CLANG_VERSION=200108\n", False),
+        (f"{PADS}CONFIG_CLANG_VERSION=0\nCONFIG_GCC_VERSION=150000\n", False),
+        (f"{PADS.splitlines()[0]}\nCONFIG_CLANG_VERSION=210102\n", False),
+        (f"{PADS.splitlines()[1]}\nCONFIG_CLANG_VERSION=210102\n", False),
+    ],
+)
+def test_warnings_about_modules_are_told_before(tree: Path, bin_: Path, config: str, warns: bool, capsys: Said) -> None:
+    """Of a kernel without the patch; with it, the MOV is accepted."""
+    assert bin_.is_dir()
+    (tree / ".config").write_text(SELECTED + config)
+    checks = check(capsys, tree)
+    assert ("modules" in checks) is warns
+    if warns:
+        assert checks["modules"]["status"] == "no"
+        assert "ftrace_call_adjust() would warn" in checks["modules"]["message"]
+        assert checks["modules"]["to_do"].startswith(f"prologue kernel install {tree} ")
+    install(tree)
+    assert "modules" not in check(capsys, tree)
+    shutil.move(tree / ".config", bin_ / ".config")
+    assert "modules" not in check(capsys, tree)
+
+
 def test_a_build_directory(ready: Path, tmp_path: Path, mini: Mini, capsys: Said) -> None:
     out = tmp_path / "out"
     out.mkdir()
