@@ -75,9 +75,16 @@ def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
         raise OutputError(f"cannot be made: {error.strerror}", path=directory) from error
     if old:
         raise OutputError(f"has patches already ({old[0]}): remove them, or name another directory", path=directory)
-    for mail in mails:
-        with new_file(directory / mail.name) as temporary:
-            temporary.write_bytes(mail.text)
+    written: list[Path] = []
+    try:
+        for mail in mails:
+            with new_file(directory / mail.name) as temporary:
+                temporary.write_bytes(mail.text)
+            written.append(directory / mail.name)
+    except OutputError:
+        for path in written:  # half a series would be sent, or be in the way of the next try
+            path.unlink()
+        raise
 
 
 def _patch_mail(patch: Patch, number: int, count: int, who: Identity) -> Mail:
@@ -94,7 +101,9 @@ def _head(who: Identity, subject: str) -> str:
     # formataddr() quotes a name that needs it, and an encoded one needs nothing.
     sender = formataddr((name, who.email)) if ascii_only else f"{name} <{who.email}>"
     lines = [f"From: {sender}", f"Date: {format_datetime(who.date)}"]
-    lines += textwrap.wrap(f"Subject: {subject}", 78, subsequent_indent=" ", break_long_words=False)
+    lines += textwrap.wrap(
+        f"Subject: {subject}", 78, subsequent_indent=" ", break_long_words=False, break_on_hyphens=False
+    )
     if not ascii_only:
         lines += ["MIME-Version: 1.0", "Content-Type: text/plain; charset=UTF-8", "Content-Transfer-Encoding: 8bit"]
     return _MBOX_LINE + "".join(f"{line}\n" for line in lines)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import email
+import errno
 import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from email.header import decode_header, make_header
 from email.utils import parsedate_to_datetime
@@ -17,9 +19,9 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
-from prologue.errors import UsageError
+from prologue.errors import OutputError, UsageError
 from prologue.kernel_tree.git import Identity, identity
-from prologue.kernel_tree.mail import patch_mails
+from prologue.kernel_tree.mail import patch_mails, write_mails
 from prologue.kernel_tree.patches import KernelPatch, all_series, load_patch
 from prologue.kernel_tree.source import KernelTree
 from tests.support.trees import SOURCES, fingerprint, git, repository
@@ -149,6 +151,27 @@ def test_a_directory(tmp_path: Path, known: None, capsys: Said) -> None:
     assert fingerprint(out) == before
     assert main(["kernel", "patch", series.series, "-o", str(tmp_path / "no" / "out")]) == 2
     assert "cannot be made: No such file or directory" in capsys.readouterr().err
+
+
+def test_half_a_series_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: Path, content: bytes) -> int:
+        if path.name.startswith(".0003-"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return real(path, content)
+
+    mails = patch_mails(load_patch(all_series()[0]), TESTER)
+    real = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", write)
+    with pytest.raises(OutputError, match="No space left on device; nothing was left behind"):
+        write_mails(tmp_path / "out", mails)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_long_subject_is_folded_at_spaces() -> None:
+    patch = replace(load_patch(all_series()[0]).patches[0], subject="arm64: " + 12 * "co-ordinated ")
+    (mail,) = patch_mails(KernelPatch("6.1", (patch,)), TESTER)
+    message = email.message_from_bytes(mail.text)
+    assert " ".join(str(message["Subject"]).split()) == f"[PATCH 1/1] {patch.subject.strip()}"
 
 
 @pytest.mark.parametrize("series", SOURCES)
