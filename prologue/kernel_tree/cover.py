@@ -47,7 +47,7 @@ class Figures:
 
 def cover_text(series: KernelPatch, figures: Sequence[Figures]) -> str:
     """The letter's text for one release, 75 columns at most."""
-    paragraphs = [_WHY, f"Made for Linux {series.series}. Every patch builds and boots without those after it:\n"]
+    paragraphs = [_WHY, f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
     width = len(str(len(series.patches)))
     paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))
     paragraphs += [f"Left out: {_LEFT_OUT[step]}.\n" for step in series.left_out]

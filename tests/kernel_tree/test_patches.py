@@ -13,7 +13,7 @@ from prologue.errors import InputError, InternalError
 from prologue.kernel_tree import patches
 from prologue.kernel_tree.git import apply_changes
 from prologue.kernel_tree.patches import DROPPED_IN, STEPS, all_series, load_patch
-from prologue.kernel_tree.source import KernelTree
+from prologue.kernel_tree.source import OPTION, KernelTree
 from tests.support.trees import SOURCES
 
 ROOT = Path(prologue.__file__).parent
@@ -57,6 +57,15 @@ def test_what_is_stored_is_what_is_applied(series: str) -> None:
     assert all(one.changes for one in patch.patches)
     assert [one.step for one in patch.patches] == [step for step in STEPS if step not in patch.left_out]
     assert patch.left_out == (("literals",) if series == "6.1" else ())
+
+
+@pytest.mark.parametrize("series", SOURCES)
+def test_the_mov_is_accepted_without_the_option(series: str) -> None:
+    """So no module has to be linked again when the option changes: its ftrace would give up otherwise."""
+    patches_before = [one for one in load_patch(series).patches if one.step in ("literals", "accept")]
+    added = [line for one in patches_before for change in one.changes for hunk in change.hunks for line in hunk.lines]
+    assert any(b"ftrace_callsite_saves_lr(rec)" in line for line in added)
+    assert not any(OPTION.encode() in line for line in added)
 
 
 def test_the_series_does_what_its_sum_does(every_tree: Path) -> None:

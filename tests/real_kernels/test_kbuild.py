@@ -17,7 +17,6 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
-from prologue.kernel_tree.source import OPTION
 from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
 from prologue.sites.module import Module
@@ -220,22 +219,3 @@ def test_a_kernel_without_the_marker_says_what_to_do(tree: Tree, mini: Callable[
     assert done.returncode != 0
     assert "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE" in done.stderr
     kept.rename(tree.vmlinux)
-
-
-@pytest.mark.parametrize("tree", ["6.1"], indirect=True)
-def test_without_the_option_processed_modules_still_load(tree: Tree, tmp_path: Path) -> None:
-    """No module is linked again for the option. The last of this file: it leaves another configuration."""
-    overlay = tree.path / "out/fs/overlayfs/overlay.ko"
-    assert open_binary(overlay).state == "processed"
-    config = tree.path / "out/.config"
-    config.write_text(config.read_text().replace(f"CONFIG_{OPTION}=y", f"# CONFIG_{OPTION} is not set"))
-    status, output = tree.relink("vmlinux", "Image")
-    assert (status, steps(output)) == (0, []), output
-    assert Kernel(tree.vmlinux).marker is None
-    assert open_binary(overlay).state == "processed"
-    image = tree.path / "out/arch/arm64/boot/Image"
-    seen = boot(image, build_initramfs([overlay]), tmp_path / "log", Job(("modules",)), machine=MACHINES["6.1"])
-    assert [event.data["loaded"] for event in seen.all("module")] == [True]
-    assert min(event.data["entries"] for event in seen.all("module_traced")) > 100
-    assert seen.all("error") == []
-    assert seen.all("dmesg") == []
