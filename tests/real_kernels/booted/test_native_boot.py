@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from prologue.sites.load import open_binary
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.guest.vm import GuestRun, Job, boot
+from prologue_bench.host import cache
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_built_kernel, needs_tools
@@ -205,17 +207,18 @@ def test_a_function_without_landing_pad(built: BuiltKernel, tmp_path: Path) -> N
     """In a kernel with BTI and CALL_OPS: as Clang 21 compiles static functions, here by an attribute."""
     if "bti" not in built.recipe.options:
         pytest.skip("no kernel with BTI")
-    source, out = tmp_path / "module", tmp_path / "tree" / "out"
+    source = tmp_path / "module"
     source.mkdir()
     (source / "nobti.c").write_text(NO_BTI)
     (source / "Makefile").write_text("obj-m := nobti.o\n")
-    # make writes into the build's directory, which is the cache's.
-    subprocess.run(["cp", "-al", str(built.tree), str(out.parent)], check=True)
-    shutil.rmtree(out)
-    subprocess.run(["cp", "-a", str(built.out), str(out)], check=True)
-    done = make(out.parent, built.recipe, "PROLOGUE=true", f"M={source}", "modules")
-    assert done.returncode == 0, done.stdout
-    shutil.rmtree(out.parent)
+    # make writes into the build's directory, which is the cache's; on its file system the sources are hard links.
+    with tempfile.TemporaryDirectory(dir=cache.root()) as name:
+        tree = Path(name) / "tree"
+        subprocess.run(["cp", "-al", str(built.tree), str(tree)], check=True)
+        shutil.rmtree(tree / "out")
+        subprocess.run(["cp", "-a", str(built.out), str(tree / "out")], check=True)
+        done = make(tree, built.recipe, "PROLOGUE=true", f"M={source}", "modules")
+        assert done.returncode == 0, done.stdout
     module = source / "nobti.ko"
     sites = open_binary(module).sites
     assert sites is not None
