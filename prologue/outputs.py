@@ -76,8 +76,10 @@ def settle(path: Path, mode: int) -> None:
 
 
 @contextmanager
-def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
+def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) -> Iterator[Path]:
     """Give a temporary file beside ``out`` that becomes ``out`` if the block succeeds and vanishes if it does not.
+
+    It gets ``mode``, or the one of the file ``like``, or what new files get.
 
     Raises:
         OutputError: ``out`` may not be replaced, or its directory cannot be written.
@@ -93,7 +95,9 @@ def new_file(out: Path, *, like: Path | None = None) -> Iterator[Path]:
         try:
             yield temporary
             # Writable by its owner whatever the input was: the same command must be able to replace it.
-            settle(temporary, stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~umask())
+            if mode is None:
+                mode = stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR if like else 0o666 & ~umask()
+            settle(temporary, mode)
             temporary.replace(out)
         except OSError as error:
             raise OutputError(f"cannot be written: {error.strerror}; nothing was left behind", path=out) from error

@@ -1,0 +1,142 @@
+"""ELF cores whose segments have kernel addresses: /proc/kcore and what is like it. Read as they are, without drgn.
+
+Nothing is loaded in advance: /proc/kcore seems to have the size of the whole address space.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from prologue.elf.identify import identify
+from prologue.errors import InputError
+from prologue.memory.base import KERNEL_HALF, KernelInfo, UnmappedError, read_vmcoreinfo
+
+Reader = Callable[[int, int], bytes]
+"""Bytes of the file by offset and size; fewer at its end."""
+
+# Elf64_Ehdr from e_type on, and Elf64_Phdr (System V gABI, "ELF Header", "Program Header").
+_EHDR: Final = struct.Struct("<HHIQQQIHHHHHH")
+_PHDR: Final = struct.Struct("<IIQQQQQQ")
+_PT_LOAD, _PT_NOTE = 1, 4
+NO_PADDR: Final = (1 << 64) - 1
+"""What /proc/kcore gives as the physical address of what is not one piece of memory."""
+_MANY: Final = 0xFFFF  # PN_XNUM: the number is elsewhere
+_MAX_NOTES: Final = 64 << 20
+
+
+class CoreSegment(NamedTuple):
+    """A program header: PT_LOAD or PT_NOTE."""
+
+    type: int
+    offset: int
+    vaddr: int
+    paddr: int
+    filesz: int
+
+
+class Note(NamedTuple):
+    """A note of the core."""
+
+    name: str
+    type: int
+    data: bytes
+
+
+class CoreFile:
+    """Headers, notes and memory of one core.
+
+    Args:
+        name: what it is called in messages.
+        reader: gives its bytes.
+        size: of the file, in bytes; None where that says nothing (/proc/kcore).
+
+    Raises:
+        InputError: no core of a little-endian arm64 kernel, truncated, or damaged.
+
+    """
+
+    def __init__(self, name: str, reader: Reader, size: int | None) -> None:
+        self.name = name
+        self._reader = reader
+        head = reader(0, 64)
+        kind = identify(head, len(head))
+        if kind.kind != "core":
+            raise InputError(f"{kind.description}; expected a core of an arm64 kernel", path=name)
+        _, _, _, _, phoff, _, _, _, phentsize, phnum, _, _, _ = _EHDR.unpack_from(head, 16)
+        if phentsize != _PHDR.size or phnum == _MANY:
+            raise InputError(f"{phnum} program headers of {phentsize} bytes: damaged, or no kernel's core", path=name)
+        table = reader(phoff, phnum * phentsize)
+        if len(table) < phnum * phentsize:
+            raise InputError("the program headers are not all there: truncated", path=name)
+        found = []
+        for kind_, _, offset, vaddr, paddr, filesz, _, _ in _PHDR.iter_unpack(table):
+            if kind_ in (_PT_LOAD, _PT_NOTE):
+                found.append(CoreSegment(kind_, offset, vaddr, paddr, filesz))
+                if size is not None and offset + filesz > size:
+                    message = f"a segment ends at {offset + filesz:#x}, the file at {size:#x}: truncated"
+                    raise InputError(message, path=name)
+        self.loads = tuple(segment for segment in found if segment.type == _PT_LOAD and segment.filesz)
+        self._notes = [segment for segment in found if segment.type == _PT_NOTE]
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether segments have the kernel's addresses; a dump of physical memory has none."""
+        return any(segment.vaddr >= KERNEL_HALF for segment in self.loads)
+
+    @cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """All notes; a damaged one ends the list."""
+        return tuple(note for segment in self._notes for note in self._walk(segment))
+
+    def _walk(self, segment: CoreSegment) -> Iterator[Note]:
+        if segment.filesz > _MAX_NOTES:
+            raise InputError(f"notes of {segment.filesz} bytes: damaged", path=self.name)
+        data, at = self._reader(segment.offset, segment.filesz), 0
+        while at + 12 <= len(data):
+            name_size, size, kind = struct.unpack_from("<III", data, at)
+            body = at + 12 + (name_size + 3) // 4 * 4
+            if body + size > len(data) or not name_size:
+                return
+            name = data[at + 12 : at + 12 + name_size].rstrip(b"\0").decode("ascii", "replace")
+            yield Note(name, kind, data[body : body + size])
+            at = body + (size + 3) // 4 * 4
+
+    def note(self, name: str) -> bytes | None:
+        """The data of the first note of that name."""
+        return next((note.data for note in self.notes if note.name == name), None)
+
+    @cached_property
+    def info(self) -> KernelInfo:
+        """What VMCOREINFO says; nothing if it is not there."""
+        text = self.note("VMCOREINFO")
+        return KernelInfo() if text is None else read_vmcoreinfo(text, self.name)
+
+    def segment_of(self, vaddr: int, size: int = 1) -> CoreSegment | None:
+        """The segment that has these bytes, the smallest if several have.
+
+        On arm64 the kernel's image also lies in kcore's segment for vmalloc.
+        """
+        holding = [s for s in self.loads if s.vaddr <= vaddr and vaddr + size <= s.vaddr + s.filesz]
+        return min(holding, key=lambda segment: segment.filesz, default=None)
+
+    def place_of(self, vaddr: int, size: int) -> int:
+        """The offset in the file of memory at that address; errors as ``read``."""
+        segment = self.segment_of(vaddr, size)
+        if segment is None:
+            raise UnmappedError(f"no memory at {vaddr:#x}-{vaddr + size:#x}", path=self.name)
+        return segment.offset + vaddr - segment.vaddr
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Memory by the kernel's address.
+
+        Raises:
+            UnmappedError: no segment has all of it.
+
+        """
+        data = self._reader(self.place_of(vaddr, size), size)
+        if len(data) < size:
+            raise UnmappedError(f"{len(data)} of {size} bytes at {vaddr:#x}", path=self.name)
+        return data

@@ -1,0 +1,184 @@
+"""/proc/kcore: the memory of the kernel that runs, of this machine or of another one that ssh logs in to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from prologue.errors import InputError
+from prologue.memory.base import PAGE, KernelInfo, Range
+from prologue.memory.core import CoreFile
+from prologue.memory.state import SCRIPT, KernelState, parse_state
+
+KCORE: Final = "/proc/kcore"
+_LOCKDOWN: Final = "/sys/kernel/security/lockdown"
+_HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
+# What dd says at its end goes away; if it fails, that is said again. (POSIX has no status=none.)
+_GET: Final = f"""exec 3>&1
+get() {{
+	said=$(dd if={KCORE} bs={PAGE} skip="$1" count="$2" 2>&1 >&3) && return
+	echo "$said" | head -n 1 >&2
+	exit 1
+}}
+"""
+_PATIENCE: Final = 300  # seconds for one answer of another machine
+# The user's own options stand before these, and ssh takes the first that it sees.
+_SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15")
+_CONNECTION_BROKE: Final = 255  # ssh's own exit status
+
+
+class Kcore:
+    """The running kernel of this machine.
+
+    Raises:
+        InputError: it may not be read, or this is no arm64 machine.
+
+    """
+
+    live = True
+    name = KCORE
+
+    def __init__(self) -> None:
+        try:
+            self._fd = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise InputError(why_not(error, os.geteuid(), _lockdown()), path=KCORE) from error
+        self.core = CoreFile(KCORE, self._pread, None)
+
+    def _pread(self, offset: int, size: int) -> bytes:
+        parts, got = [], 0
+        try:
+            while got < size and (part := os.pread(self._fd, size - got, offset + got)):
+                parts.append(part)
+                got += len(part)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=KCORE) from error
+        return b"".join(parts)
+
+    @property
+    def info(self) -> KernelInfo:
+        """What VMCOREINFO says."""
+        return self.core.info
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Memory of now."""
+        return self.core.read(vaddr, size)
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Several ranges, one after the other."""
+        return [self.read(*piece) for piece in ranges]
+
+    @cached_property
+    def _state(self) -> KernelState:
+        done = subprocess.run(["/bin/sh"], input=SCRIPT, capture_output=True, text=True, check=False)
+        return parse_state(done.stdout, "/proc")
+
+    def state(self) -> KernelState:
+        """Modules and symbols, when first asked."""
+        return self._state
+
+
+class RemoteKcore:
+    """The running kernel of a machine that ssh logs in to without a password; needs a POSIX shell and dd there.
+
+    Args:
+        host: what ssh takes, such as ``root@board``.
+        ssh_options: words for ssh, before its host.
+
+    Raises:
+        InputError: it does not answer, its kcore may not be read, or it is no arm64 machine.
+
+    """
+
+    live = True
+
+    def __init__(self, host: str, ssh_options: Sequence[str] = ()) -> None:
+        if not host or host.startswith("-"):
+            raise InputError("is no host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
+        self.name = f"ssh:{host}"
+        self._command = ["ssh", "-T", *ssh_options, *_SSH_OPTIONS, "--", host]
+        self.core = CoreFile(self.name, self._dd, None)
+
+    def _run(self, script: str) -> bytes:
+        # Sent as standard input: the login shell may be any, and nothing of the script is left to quote.
+        try:
+            done = subprocess.run(
+                [*self._command, "exec sh"], input=script.encode(), capture_output=True, check=False, timeout=_PATIENCE
+            )
+        except FileNotFoundError as error:
+            raise InputError("ssh is not installed (Debian package openssh-client)", path=self.name) from error
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"no answer within {_PATIENCE} s", path=self.name) from error
+        if done.returncode == 0:
+            return done.stdout
+        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
+        if done.returncode == _CONNECTION_BROKE:
+            raise InputError(f"ssh failed: {said[-1]}", path=self.name)
+        raise InputError(f"{said[-1]}: log in as root, and see whether {_LOCKDOWN} says none there", path=self.name)
+
+    def _dd(self, offset: int, size: int) -> bytes:
+        if offset + size <= _HEAD:  # the headers are read in pieces
+            return self._head[offset : offset + size]
+        return self._dd_all([Range(offset, size)])[0]
+
+    @cached_property
+    def _head(self) -> bytes:
+        return self._dd_all([Range(0, _HEAD)])[0]
+
+    def _dd_all(self, pieces: Sequence[Range]) -> list[bytes]:
+        """Pieces of the file, by offset."""
+        pages = [(piece.vaddr // PAGE, -(-piece.end // PAGE) - piece.vaddr // PAGE) for piece in pieces]
+        commands = "".join(f"get {first} {count}\n" for first, count in pages)
+        said, result, at = self._run(_GET + commands), [], 0
+        if len(said) != sum(count for _, count in pages) * PAGE:
+            raise InputError("sent not all that was asked for: try again", path=self.name)
+        for piece, (_, count) in zip(pieces, pages, strict=True):
+            start = at + piece.vaddr % PAGE
+            result.append(said[start : start + piece.size])
+            at += count * PAGE
+        return result
+
+    @property
+    def info(self) -> KernelInfo:
+        """What VMCOREINFO says."""
+        return self.core.info
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Memory of now; each call logs in once."""
+        return self.core.read(vaddr, size)
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Memory of now, by one login."""
+        places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
+        return self._dd_all([Range(offset, size) for offset, size in places])
+
+    @cached_property
+    def _state(self) -> KernelState:
+        return parse_state(self._run(SCRIPT).decode(errors="replace"), self.name)
+
+    def state(self) -> KernelState:
+        """Modules and symbols, when first asked."""
+        return self._state
+
+
+def _lockdown() -> str:
+    try:
+        return Path(_LOCKDOWN).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def why_not(error: OSError, uid: int, lockdown: str) -> str:
+    """Say why kcore cannot be opened: ``open_kcore`` (``fs/proc/kcore.c``, 6.1-6.12) gives EPERM for two reasons."""
+    if isinstance(error, FileNotFoundError):
+        return "is not there: this kernel has no CONFIG_PROC_KCORE; take a dump instead"
+    if "[confidentiality]" in lockdown:
+        return "cannot be read: the kernel is locked down (lockdown=confidentiality); take a dump instead"
+    if isinstance(error, PermissionError):
+        missing = "run as root" if uid else "this root lacks CAP_SYS_RAWIO (a container?)"
+        return f"cannot be read: {error.strerror}: {missing}"
+    return f"cannot be read: {error.strerror}"

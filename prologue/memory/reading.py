@@ -1,0 +1,84 @@
+"""Reads ranges of which some pages may be missing, and text that the kernel may be changing meanwhile."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from prologue.memory.base import PAGE, Memory, Range, UnmappedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prologue.arrays import Bool
+
+_TRIES: Final = 4  # further readings until words are called unstable
+
+
+class Steady(NamedTuple):
+    """A range as it was read; ``data`` has zeros where ``absent``, of shape (pages,), says that nothing is.
+
+    Pages are those that the range touches, the first and the last perhaps in part. /proc/kcore gives zeros for what is
+    not mapped, so a page of zeros counts as absent, too. ``unstable`` are addresses of words that differed between the
+    last two readings.
+    """
+
+    data: bytes
+    absent: Bool
+    unstable: tuple[int, ...]
+
+
+def read_twice(memory: Memory, ranges: Sequence[Range]) -> list[Steady]:
+    """Read ranges, sizes multiples of 4; and if the kernel runs, those again that still change.
+
+    Raises:
+        InputError: memory cannot be read at all.
+
+    """
+    last = _read_present(memory, ranges)
+    different = [np.zeros(0, np.int64) for _ in ranges]
+    todo = list(range(len(ranges)))
+    for _ in range(_TRIES if memory.live else 0):
+        again = _read_present(memory, [ranges[k] for k in todo])
+        for k, data in zip(todo, again, strict=True):
+            different[k] = np.flatnonzero(np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4"))
+            last[k] = data
+        todo = [k for k in todo if len(different[k])]
+        if not todo:
+            break
+    return [
+        Steady(data, zero_pages(data, piece.vaddr), tuple(piece.vaddr + 4 * k for k in words.tolist()))
+        for piece, data, words in zip(ranges, last, different, strict=True)
+    ]
+
+
+def _read_present(memory: Memory, ranges: Sequence[Range]) -> list[bytes]:
+    try:
+        return memory.read_many(ranges)
+    except UnmappedError:
+        return [_read_pages(memory, piece) for piece in ranges]
+
+
+def _read_pages(memory: Memory, piece: Range) -> bytes:
+    """A range of which some pages may be missing; zeros for those."""
+    try:
+        return memory.read(*piece)
+    except UnmappedError:
+        pass
+    data = bytearray(piece.size)
+    for start, stop in pairwise([piece.vaddr, *range((piece.vaddr // PAGE + 1) * PAGE, piece.end, PAGE), piece.end]):
+        try:
+            data[start - piece.vaddr : stop - piece.vaddr] = memory.read(start, stop - start)
+        except UnmappedError:
+            continue
+    return bytes(data)
+
+
+def zero_pages(data: bytes, vaddr: int) -> Bool:
+    """Which pages of the range have no byte but zeros."""
+    lead = vaddr % PAGE
+    padded = np.zeros(-(-(lead + len(data)) // PAGE) * PAGE, np.uint8)
+    padded[lead : lead + len(data)] = np.frombuffer(data, np.uint8)
+    return np.logical_not(padded.reshape(-1, PAGE).any(axis=1))

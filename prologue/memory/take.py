@@ -1,0 +1,125 @@
+"""Takes a capture of a running kernel: which memory it has, and how it is read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.memory.base import PAGE, Range
+from prologue.memory.capture import Piece, write_capture
+from prologue.memory.core import NO_PADDR, CoreSegment
+from prologue.memory.kcore import Kcore, RemoteKcore
+from prologue.memory.reading import Steady, read_twice
+from prologue.memory.state import KernelState
+
+_BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
+
+
+class Captured(NamedTuple):
+    """What a capture has; ``file_size`` and ``memory`` in bytes.
+
+    ``unstable`` are addresses of text words that still changed when they had been read several times.
+    """
+
+    file_size: int
+    memory: int
+    modules: int
+    unstable: tuple[int, ...]
+
+
+class _Start(NamedTuple):
+    """Where something begins, the most bytes that it may have, and whether it is text."""
+
+    vaddr: int
+    most: int
+    is_text: bool
+
+
+def take_capture(source: Kcore | RemoteKcore, out: Path) -> Captured:
+    """Save the kernel's image, its modules' memory, and what it says of itself.
+
+    Text is read until two readings agree; data, which never do, are read once.
+
+    Raises:
+        InputError: something cannot be read.
+        OutputError: ``out`` cannot be written.
+
+    """
+    state = source.state()
+    segment, text = _image_of(source, state)
+    starts = _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))
+    ranges = list(_ranges(starts))
+    before = Range(segment.vaddr, text.vaddr - segment.vaddr)
+    after = Range(text.end, segment.vaddr + segment.filesz - text.end)
+    data = source.read_many([before, after])
+    kernel, *others = read_twice(source, [text, *ranges])
+    pieces = [Piece(segment.vaddr, segment.paddr, data[0] + kernel.data + data[1], kernel.unstable)]
+    for piece, found in zip(ranges, others, strict=True):
+        pieces += _present(piece.vaddr, found, starts)
+    size = write_capture(out, source.name, state, source.core.note("VMCOREINFO") or b"", pieces)
+    unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
+    return Captured(size, sum(len(piece.data) for piece in pieces), len(state.modules), unstable)
+
+
+def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range]:
+    """The segment that has the kernel's image, and where its text is, in whole words."""
+    anchors = state.anchors()
+    start, end = anchors.get("_stext", 0), anchors.get("_etext", 0) & ~3
+    segment = source.core.segment_of(start, end - start) if start < end else None
+    if segment is None:
+        raise InputError("no segment for the kernel's text, which kallsyms has from _stext to _etext", path=source.name)
+    return segment, Range(start, end - start)
+
+
+def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
+    """What begins outside of the image and belongs to the text, ascending.
+
+    Sections of modules, and what has symbols but is no module: BPF programs, and pages of kprobes and of ftrace.
+    """
+    found = {}
+    modules = {module.name for module in state.modules}
+    for symbol in state.symbols:
+        if symbol.owner and symbol.owner not in modules:
+            found[symbol.vaddr] = _Start(symbol.vaddr, _BPF_MOST, is_text=True)
+    for module in state.modules:
+        found[module.base] = _Start(module.base, module.size, is_text=True)
+        for name, vaddr in module.sections.items():
+            is_text = "text" in name or name == ".plt"
+            found[vaddr] = _Start(vaddr, module.size, is_text)
+    return tuple(start for vaddr, start in sorted(found.items()) if vaddr and vaddr not in image)
+
+
+def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
+    """Ranges of whole pages, ascending and apart: what begins somewhere ends where the next begins, at the latest."""
+    first = last = 0
+    ends = [*(start.vaddr for start in starts[1:]), 1 << 64]
+    for start, following in zip(starts, ends, strict=True):
+        low, high = start.vaddr // PAGE * PAGE, -(-min(start.vaddr + start.most, following) // PAGE) * PAGE
+        if low > last:
+            if last:
+                yield Range(first, last - first)
+            first = low
+        last = max(last, high)
+    if last:
+        yield Range(first, last - first)
+
+
+def _present(vaddr: int, found: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
+    """The runs of mapped pages in which something begins.
+
+    Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.
+    """
+    addresses = [start.vaddr for start in starts]
+    edges = np.flatnonzero(np.diff(found.absent.astype(np.int8), prepend=1, append=1)).tolist()
+    for low, high in zip(edges[::2], edges[1::2], strict=True):
+        run = range(vaddr + low * PAGE, vaddr + high * PAGE)
+        if bisect_right(addresses, run.stop - 1) == bisect_right(addresses, run.start - 1):
+            continue
+        unstable = (word for word in found.unstable if word in run)
+        text = tuple(word for word in unstable if starts[bisect_right(addresses, word) - 1].is_text)
+        yield Piece(run.start, NO_PADDR, found.data[low * PAGE : high * PAGE], text)

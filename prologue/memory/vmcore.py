@@ -1,0 +1,132 @@
+"""Dumps of a whole machine's memory, by drgn: it walks the kernel's page tables, and reads compressed dumps.
+
+ELF dumps of kdump, of QEMU's ``dump-guest-memory`` and of libvirt; kdump-compressed ones of makedumpfile. What the page
+tables do not map (freed init text) is not there, although the dump has some page at its old place.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prologue.elf.files import open_regular
+from prologue.errors import InputError
+from prologue.memory.base import KernelInfo, Range, UnmappedError, read_vmcoreinfo
+from prologue.memory.core import CoreFile
+
+if TYPE_CHECKING:
+    from prologue.memory.state import KernelState
+
+KDUMP_MAGICS: Final = (b"KDUMP   ", b"makedumpfile\0\0\0\0")
+"""First bytes of a kdump-compressed dump, and of a flattened one (makedumpfile's ``diskdump_mod.h``, its README)."""
+
+_BEGIN: Final = b"OSRELEASE="
+_NEEDED: Final = (b"\nKERNELOFFSET=", b"\nSYMBOL(swapper_pg_dir)=", b"\nSYMBOL(_stext)=")
+_LONGEST: Final = 1 << 14  # VMCOREINFO_BYTES is a page; pages have up to 64 KiB, the text has some 3 KiB
+
+
+class Vmcore:
+    """A dump.
+
+    Args:
+        path: the file.
+        core: its headers, if it is an ELF core; None if it is compressed.
+
+    Raises:
+        InputError: drgn is not installed or cannot read it, or there is no VMCOREINFO.
+
+    """
+
+    live = False
+
+    def __init__(self, path: Path, core: CoreFile | None) -> None:
+        self.name = str(path)
+        self._path = path
+        self._drgn = _import_drgn(self.name)
+        noted = None if core is None else core.note("VMCOREINFO")
+        if core is None or noted:
+            self._program = self._open(noted)
+            self.info = read_vmcoreinfo(noted or self._own_vmcoreinfo(), self.name)
+        else:
+            self._program, self.info = self._open_by_scan()
+
+    def _open(self, vmcoreinfo: bytes | None) -> Any:
+        drgn = self._drgn
+        # Without a platform drgn asks the notes of the CPUs, which not every dump has.
+        program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64), vmcoreinfo=vmcoreinfo)
+        try:
+            program.set_core_dump(str(self._path))
+        except Exception as error:  # drgn raises plain Exception for what its libraries say
+            raise InputError(_sentence(error), path=self.name) from error
+        return program
+
+    def _own_vmcoreinfo(self) -> bytes:
+        """What drgn found in a compressed dump."""
+        return bytes(self._program["VMCOREINFO"].string_())
+
+    def _open_by_scan(self) -> tuple[Any, KernelInfo]:
+        """Find VMCOREINFO in memory; a kernel that was there before may have left another one."""
+        seen = set()
+        for text in _scan(self._path):
+            if text in seen:
+                continue
+            seen.add(text)
+            info, program = read_vmcoreinfo(text, self.name), self._open(text)
+            try:
+                program.read(info.anchors["_stext"], 4)
+            except self._drgn.FaultError:
+                continue
+            return program, info
+        raise InputError(
+            "no VMCOREINFO in this dump: needs a kernel with CONFIG_VMCORE_INFO (6.1: CRASH_CORE)", path=self.name
+        )
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Memory of when it was dumped."""
+        try:
+            return bytes(self._program.read(vaddr, size))
+        except self._drgn.FaultError as error:
+            raise UnmappedError(f"no memory at {vaddr:#x}-{vaddr + size:#x}: {error}", path=self.name) from error
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Several ranges, one after the other."""
+        return [self.read(*piece) for piece in ranges]
+
+    @cached_property
+    def _state(self) -> KernelState:
+        raise InputError("a dump does not say where modules have their sections: use a capture", path=self.name)
+
+    def state(self) -> KernelState:
+        """Not known."""
+        return self._state
+
+
+def _import_drgn(name: str) -> Any:
+    try:
+        import drgn
+    except ImportError as error:
+        raise InputError(
+            "dumps of a machine's memory are read by drgn: pip install 'prologue[live]'", path=name
+        ) from error
+    # It complains of flattened dumps on standard error; they are slower, nothing else.
+    logging.getLogger("drgn").setLevel(logging.ERROR)
+    return drgn
+
+
+def _scan(path: Path) -> Iterator[bytes]:
+    """Every text in the file that looks like VMCOREINFO."""
+    with open_regular(path) as (fd, _), mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
+        at = data.find(_BEGIN)
+        while at >= 0:
+            text = data[at : at + _LONGEST].partition(b"\0")[0]
+            if all(key in text for key in _NEEDED):
+                yield text
+            at = data.find(_BEGIN, at + 1)
+
+
+def _sentence(error: Exception) -> str:
+    return f"drgn cannot read it: {str(error).splitlines()[0] if str(error) else type(error).__name__}"

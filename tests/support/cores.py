@@ -1,0 +1,63 @@
+"""Cores for tests: written with struct and read back with pyelftools, so that they share nothing with the tool."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from elftools.elf.elffile import ELFFile
+
+SLIDE = 0x2F0000000000
+BUILD_ID = "0123456789abcdef0123456789abcdef01234567"
+NO_PADDR = (1 << 64) - 1
+
+
+def core(
+    segments: Sequence[tuple[int, int, bytes]], notes: Sequence[tuple[str, int, bytes]] = (), machine: int = 183
+) -> bytes:
+    """An ELF core; segments are (address, physical address, bytes), notes (name, type, bytes)."""
+    noted = b"".join(_note(*note) for note in notes)
+    count = len(segments) + 1
+    at = 64 + 56 * count
+    headers = [struct.pack("<IIQQQQQQ", 4, 4, at, 0, 0, len(noted), 0, 4)]
+    at += len(noted)
+    for vaddr, paddr, data in segments:
+        headers.append(struct.pack("<IIQQQQQQ", 1, 7, at, vaddr, paddr, len(data), len(data), 1))
+        at += len(data)
+    ident = b"\x7fELF\x02\x01\x01" + b"\0" * 9
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 4, machine, 1, 0, 64, 0, 0, 64, 56, count, 0, 0, 0)
+    return head + b"".join(headers) + noted + b"".join(data for _, _, data in segments)
+
+
+def _note(name: str, kind: int, data: bytes) -> bytes:
+    label = name.encode() + b"\0"
+    padded = [part + b"\0" * (-len(part) % 4) for part in (label, data)]
+    return struct.pack("<III", len(label), len(data), kind) + b"".join(padded)
+
+
+def vmcoreinfo(slide: int = SLIDE, build_id: str = BUILD_ID, release: str = "6.1.0-mini") -> tuple[str, int, bytes]:
+    """A note as the kernel writes it."""
+    text = f"OSRELEASE={release}\nBUILD-ID={build_id}\nPAGESIZE=4096\nSYMBOL(_stext)={0xFFFF800008001000 + slide:x}\n"
+    return "VMCOREINFO", 0, f"{text}KERNELOFFSET={slide:x}\n".encode()
+
+
+def image_of(vmlinux: Path) -> tuple[int, bytearray]:
+    """What lies in memory once a vmlinux is loaded: the lowest address, and the bytes from there on."""
+    with vmlinux.open("rb") as stream:
+        loads = [s for s in cast("Any", ELFFile(stream)).iter_segments() if s["p_type"] == "PT_LOAD"]
+        start = min(load["p_vaddr"] for load in loads)
+        image = bytearray(max(load["p_vaddr"] + load["p_memsz"] for load in loads) - start)
+        for load in loads:
+            at = load["p_vaddr"] - start
+            image[at : at + load["p_filesz"]] = load.data()
+    return start, image
+
+
+def running(vmlinux: Path, changes: Mapping[int, int], slide: int = SLIDE, **info: str) -> bytes:
+    """A core of a kernel that runs at ``slide``, with words (by link-time address) that it has changed."""
+    start, image = image_of(vmlinux)
+    for vaddr, word in changes.items():
+        struct.pack_into("<I", image, vaddr - start, word)
+    return core([(start + slide, NO_PADDR, bytes(image))], [vmcoreinfo(slide, **info)])
