@@ -18,3 +18,20 @@ def number_from(lowest: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def shell_words(option: str, text: str) -> list[str]:
+    """The words of an option's value, as a shell would split them.
+
+    Raises:
+        UsageError: a quote is open.
+
+    """
+    import shlex
+
+    from prologue.errors import UsageError
+
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {error}") from error

@@ -181,6 +181,12 @@ def _bench(group: Subcommand) -> None:
     add_bench(group)
 
 
+def _live(group: Subcommand) -> None:
+    from prologue.cli.live import add_live
+
+    add_live(group)
+
+
 # Name, handler, help, examples, and what adds the options.
 _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], ...]] = (
     (
@@ -233,6 +239,13 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         "image", "prologue.cli.image:run", "write the flat Image of a vmlinux",
         "  prologue image vmlinux -o Image",
         _image,
+    ),
+    (
+        "live", "", "read a running kernel, and write the vmlinux that is really running",
+        "  prologue live capture ssh:root@board -o board.capture.zst\n"
+        "  prologue live overlay vmlinux board.capture.zst -o vmlinux.live\n"
+        "  prologue live overlay vmlinux vmcore -o vmlinux.live\n",
+        _live,
     ),
     (
         "kernel", "", "put the build step into a kernel tree, and see whether it works",

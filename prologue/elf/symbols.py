@@ -59,6 +59,10 @@ class Symbols:
         stop = end if end >= 0 else self._strings.size
         return self._image.read(self._strings.offset + offset, stop - offset).decode("utf-8", "backslashreplace")
 
+    def name_of(self, row: int) -> str:
+        """The name of the symbol in that row of the table."""
+        return self._name(int(self._names[row]))
+
     def find(self, name: str) -> Symbol | None:
         """Return the defined symbol of that name; a global one before local ones."""
         hits = self._rows_with_prefix(name + "\0")

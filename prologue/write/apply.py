@@ -69,7 +69,7 @@ def apply_to(approved: ApprovedPlan, out: Path, check: Callable[[Path], object])
     if same_file(out, source):
         raise OutputError("is the input: use --in-place to write into it", path=out)
     with _locked_for_reading(source), new_file(out, like=source) as temporary:
-        _copy(source, temporary)
+        copy_file(source, temporary)
         fd = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
         try:
             written = _write(fd, approved, out)
@@ -114,7 +114,13 @@ def rewrite(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) 
     return written
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file's bytes, with holes and reflinks where the file system has them.
+
+    Raises:
+        OutputError: it cannot be written.
+
+    """
     import subprocess
 
     command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]

@@ -20,7 +20,7 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
-COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "kernel", "bench")
+COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "live", "kernel", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,47 @@
+"""The grammar of ``prologue live``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prologue.cli.subcommands import Subcommand, add_command, add_commands
+
+_SOURCES = "/proc/kcore, ssh:HOST, a capture, what perf record --kcore wrote, or a dump (kdump, QEMU, libvirt)"
+
+
+def add_live(group: Subcommand) -> None:
+    """Add its commands."""
+    actions = add_commands(group)
+    capture = add_command(
+        actions, "capture", "prologue.cli.live_capture:run",
+        "save the text of the running kernel and its modules, and what it says of itself",
+        "  prologue live capture -o host.capture.zst                 this machine, as root\n"
+        "  prologue live capture ssh:root@board -o board.capture     a POSIX shell and dd are all it needs there",
+    )  # fmt: skip
+    capture.add_argument("source", nargs="?", default="/proc/kcore", metavar="SOURCE",
+                         help="/proc/kcore (default) or ssh:HOST")  # fmt: skip
+    capture.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                         help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
+    _how(capture, "live-capture")
+    overlay = add_command(
+        actions, "overlay", "prologue.cli.live_overlay:run",
+        "write the vmlinux that is really running: its text from memory, its symbols and DWARF from the file",
+        "  prologue live overlay vmlinux /proc/kcore -o vmlinux.live\n"
+        "  prologue live overlay vmlinux board.capture -o vmlinux.live\n"
+        "  prologue live overlay vmlinux perf.data -o vmlinux.live     after perf record --kcore\n"
+        "  prologue live overlay vmlinux vmcore -o vmlinux.live        needs drgn\n"
+        "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/",
+    )  # fmt: skip
+    overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
+    overlay.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    overlay.add_argument("--modules", type=Path, metavar="DIR", help="do the same for the loaded modules: their files")
+    overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
+                         help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
+    _how(overlay, "live-overlay")
+
+
+def _how(command: Subcommand, schema: str) -> None:
+    command.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
+    say = command.add_mutually_exclusive_group()
+    say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
+    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")

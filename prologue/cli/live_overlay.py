@@ -1,0 +1,96 @@
+"""``prologue live overlay``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Final
+
+from prologue.cli.arguments import shell_words
+from prologue.cli.parallel import print_errors
+from prologue.errors import OutputError
+from prologue.memory.sources import open_memory
+from prologue.overlay.kernel import OverlaidKernel, overlay_kernel
+from prologue.overlay.modules import OverlaidModules, module_files, overlay_modules
+from prologue.overlay.text import SectionText
+
+SCHEMA: Final = "prologue.live-overlay/1"
+
+
+def run(args: Namespace) -> int:
+    """Write what is really running."""
+    memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
+    if args.modules is None:
+        kernel, modules = overlay_kernel(args.vmlinux, memory, args.output), None
+    else:
+        # Refused before anything is written: no files, and a source that does not know its modules.
+        files, _ = module_files(args.modules), memory.state()
+        _make_directory(args.output)
+        kernel = overlay_kernel(args.vmlinux, memory, args.output / "vmlinux")
+        modules = overlay_modules(files, memory, args.output)
+    if args.json:
+        data = {"schema": SCHEMA, "source": args.source, **_kernel_data(kernel)}
+        print(json.dumps(data | ({} if modules is None else _modules_data(modules)), indent=2))
+    elif not args.quiet:
+        print(_kernel_text(kernel))
+        if modules is not None:
+            _print_modules(modules)
+    errors = () if modules is None else modules.errors
+    print_errors([(error.message, str(error)) for error in errors])
+    return max((error.exit_code for error in errors), default=0)
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        reason = "is not a directory" if isinstance(error, FileExistsError) else f"cannot be created: {error.strerror}"
+        raise OutputError(reason, path=path) from error
+
+
+def _kernel_data(kernel: OverlaidKernel) -> dict[str, Any]:
+    return {
+        "output": str(kernel.path),
+        "release": kernel.release or None,
+        "build_id": kernel.build_id,
+        "slide": hex(kernel.slide),
+        "sections": [_section_data(section) for section in kernel.sections],
+    }
+
+
+def _section_data(section: SectionText) -> dict[str, Any]:
+    counts = {"words": section.words, "changed": section.changed, "kept": section.kept}
+    return {"name": section.name, "vaddr": hex(section.vaddr), **counts, "unstable": list(map(hex, section.unstable))}
+
+
+def _modules_data(modules: OverlaidModules) -> dict[str, Any]:
+    written = [
+        {"name": module.name, "output": str(module.path), "sections": [_section_data(s) for s in module.sections]}
+        for module in modules.written
+    ]
+    return {"modules": written, "missing": list(modules.missing), "failed": len(modules.errors)}
+
+
+def _print_modules(modules: OverlaidModules) -> None:
+    for module in modules.written:
+        words, changed = (sum(getattr(s, name) for s in module.sections) for name in ("words", "changed"))
+        print(f"{module.path}: {changed:,} of {words:,} words differ from the file")
+    if modules.missing:
+        print(f"loaded, but without a file there: {', '.join(modules.missing)}")
+
+
+def _kernel_text(kernel: OverlaidKernel) -> str:
+    release = f"{kernel.release}, " if kernel.release else ""
+    return "\n".join([f"{kernel.path}: {release}slide {kernel.slide:#x}", *map(_section_text, kernel.sections)])
+
+
+def _section_text(section: SectionText) -> str:
+    said = f"{section.changed:>9,} of {section.words:>9,} words differ from the file"
+    if not section.taken:
+        said = f"not in memory (freed after boot): {section.words:,} words as linked"
+    elif section.kept:
+        said += f"; {section.kept:,} are not in memory: as linked"
+    if section.unstable:
+        said += f"; {len(section.unstable):,} still changed after several readings"
+    return f"  {section.name:<16}{said}"

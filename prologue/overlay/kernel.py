@@ -1,0 +1,108 @@
+"""A vmlinux with the text that runs; symbols, line tables, DWARF and build-id stay, and so do all addresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from prologue.elf.image import ElfImage
+from prologue.elf.notes import gnu_build_id
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
+from prologue.memory.base import Memory
+from prologue.outputs import new_file, require_other
+from prologue.overlay.text import SectionText, kept_text, running_text
+from prologue.write.apply import copy_file
+
+# include/asm-generic/sections.h: from here to there memory is freed after boot (free_initmem, arch/arm64/mm/init.c).
+_INIT_BEGIN, _INIT_END = "__init_begin", "__init_end"
+
+
+class OverlaidKernel(NamedTuple):
+    """A vmlinux that was written; ``slide`` in bytes."""
+
+    path: Path
+    release: str
+    build_id: str
+    slide: int
+    sections: tuple[SectionText, ...]
+
+
+def overlay_kernel(vmlinux: Path, memory: Memory, out: Path) -> OverlaidKernel:
+    """Write a copy of ``vmlinux`` whose executable sections hold what ``memory`` has.
+
+    Raises:
+        InputError: no unstripped vmlinux, or not the one of the kernel in memory; or memory cannot be read.
+        OutputError: ``out`` is an input, a link or no regular file, or cannot be written.
+
+    """
+    require_other(out, vmlinux, Path(memory.name))
+    image = ElfImage(vmlinux)
+    if image.relocatable:
+        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
+    symbols = Symbols(image)
+    build_id = _require_same_build(image, memory)
+    slide = find_slide(image, symbols, memory)
+    sections = tuple(_sections(image, symbols, memory, slide))
+    with new_file(out, like=vmlinux) as temporary:
+        copy_file(vmlinux, temporary)
+        with temporary.open("r+b") as stream:
+            for section in sections:
+                if section.changed:
+                    stream.seek(section.offset)
+                    stream.write(section.data)
+    return OverlaidKernel(out, memory.info.release, build_id, slide, sections)
+
+
+def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
+    """How far the kernel runs from where it is linked, in bytes.
+
+    Raises:
+        InputError: memory does not say.
+
+    """
+    if memory.info.slide is not None:
+        return memory.info.slide
+    linked, runs = symbols.find("_stext"), memory.info.anchors.get("_stext")
+    if linked is None or runs is None:
+        raise InputError("does not say where the kernel runs: neither VMCOREINFO nor kallsyms", path=memory.name)
+    return runs - linked.vaddr
+
+
+def _require_same_build(image: ElfImage, memory: Memory) -> str:
+    """Compare build-ids, where memory has one; returns that of the file."""
+    own, runs = gnu_build_id(image), memory.info.build_id
+    if runs and own and runs != own:
+        release = f" of {memory.info.release}" if memory.info.release else ""
+        raise InputError(
+            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=image.path
+        )
+    return own
+
+
+def _sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
+    begin, end = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END)
+    freed = range(begin.vaddr, end.vaddr) if begin and end else range(0)
+    found = []
+    for section in image.text_sections:
+        text = running_text(image, section, section.addr + slide, memory)
+        if 2 * text.changed > text.taken:
+            if section.addr not in freed:
+                raise _not_this_text(text, memory, slide)
+            text = kept_text(image, section, section.addr + slide)  # its memory has a new owner
+        found.append(text)
+    main = max(found, key=lambda text: text.words, default=None)
+    if main is None or not main.taken:
+        raise _not_this_text(main, memory, slide)
+    return found
+
+
+def _not_this_text(text: SectionText | None, memory: Memory, slide: int) -> InputError:
+    if text is None:
+        return InputError("the vmlinux has no text", path=memory.name)
+    what = f"{text.changed:,} of {text.taken:,} words differ" if text.taken else "there is no memory"
+    return InputError(
+        f"has not this kernel's {text.name} at {text.vaddr:#x} ({what}): the slide {slide:#x} is that of another boot, "
+        "or the vmlinux that of another build",
+        path=memory.name,
+    )

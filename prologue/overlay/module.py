@@ -1,0 +1,238 @@
+"""A module with the text that runs, linked where it was loaded: an ET_EXEC made of its ``.ko``.
+
+The kernel's loader (``kernel/module/main.c``, 6.1-6.12) is what places sections and relocates them. Here sections get
+their run-time addresses and symbols their values. Executable sections hold what memory has. In data and DWARF those
+relocations are carried out whose symbols are the module's own, so that line tables are right.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, U64
+from prologue.elf.dynrelocs import RELA
+from prologue.elf.image import SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, ElfImage, Section
+from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
+from prologue.errors import InputError
+from prologue.memory.base import PAGE, Memory, UnmappedError
+from prologue.memory.state import KernelState, LoadedModule
+from prologue.outputs import new_file, require_other
+from prologue.overlay.text import SectionText, kept_text, running_text
+
+_BUILD_ID: Final = ".note.gnu.build-id"
+# The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
+_INIT: Final = ".init"
+# Offsets in Elf64_Ehdr and Elf64_Shdr (System V gABI, "ELF Header", "Sections").
+_E_TYPE, _E_PHOFF, _E_SHOFF, _E_PHENTSIZE, _E_PHNUM = 16, 32, 40, 54, 56
+_SHDR: Final = struct.Struct("<IIQQQQIIQQ")
+_PHDR: Final = struct.Struct("<IIQQQQQQ")
+_ET_EXEC, _SHT_PROGBITS, _PT_LOAD = 2, 1, 1
+# AAELF64, "Relocation codes": type -> (width, relative to the place)
+_KINDS: Final = {257: (8, False), 258: (4, False), 260: (8, True), 261: (4, True)}
+
+
+class OverlaidModule(NamedTuple):
+    """A module that was written."""
+
+    name: str
+    path: Path
+    sections: tuple[SectionText, ...]
+
+
+def overlay_module(loaded: LoadedModule, image: ElfImage, memory: Memory, out: Path) -> OverlaidModule:
+    """Write the module ``loaded`` as it runs; ``image`` is its file, without a signature.
+
+    Raises:
+        InputError: the file is not the loaded module's, or memory cannot be read.
+        OutputError: ``out`` is an input, or cannot be written.
+
+    """
+    require_other(out, image.path, Path(memory.name))
+    work = _Work(loaded, image, memory)
+    sections = tuple(work.take_text())
+    work.place_sections()
+    work.relocate()
+    work.place_symbols()
+    work.add_segments()
+    with new_file(out) as temporary:
+        temporary.write_bytes(work.content)
+    return OverlaidModule(loaded.name, out, sections)
+
+
+def placed_by_symbols(loaded: LoadedModule, image: ElfImage, state: KernelState) -> LoadedModule:
+    """Find where sections are by the names that kallsyms and the file both have, each once.
+
+    For perf's data, which do not have the addresses of sections.
+    """
+    symbols = Symbols(image)
+    seen: dict[str, set[int]] = {}
+    for symbol in state.symbols:
+        if symbol.owner == loaded.name:
+            seen.setdefault(symbol.name, set()).add(symbol.vaddr)
+    found: dict[str, set[int]] = {}
+    for section in image.text_sections:
+        rows = np.flatnonzero(symbols.table["shndx"] == section.index)
+        for row in rows.tolist():
+            name = symbols.name_of(row)
+            if len(seen.get(name, ())) == 1:
+                (vaddr,) = seen[name]
+                found.setdefault(section.name, set()).add(vaddr - int(symbols.table["value"][row]))
+    return loaded._replace(sections={name: places.pop() for name, places in found.items() if len(places) == 1})
+
+
+class _Work:
+    """A module's file while it is being changed."""
+
+    def __init__(self, loaded: LoadedModule, image: ElfImage, memory: Memory) -> None:
+        self._loaded = loaded
+        self._image = image
+        self._memory = memory
+        self.content = bytearray(image.content)
+        places = loaded.sections
+        self._placed = {s.index: places[s.name] for s in image.sections if s.allocated and s.size and s.name in places}
+        self._headers = [list(self._header(section.index)) for section in image.sections]
+        if not any(section.index in self._placed for section in image.text_sections):
+            raise InputError(f"{memory.name} does not say where the sections of {loaded.name} are", path=image.path)
+
+    def _header(self, index: int) -> tuple[int, ...]:
+        table = struct.unpack_from("<Q", self.content, _E_SHOFF)[0]
+        return _SHDR.unpack_from(self.content, table + index * _SHDR.size)
+
+    def take_text(self) -> list[SectionText]:
+        """Put what runs into executable sections."""
+        known = self._has_same_build_id()
+        found = []
+        for section in self._image.text_sections:
+            vaddr = self._placed.get(section.index)
+            if vaddr is None:
+                continue
+            if section.name.startswith(_INIT):
+                found.append(kept_text(self._image, section, vaddr))
+            elif section.size < 4:  # a section of one byte, to be filled by the loader: PLT entries
+                found.append(self._append_plt(section, vaddr))
+            else:
+                text = running_text(self._image, section, vaddr, self._memory, self._relocated(section))
+                if not known and 2 * text.changed > text.taken:
+                    raise self._not_this_file()
+                self.content[section.offset : section.offset + section.size] = text.data
+                found.append(text)
+        return found
+
+    def _has_same_build_id(self) -> bool:
+        section, vaddr = self._image.section(_BUILD_ID), self._loaded.sections.get(_BUILD_ID)
+        if section is None or vaddr is None:
+            return False
+        try:
+            live = self._memory.read(vaddr, section.size)
+        except UnmappedError:
+            return False
+        if live != self._image.data(section):
+            raise self._not_this_file()
+        return True
+
+    def _not_this_file(self) -> InputError:
+        return InputError(f"is not the {self._loaded.name} that is loaded: another build", path=self._image.path)
+
+    def _relocated(self, section: Section) -> U64:
+        """Indices of the section's words that the loader filled in."""
+        words = [table["offset"] // np.uint64(4) for target, table in self._tables() if target.index == section.index]
+        return np.concatenate(words) if words else np.zeros(0, np.uint64)
+
+    def _tables(self) -> list[tuple[Section, np.ndarray]]:
+        sections = self._image.sections
+        return [
+            (sections[s.info], self._image.view(s, RELA))
+            for s in sections
+            if s.type == "SHT_RELA" and s.has_bytes and s.info < len(sections)
+        ]
+
+    def _append_plt(self, section: Section, vaddr: int) -> SectionText:
+        """Give the section room at the end of the file: as much as it has until the next one, zeros left out."""
+        following = [place for place in self._loaded.sections.values() if place > vaddr]
+        limit = min([-(-(vaddr + 1) // PAGE) * PAGE, *following])
+        try:
+            data = self._memory.read(vaddr, limit - vaddr).rstrip(b"\0")
+        except UnmappedError:
+            return kept_text(self._image, section, vaddr)
+        data += b"\0" * (-len(data) % 4)
+        self.content += b"\0" * (-len(self.content) % 8)
+        header = self._headers[section.index]
+        header[4], header[5] = len(self.content), len(data)
+        self.content += data
+        words = len(data) // 4
+        return SectionText(section.name, header[4], vaddr, words, words, 0, (), data)
+
+    def place_sections(self) -> None:
+        """Give sections their addresses; take from the running image what the loader took from it."""
+        for section, header in zip(self._image.sections, self._headers, strict=True):
+            if section.index in self._placed:
+                header[3] = self._placed[section.index]
+            elif section.allocated:  # .modinfo, __versions
+                header[2] &= ~(SHF_ALLOC | SHF_EXECINSTR)
+                header[3] = 0
+            if section.type == "SHT_RELA":  # no relocations any more, but bytes that nothing reads
+                header[1], header[2], header[6], header[7], header[9] = _SHT_PROGBITS, 0, 0, 0, 0
+        table = struct.unpack_from("<Q", self.content, _E_SHOFF)[0]
+        for index, header in enumerate(self._headers):
+            _SHDR.pack_into(self.content, table + index * _SHDR.size, *header)
+
+    def relocate(self) -> None:
+        """Carry out, outside of text, the relocations to symbols of the module itself."""
+        symbols = Symbols(self._image)
+        values = self._values(symbols)
+        known = symbols.defined
+        raw = np.frombuffer(self.content, np.uint8)
+        for target, table in self._tables():
+            if target.flags & (SHF_EXECINSTR | SHF_COMPRESSED) or not target.has_bytes:
+                continue
+            types, rows = table["info"] & np.uint64(0xFFFFFFFF), (table["info"] >> np.uint64(32)).astype(np.int64)
+            if len(table) and int(rows.max()) >= len(values):
+                raise InputError(f"a relocation of {target.name} has no symbol: damaged", path=self._image.path)
+            for kind, (width, relative) in _KINDS.items():
+                chosen = np.flatnonzero((types == kind) & known[rows])
+                places: U64 = table["offset"][chosen].astype(np.uint64)
+                if len(places) and int(places.max()) + width > target.size:
+                    message = f"a relocation lies after the end of {target.name}: damaged"
+                    raise InputError(message, path=self._image.path)
+                words = values[rows[chosen]] + table["addend"][chosen].astype(np.uint64)
+                here = places + np.uint64(self._placed.get(target.index, 0) if relative else 0)
+                self._fill(raw, places.astype(np.int64) + target.offset, words - here if relative else words, width)
+
+    @staticmethod
+    def _fill(raw: np.ndarray, offsets: I64, words: U64, width: int) -> None:
+        bytes_ = words.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+        raw[offsets[:, None] + np.arange(width)] = bytes_
+
+    def _values(self, symbols: Symbols) -> U64:
+        """Run-time value of each symbol, in table order; of those in sections without address what the file says."""
+        starts = np.array([self._placed.get(s.index, 0) for s in self._image.sections], np.uint64)
+        index = symbols.table["shndx"]
+        inside = (index != SHN_UNDEF) & (index < min(len(starts), SHN_LORESERVE))
+        values: U64 = np.ascontiguousarray(symbols.table["value"])
+        return values + np.where(inside, starts[np.where(inside, index, 0)], np.uint64(0))
+
+    def place_symbols(self) -> None:
+        """Give symbols their run-time values."""
+        symbols = Symbols(self._image)
+        section = next(s for s in self._image.sections if s.type == "SHT_SYMTAB")
+        table = np.frombuffer(self.content, SYM, len(symbols.table), section.offset)
+        table["value"] = self._values(symbols)
+
+    def add_segments(self) -> None:
+        """Add a PT_LOAD for each section in memory, for readers that go by segments, and make it an ET_EXEC."""
+        self.content += b"\0" * (-len(self.content) % 8)
+        start = len(self.content)
+        count = 0
+        for section in self._image.sections:
+            if section.index in self._placed and section.has_bytes:
+                _, _, flags, vaddr, offset, size, *_ = self._headers[section.index]
+                access = 4 | (flags & 1) << 1 | (flags & SHF_EXECINSTR) >> 2
+                self.content += _PHDR.pack(_PT_LOAD, access, offset, vaddr, vaddr, size, size, 1)
+                count += 1
+        struct.pack_into("<H", self.content, _E_TYPE, _ET_EXEC)
+        struct.pack_into("<Q", self.content, _E_PHOFF, start)
+        struct.pack_into("<HH", self.content, _E_PHENTSIZE, _PHDR.size, count)

@@ -1,0 +1,54 @@
+"""All loaded modules: their files in a directory, and what of them was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from prologue.errors import PrologueError
+from prologue.memory.base import Memory
+from prologue.overlay.module import OverlaidModule, overlay_module, placed_by_symbols
+from prologue.sites.load import find_modules, open_binary
+
+
+class OverlaidModules(NamedTuple):
+    """Modules that were written, names of loaded ones that have no file, and what went wrong with others."""
+
+    written: tuple[OverlaidModule, ...]
+    missing: tuple[str, ...]
+    errors: tuple[PrologueError, ...]
+
+
+def module_files(directory: Path) -> dict[str, Path]:
+    """The modules below a directory, by the name that the kernel gives them.
+
+    Raises:
+        InputError: there is none.
+
+    """
+    # Dashes and commas of file names become underscores (scripts/Makefile.lib, "name-fix-token", 6.1-6.12).
+    fixed = str.maketrans("-,", "__")
+    return {path.name.partition(".ko")[0].translate(fixed): path for path in find_modules(directory)}
+
+
+def overlay_modules(files: dict[str, Path], memory: Memory, out: Path) -> OverlaidModules:
+    """Write every loaded module that has a file to ``out``/NAME.ko.
+
+    Raises:
+        InputError: memory does not say which modules were loaded.
+
+    """
+    state = memory.state()
+    written, missing, errors = [], [], []
+    for loaded in state.modules:
+        path = files.get(loaded.name)
+        if path is None:
+            missing.append(loaded.name)
+            continue
+        try:
+            image = open_binary(path, unsigned=True).image
+            place = loaded if loaded.sections else placed_by_symbols(loaded, image, state)
+            written.append(overlay_module(place, image, memory, out / f"{loaded.name}.ko"))
+        except PrologueError as error:
+            errors.append(error)
+    return OverlaidModules(tuple(written), tuple(missing), tuple(errors))
