@@ -87,7 +87,7 @@ def test_the_second_reader_shares_no_code_with_the_first() -> None:
         assert name.split(".")[1] in ("errors", "reread"), f"{path} imports {name}"
 
 
-@pytest.mark.parametrize("heavy", ["lief", "capstone", "rich", "tabulate", "scipy", "matplotlib"])
+@pytest.mark.parametrize("heavy", ["lief", "capstone", "rich", "drgn", "tabulate", "scipy", "matplotlib"])
 def test_the_build_step_does_not_load(heavy: str) -> None:
     code = (
         "import sys, prologue.cli.patch, prologue.cli.main, prologue.cli.parser as p, prologue.cli.subcommands as s;"

@@ -40,9 +40,9 @@ class Kcore:
     """
 
     live = True
-    name = KCORE
 
     def __init__(self) -> None:
+        self.name = KCORE
         try:
             self._fd = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:

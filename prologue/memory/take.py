@@ -70,6 +70,8 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
     """The segment that has the kernel's image, and where its text is, in whole words."""
     anchors = state.anchors()
     start, end = anchors.get("_stext", 0), anchors.get("_etext", 0) & ~3
+    if source.info.anchors.get("_stext", start) != start:
+        raise InputError("its kernel moved between two questions: it rebooted; try again", path=source.name)
     segment = source.core.segment_of(start, end - start) if start < end else None
     if segment is None:
         raise InputError("no segment for the kernel's text, which kallsyms has from _stext to _etext", path=source.name)

@@ -18,6 +18,7 @@ from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, ElfImage, Section
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
+from prologue.insn import a64
 from prologue.memory.base import PAGE, Memory, UnmappedError
 from prologue.memory.state import KernelState, LoadedModule
 from prologue.outputs import new_file, require_other
@@ -115,8 +116,9 @@ class _Work:
             elif section.size < 4:  # a section of one byte, to be filled by the loader: PLT entries
                 found.append(self._append_plt(section, vaddr))
             else:
-                text = running_text(self._image, section, vaddr, self._memory, self._relocated(section))
-                if not known and 2 * text.changed > text.taken:
+                relocated = self._relocated(section)
+                text = running_text(self._image, section, vaddr, self._memory, relocated)
+                if not known and self._is_other(section, text, relocated):
                     raise self._not_this_file()
                 self.content[section.offset : section.offset + section.size] = text.data
                 found.append(text)
@@ -133,6 +135,13 @@ class _Work:
         if live != self._image.data(section):
             raise self._not_this_file()
         return True
+
+    def _is_other(self, section: Section, text: SectionText, relocated: U64) -> bool:
+        """Whether most of those words differ that a loader and a tracer have no business with."""
+        linked, live = (np.frombuffer(data, "<u4", text.words) for data in (self._image.data(section), text.data))
+        fixed = linked != a64.NOP
+        fixed[relocated[relocated < len(fixed)].astype(np.int64)] = False
+        return bool(2 * (linked != live)[fixed].sum() > fixed.sum())
 
     def _not_this_file(self) -> InputError:
         return InputError(f"is not the {self._loaded.name} that is loaded: another build", path=self._image.path)

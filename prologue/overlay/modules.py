@@ -19,8 +19,8 @@ class OverlaidModules(NamedTuple):
     errors: tuple[PrologueError, ...]
 
 
-def module_files(directory: Path) -> dict[str, Path]:
-    """The modules below a directory, by the name that the kernel gives them.
+def module_files(directory: Path) -> dict[str, list[Path]]:
+    """The modules below a directory, by the name that the kernel gives them; several may have one name.
 
     Raises:
         InputError: there is none.
@@ -28,10 +28,13 @@ def module_files(directory: Path) -> dict[str, Path]:
     """
     # Dashes and commas of file names become underscores (scripts/Makefile.lib, "name-fix-token", 6.1-6.12).
     fixed = str.maketrans("-,", "__")
-    return {path.name.partition(".ko")[0].translate(fixed): path for path in find_modules(directory)}
+    found: dict[str, list[Path]] = {}
+    for path in find_modules(directory):
+        found.setdefault(path.name.partition(".ko")[0].translate(fixed), []).append(path)
+    return found
 
 
-def overlay_modules(files: dict[str, Path], memory: Memory, out: Path) -> OverlaidModules:
+def overlay_modules(files: dict[str, list[Path]], memory: Memory, out: Path) -> OverlaidModules:
     """Write every loaded module that has a file to ``out``/NAME.ko.
 
     Raises:
@@ -39,16 +42,19 @@ def overlay_modules(files: dict[str, Path], memory: Memory, out: Path) -> Overla
 
     """
     state = memory.state()
-    written, missing, errors = [], [], []
+    written: list[OverlaidModule] = []
+    errors: list[PrologueError] = []
     for loaded in state.modules:
-        path = files.get(loaded.name)
-        if path is None:
-            missing.append(loaded.name)
-            continue
-        try:
-            image = open_binary(path, unsigned=True).image
-            place = loaded if loaded.sections else placed_by_symbols(loaded, image, state)
-            written.append(overlay_module(place, image, memory, out / f"{loaded.name}.ko"))
-        except PrologueError as error:
-            errors.append(error)
-    return OverlaidModules(tuple(written), tuple(missing), tuple(errors))
+        failed = []
+        for path in files.get(loaded.name, ()):
+            try:
+                image = open_binary(path, unsigned=True).image
+                place = loaded if loaded.sections else placed_by_symbols(loaded, image, state)
+                written.append(overlay_module(place, image, memory, out / f"{loaded.name}.ko"))
+                break
+            except PrologueError as error:
+                failed.append(error)
+        else:
+            errors += failed
+    missing = tuple(loaded.name for loaded in state.modules if loaded.name not in files)
+    return OverlaidModules(tuple(written), missing, tuple(errors))

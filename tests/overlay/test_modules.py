@@ -24,6 +24,7 @@ from tests.support.needs import needs_tools
 
 AT = 0xFFFF800007000000 + SLIDE
 MOV, BRK = 0xAA1E03E9, 0xD4200080
+NOP = bytes.fromhex("1f2003d5")
 PLT = bytes.fromhex("1000009010020091 00021fd6".replace(" ", "")) * 3
 
 
@@ -168,6 +169,29 @@ def test_a_file_of_another_build_without_build_id(loaded: Loaded, capsys: pytest
         loaded.set_word(".text", offset, BRK)
     assert overlay(loaded, loaded.capture())[0] == 2
     assert "another build" in capsys.readouterr().err
+
+
+def test_two_files_of_one_name(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one that is loaded is taken, whichever is found first."""
+    for directory in ("a", "z"):
+        (loaded.ko.parent / directory).mkdir()
+        other = bytearray(loaded.ko.read_bytes())
+        other[other.index(b"GNU\0") + 4] ^= 1
+        (loaded.ko.parent / directory / "mini.ko").write_bytes(other)
+    status, out = overlay(loaded, loaded.capture())
+    assert (status, capsys.readouterr().err) == (0, "")
+    assert opened(out / "mini.ko").get_section_by_name(".note.gnu.build-id").data()[16:] in loaded.ko.read_bytes()
+
+
+def test_tracing_makes_no_other_build(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
+    """Functions may consist of little else than what a tracer changes."""
+    del loaded.places[".note.gnu.build-id"]
+    data = opened(loaded.ko).get_section_by_name(".text").data()
+    for offset in range(0, len(data), 4):
+        if data[offset : offset + 4] == NOP:
+            loaded.set_word(".text", offset, BRK)
+    assert overlay(loaded, loaded.capture())[0] == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_perf_does_not_say_where_sections_are(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,9 +37,10 @@ def _note(name: str, kind: int, data: bytes) -> bytes:
     return struct.pack("<III", len(label), len(data), kind) + b"".join(padded)
 
 
-def vmcoreinfo(slide: int = SLIDE, build_id: str = BUILD_ID, release: str = "6.1.0-mini") -> tuple[str, int, bytes]:
-    """A note as the kernel writes it."""
-    text = f"OSRELEASE={release}\nBUILD-ID={build_id}\nPAGESIZE=4096\nSYMBOL(_stext)={0xFFFF800008001000 + slide:x}\n"
+def vmcoreinfo(slide: int = SLIDE, stext: int | None = None) -> tuple[str, int, bytes]:
+    """A note as the kernel writes it; ``stext`` is a run-time address, else the mini kernel's."""
+    stext = 0xFFFF800008001000 + slide if stext is None else stext
+    text = f"OSRELEASE=6.1.0-mini\nBUILD-ID={BUILD_ID}\nPAGESIZE=4096\nSYMBOL(_stext)={stext:x}\n"
     return "VMCOREINFO", 0, f"{text}KERNELOFFSET={slide:x}\n".encode()
 
 
@@ -55,9 +56,9 @@ def image_of(vmlinux: Path) -> tuple[int, bytearray]:
     return start, image
 
 
-def running(vmlinux: Path, changes: Mapping[int, int], slide: int = SLIDE, **info: str) -> bytes:
+def running(vmlinux: Path, changes: Mapping[int, int], slide: int = SLIDE) -> bytes:
     """A core of a kernel that runs at ``slide``, with words (by link-time address) that it has changed."""
     start, image = image_of(vmlinux)
     for vaddr, word in changes.items():
         struct.pack_into("<I", image, vaddr - start, word)
-    return core([(start + slide, NO_PADDR, bytes(image))], [vmcoreinfo(slide, **info)])
+    return core([(start + slide, NO_PADDR, bytes(image))], [vmcoreinfo(slide)])

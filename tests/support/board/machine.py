@@ -56,8 +56,13 @@ def login(key: Path, port: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def running(image: Path, initramfs: bytes, key: Path, directory: Path) -> Iterator[Board]:
-    """A board that boots that Image first and can be logged in to; it is stopped on the way out."""
+def running(
+    image: Path, initramfs: bytes, key: Path, directory: Path, *, append: str = "", qmp: Path | None = None
+) -> Iterator[Board]:
+    """A board that boots that Image first and can be logged in to; it is stopped on the way out.
+
+    ``append`` goes onto the kernel's command line; ``qmp`` is where QEMU's monitor socket is to be.
+    """
     port = free_port()
     archive, disk, console = directory / "board.cpio", directory / "board.disk", directory / "board.console"
     archive.write_bytes(initramfs)
@@ -70,8 +75,10 @@ def running(image: Path, initramfs: bytes, key: Path, directory: Path) -> Iterat
         "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
         "-device", "virtio-net-pci,netdev=net,romfile=",
         "-drive", f"if=none,id=disk,format=raw,readonly=on,file={disk}", "-device", "virtio-blk-pci,drive=disk",
-        "-kernel", str(image), "-initrd", str(archive), "-append", "console=ttyAMA0 loglevel=6 panic=0",
+        "-kernel", str(image), "-initrd", str(archive), "-append", f"console=ttyAMA0 loglevel=6 panic=0 {append}",
     ]  # fmt: skip
+    if qmp is not None:
+        command += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     with console.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,

@@ -1,0 +1,143 @@
+"""A capture of this machine's kernel, whose kcore and shell are made up: what goes in, and what stays out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.memory import kcore
+from prologue.memory.base import UnmappedError
+from prologue.memory.sources import open_memory
+from tests.support.cores import NO_PADDR, core, vmcoreinfo
+
+PAGE = 4096
+IMAGE = 0xFFFFCAF3C8800000
+MODULES = IMAGE - 0x1000000
+SLIDE = 0x4AF348800000
+ZERO = bytes(PAGE)
+
+
+def page(letter: str) -> bytes:
+    return letter.encode() * PAGE
+
+
+# From MODULES on: text of two pages, unmapped, data, unmapped, what is another's, unmapped, a BPF program.
+AREA = page("t") + page("u") + ZERO + page("d") + ZERO + page("x") + ZERO + page("b") + ZERO
+SAID = f"""cat <<'END'
+==== release
+6.12.107
+==== boot_id
+dac90a52
+==== kptr_restrict
+0
+==== modules
+loop {2 * PAGE} 0 - Live {MODULES:#x}
+==== symbols
+{IMAGE:x} T _text
+{IMAGE + PAGE:x} T _stext
+{IMAGE + 3 * PAGE:x} T _etext
+{IMAGE + 4 * PAGE:x} B _end
+{MODULES + 8:x} t lo_open	[loop]
+{MODULES + 7 * PAGE + 64:x} t bpf_prog_6deef7357e7b4530	[bpf]
+==== sections
+/sys/module/loop/sections/.text:{MODULES:#x}
+/sys/module/loop/sections/.data:{MODULES + 3 * PAGE:#x}
+/sys/module/loop/sections/.init.text:{MODULES + 4 * PAGE:#x}
+==== kprobes
+==== end
+END
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kcore: the image, and the area for modules."""
+    path = tmp_path / "kcore"
+    image = page("h") + page("A") + page("B") + page("z")
+    path.write_bytes(core([(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, AREA)], [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
+    monkeypatch.setattr(kcore, "KCORE", str(path))
+    monkeypatch.setattr(kcore, "SCRIPT", SAID)
+    monkeypatch.setattr("prologue.memory.sources.KCORE", str(path))
+    return path
+
+
+def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["live", "capture", str(machine), "-o", str(out), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "prologue.live-capture/1"
+    assert (data["source"], data["slide"], data["modules"]) == (str(machine), hex(SLIDE), 1)
+    assert (data["unstable"], data["memory"]) == ([], 8 * PAGE)
+    assert out.stat().st_size == data["file_size"]
+    memory = open_memory(str(out))
+    assert memory.read(IMAGE, 4 * PAGE) == page("h") + page("A") + page("B") + page("z")
+    assert memory.read(MODULES, 2 * PAGE) == page("t") + page("u")
+    assert memory.read(MODULES + 3 * PAGE, PAGE) == page("d")
+    assert memory.read(MODULES + 7 * PAGE, PAGE) == page("b")
+    for at in (2, 4, 5, 6, 8):
+        with pytest.raises(UnmappedError):
+            memory.read(MODULES + at * PAGE, 1)
+    assert [symbol.name for symbol in memory.state().symbols if symbol.owner == "bpf"] == ["bpf_prog_6deef7357e7b4530"]
+
+
+def test_text_that_changes_is_named_and_data_are_not(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every reading finds another word where it begins: in the kernel's text, the module's, its data, a BPF program."""
+    plain, count = kcore.Kcore._pread, 0
+
+    def changing(self: kcore.Kcore, offset: int, size: int) -> bytes:
+        nonlocal count
+        count += 1
+        data = bytearray(plain(self, offset, size))
+        if size >= PAGE and any(data[:4]):
+            data[:4] = count.to_bytes(4, "little")
+        return bytes(data)
+
+    monkeypatch.setattr(kcore.Kcore, "_pread", changing)
+    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "1 module, " in said[0]
+    assert "3 words of text still changed after several readings" in said[1]
+
+
+def test_a_kernel_without_text_is_refused(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    for wrong in (SAID.replace("_etext", "elsewhere"), SAID.replace(f"{IMAGE + 3 * PAGE:x}", f"{IMAGE + 9 * PAGE:x}")):
+        monkeypatch.setattr(kcore, "SCRIPT", wrong)
+        assert main(["live", "capture", str(machine), "-o", str(out)]) == 2
+        assert "no segment for the kernel's text" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_reboot_between_two_questions(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.write_bytes(core([(IMAGE, 0x40200000, page("h") * 4)], [vmcoreinfo(SLIDE, IMAGE + 2 * PAGE)]))
+    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) == 2
+    assert "it rebooted; try again" in capsys.readouterr().err
+
+
+def test_outputs(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    out.write_text("old")
+    out.chmod(0o644)
+    assert main(["live", "capture", str(machine), "-o", str(out), "-q"]) == 0
+    assert (capsys.readouterr().out, out.stat().st_mode & 0o777) == ("", 0o600)
+    out.unlink()
+    out.symlink_to("elsewhere")
+    assert main(["live", "capture", str(machine), "-o", str(out)]) == 2
+    assert "symbolic link" in capsys.readouterr().err
+
+
+def test_a_core_that_is_cut_off(machine: Path, tmp_path: Path) -> None:
+    machine.write_bytes(machine.read_bytes()[: -4 * PAGE])
+    with pytest.raises(InputError, match="bytes at 0x"):
+        kcore.Kcore().read(MODULES, len(AREA))
+    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) in (0, 2)

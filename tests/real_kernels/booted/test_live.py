@@ -1,0 +1,243 @@
+"""Debian's kernels while they run: what ssh and kcore give is what QEMU has in memory, and what disassemblers show."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import lief
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from prologue.cli.main import main
+from prologue.insn import a64
+from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
+from prologue_bench.guest.modules import load_order
+from tests.support import qmp
+from tests.support.board.machine import DRIVERS, Board, make_key, running
+from tests.support.board.system import pack_board
+from tests.support.needs import needs_kernel, needs_modules, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+
+HOST = "ssh:root@127.0.0.1"
+MODULES = ("overlay", "loop", "brd")
+TRACING = "/sys/kernel/tracing"
+SECURITY = "/sys/kernel/security"
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A running kernel, its files, and two ways to its memory."""
+
+    suite: str
+    vmlinux: Path
+    modules: Path
+    directory: Path
+    board: Board
+    monitor: Path
+
+    def shell(self, script: str) -> str:
+        command = ["ssh", *self.board.ssh_options, "root@127.0.0.1", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+        return done.stdout
+
+    @property
+    def ssh(self) -> str:
+        return f"--ssh-options={shlex.join(self.board.ssh_options)}"
+
+    def capture(self, name: str) -> Path:
+        out = self.directory / name
+        assert main(["live", "capture", HOST, self.ssh, "-o", str(out), "-q"]) == 0
+        return out
+
+    def overlay(self, source: Path | str, name: str, *options: str) -> Path:
+        out = self.directory / name
+        command = ["live", "overlay", str(self.vmlinux), str(source), self.ssh, "-o", str(out), "-q", *options]
+        assert main(command) == 0
+        return out
+
+    def dump(self) -> Path:
+        return qmp.dump(self.monitor, self.directory / "dump")
+
+
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """6.1 where it is linked, 6.12 where KASLR puts it."""
+    needs_tools("qemu-system-aarch64", "ssh", "ssh-keygen", "cpio", "dpkg-deb")
+    kernel = needs_kernel(request.param)
+    package = needs_modules(request.param, kernel.release)
+    directory = tmp_path_factory.mktemp(f"live-{request.param}")
+    image, modules = directory / "Image", directory / "modules"
+    assert main(["image", str(kernel.vmlinux), "-o", str(image)]) == 0
+    modules.mkdir()
+    plain = []
+    wanted = [name for name in (*DRIVERS, *MODULES) if any(package.rglob(f"{name}.ko*"))]  # some are built in
+    for path in load_order(package, wanted):
+        plain.append(modules / f"{path.name.partition('.ko')[0]}.ko")
+        plain[-1].write_bytes(bytes(open_binary(path).image.content))
+    key, monitor = make_key(directory), directory / "qmp"
+    archive = pack_board(plain, key.with_suffix(".pub").read_text(), directory)
+    append = "nokaslr" if request.param == "bookworm" else ""
+    with running(image, archive, key, directory, append=append, qmp=monitor) as board:
+        made = Guest(request.param, kernel.vmlinux, modules, directory, board, monitor)
+        for kind, place in (("tracefs", TRACING), ("debugfs", "/sys/kernel/debug"), ("securityfs", SECURITY)):
+            made.shell(f"mount -t {kind} {kind} {place}")
+        yield made
+
+
+def texts(path: Path) -> dict[str, tuple[int, bytes]]:
+    """Address and bytes of every executable section; read with pyelftools."""
+    with path.open("rb") as stream:
+        sections = cast("Any", ELFFile(stream)).iter_sections()
+        return {
+            s.name: (s["sh_addr"], s.data())
+            for s in sections
+            if s["sh_flags"] & 6 == 6 and s["sh_type"] != "SHT_NOBITS"
+        }
+
+
+def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """kcore read in the guest, by way of a capture and at once, and the machine's memory as QEMU dumps it."""
+    captured = guest.capture("idle.zst")
+    assert captured.stat().st_size < 30e6
+    first = guest.overlay(captured, "first").read_bytes()
+    assert guest.overlay(guest.dump(), "second").read_bytes() == first
+    assert guest.overlay(HOST, "third").read_bytes() == first
+    command = ["live", "overlay", str(guest.vmlinux), str(captured), "-o", str(guest.directory / "first"), "--json"]
+    capsys.readouterr()
+    assert main(command) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (int(data["slide"], 16) == 0) == (guest.suite == "bookworm")
+    sections = {section["name"]: section for section in data["sections"]}
+    assert sections[".text"]["changed"] > 30_000
+    assert sections[".text"]["kept"] == sections[".text"]["unstable"].__len__() == 0
+    assert sections[".init.text"]["kept"] == sections[".init.text"]["words"]
+
+
+def test_only_text_is_another(guest: Guest) -> None:
+    out = guest.overlay(guest.capture("again"), "out")
+    before, after = (np.fromfile(path, np.uint8) for path in (guest.vmlinux, out))
+    assert len(before) == len(after)
+    differ = np.flatnonzero(before != after)
+    with out.open("rb") as stream:
+        text = [s for s in cast("Any", ELFFile(stream)).iter_sections() if s["sh_flags"] & 6 == 6]
+    inside = np.zeros(len(differ), np.bool_)
+    for section in text:
+        inside |= (differ >= section["sh_offset"]) & (differ < section["sh_offset"] + section["sh_size"])
+    assert inside.all()
+    binary = lief.parse(str(out))
+    assert isinstance(binary, lief.ELF.Binary)
+    assert {s.name: bytes(s.content) for s in binary.sections if s.name == ".text"} == {".text": texts(out)[".text"][1]}
+
+
+@pytest.fixture
+def traced(guest: Guest) -> Iterator[Guest]:
+    guest.shell(f"echo function >{TRACING}/current_tracer; echo p:place vfs_read+0x10 >{TRACING}/kprobe_events;"
+                f"echo 1 >{TRACING}/events/kprobes/enable; echo 0 >{TRACING}/tracing_on")  # fmt: skip
+    yield guest
+    guest.shell(f"echo 0 >{TRACING}/events/kprobes/enable; echo >{TRACING}/kprobe_events;"
+                f"echo nop >{TRACING}/current_tracer")  # fmt: skip
+
+
+def test_a_traced_kernel(traced: Guest) -> None:
+    captured = traced.capture("traced")
+    out = traced.overlay(captured, "traced.vmlinux")
+    assert out.read_bytes() == traced.overlay(traced.dump(), "dumped").read_bytes()
+    kernel, live = Kernel(traced.vmlinux), Kernel(out)
+    assert kernel.sites is not None
+    in_text = kernel.image.section(".text")
+    assert in_text is not None
+    sites = (kernel.sites.second >= in_text.addr) & (kernel.sites.second < in_text.addr + in_text.size)
+    first, second = live.image.words(kernel.sites.first[sites]), live.image.words(kernel.sites.second[sites])
+    assert (first == a64.MOV_X9_X30).mean() > 0.999
+    assert (second >> 26 == 0b100101).mean() > 0.99  # BL, where ftrace may
+    start = kernel.symbols.find("vfs_read")
+    assert start is not None
+    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
+        said = disassembled(tool, out, start.vaddr, "-l")
+        assert "mov\tx9, x30" in said
+        assert "<ftrace_caller>" in said
+        assert "brk\t#0x4" in said
+        assert "read_write.c:" in said
+    # The capture itself can be disassembled, and drgn reads it.
+    slide = int(json.loads(report(traced, captured))["slide"], 16)
+    assert "brk\t#0x4" in disassembled("aarch64-linux-gnu-objdump", captured, start.vaddr + slide)
+    import drgn
+
+    program = drgn.Program()
+    program.set_core_dump(str(captured))
+    assert program.read(in_text.addr + slide, 4096) == texts(out)[".text"][1][:4096]
+
+
+def disassembled(tool: str, path: Path, vaddr: int, *options: str) -> str:
+    needs_tools(tool)
+    place = [f"--start-address={vaddr:#x}", f"--stop-address={vaddr + 32:#x}"]
+    return subprocess.run([tool, "-d", *options, *place, str(path)], capture_output=True, text=True, check=True).stdout
+
+
+def report(guest: Guest, source: Path) -> str:
+    command = [
+        "-m",
+        "prologue",
+        "live",
+        "overlay",
+        str(guest.vmlinux),
+        str(source),
+        "-o",
+        str(guest.directory / "o"),
+        "--json",
+    ]
+    import sys
+
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True).stdout
+
+
+def test_modules(traced: Guest) -> None:
+    out = traced.overlay(traced.capture("modules"), "live", "--modules", str(traced.modules))
+    loaded = set(traced.shell("cut -d' ' -f1 /proc/modules").split())
+    assert loaded >= set(MODULES)
+    assert {path.stem for path in out.glob("*.ko")} == loaded
+    for name in sorted(loaded):
+        for section, (vaddr, data) in texts(out / f"{name}.ko").items():
+            if section.startswith(".init"):
+                continue
+            seen = qmp.memory(traced.monitor, vaddr, len(data), traced.directory / "memory")
+            assert data == seen, (name, section)
+    said = subprocess.run(
+        ["aarch64-linux-gnu-objdump", "-d", "-j", ".text", str(out / "loop.ko")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.count("mov\tx9, x30") > 20
+
+
+def test_another_kernel_is_refused(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    other = needs_kernel("trixie" if guest.suite == "bookworm" else "bookworm")
+    out = guest.directory / "wrong"
+    assert main(["live", "overlay", str(other.vmlinux), HOST, guest.ssh, "-o", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "is another kernel: its build-id is" in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_kernel_that_hides_itself(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last test of a guest: a locked kernel stays so."""
+    command = ["live", "capture", HOST, guest.ssh, "-o", str(guest.directory / "hidden")]
+    guest.shell("echo 2 >/proc/sys/kernel/kptr_restrict")
+    assert main(command) == 2
+    assert "hides its addresses (kernel.kptr_restrict is 2)" in capsys.readouterr().err
+    guest.shell("echo 0 >/proc/sys/kernel/kptr_restrict; echo confidentiality >/sys/kernel/security/lockdown")
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "Operation not permitted: log in as root, and see whether /sys/kernel/security/lockdown says none" in said
+    assert said.count("\n") == 1
