@@ -11,7 +11,7 @@ from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
 from prologue.errors import OutputError
 from prologue.memory.sources import open_memory
-from prologue.overlay.kernel import OverlaidKernel, overlay_kernel
+from prologue.overlay.kernel import OverlaidKernel, open_running, overlay_kernel
 from prologue.overlay.modules import OverlaidModules, module_files, overlay_modules
 from prologue.overlay.text import SectionText
 
@@ -24,11 +24,12 @@ def run(args: Namespace) -> int:
     if args.modules is None:
         kernel, modules = overlay_kernel(args.vmlinux, memory, args.output), None
     else:
-        # Refused before anything is written: no files, and a source that does not know its modules.
-        files, _ = module_files(args.modules), memory.state()
+        # Refused before anything is written: the wrong kernel, no files, and a source that does not know its modules.
+        open_running(args.vmlinux, memory)
+        files, state = module_files(args.modules), memory.state(args.vmlinux)
         _make_directory(args.output)
         kernel = overlay_kernel(args.vmlinux, memory, args.output / "vmlinux")
-        modules = overlay_modules(files, memory, args.output)
+        modules = overlay_modules(files, memory, state, args.output)
     if args.json:
         data = {"schema": SCHEMA, "source": args.source, **_kernel_data(kernel)}
         print(json.dumps(data | ({} if modules is None else _modules_data(modules)), indent=2))

@@ -8,6 +8,7 @@ from prologue.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from prologue.memory.state import KernelState
 
@@ -75,8 +76,10 @@ class Memory(Protocol):
 
         """
 
-    def state(self) -> KernelState:
+    def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols that were loaded, and what else the kernel said.
+
+        A dump says so only with the DWARF of its ``vmlinux``, and then has modules only; other sources do without it.
 
         Raises:
             InputError: this source does not say, or hides addresses.

@@ -55,7 +55,7 @@ class Capture(PlainCore):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"damaged capture: its note {NOTE} does not read ({error})", path=self.name) from error
 
-    def state(self) -> KernelState:
+    def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols of then."""
         return self._state
 

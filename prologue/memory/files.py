@@ -35,7 +35,7 @@ class PlainCore:
         """Several ranges, one after the other."""
         return [self.read(*piece) for piece in ranges]
 
-    def state(self) -> KernelState:
+    def state(self, vmlinux: Path | None = None) -> KernelState:
         """Not in such a file."""
         raise InputError(
             "does not say which modules were loaded: take a capture (prologue live capture)", path=self.name

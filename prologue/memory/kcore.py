@@ -77,7 +77,7 @@ class Kcore:
         done = subprocess.run(["/bin/sh"], input=SCRIPT, capture_output=True, text=True, check=False)
         return parse_state(done.stdout, "/proc")
 
-    def state(self) -> KernelState:
+    def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols, when first asked."""
         return self._state
 
@@ -160,7 +160,7 @@ class RemoteKcore:
     def _state(self) -> KernelState:
         return parse_state(self._run(SCRIPT).decode(errors="replace"), self.name)
 
-    def state(self) -> KernelState:
+    def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols, when first asked."""
         return self._state
 

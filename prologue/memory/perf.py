@@ -42,6 +42,6 @@ class PerfData(PlainCore):
         """Where kallsyms has the kernel; perf keeps no more of it."""
         return KernelInfo(anchors=self._anchors)
 
-    def state(self) -> KernelState:
+    def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols of then."""
         return self._state

@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 import mmap
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
 from prologue.memory.base import KernelInfo, Range, UnmappedError, read_vmcoreinfo
 from prologue.memory.core import CoreFile
-
-if TYPE_CHECKING:
-    from prologue.memory.state import KernelState
+from prologue.memory.state import KernelState, LoadedModule
 
 KDUMP_MAGICS: Final = (b"KDUMP   ", b"makedumpfile\0\0\0\0")
 """First bytes of a kdump-compressed dump, and of a flattened one (makedumpfile's ``diskdump_mod.h``, its README)."""
 
+_NO_VMCOREINFO: Final = "no VMCOREINFO in this dump: the kernel needs CONFIG_VMCORE_INFO (6.1: CRASH_CORE)"
 _BEGIN: Final = b"OSRELEASE="
 _NEEDED: Final = (b"\nKERNELOFFSET=", b"\nSYMBOL(swapper_pg_dir)=", b"\nSYMBOL(_stext)=")
 _LONGEST: Final = 1 << 14  # VMCOREINFO_BYTES is a page; pages have up to 64 KiB, the text has some 3 KiB
@@ -61,7 +59,11 @@ class Vmcore:
         try:
             program.set_core_dump(str(self._path))
         except Exception as error:  # drgn raises plain Exception for what its libraries say
-            raise InputError(_sentence(error), path=self.name) from error
+            if "vmcoreinfo" in str(error):
+                raise InputError(
+                    f"{_NO_VMCOREINFO}, or QEMU wrote it without one: dump as ELF", path=self.name
+                ) from error
+            raise InputError(f"drgn cannot read it: {_first_line(error)}", path=self.name) from error
         return program
 
     def _own_vmcoreinfo(self) -> bytes:
@@ -81,9 +83,7 @@ class Vmcore:
             except self._drgn.FaultError:
                 continue
             return program, info
-        raise InputError(
-            "no VMCOREINFO in this dump: needs a kernel with CONFIG_VMCORE_INFO (6.1: CRASH_CORE)", path=self.name
-        )
+        raise InputError(_NO_VMCOREINFO, path=self.name)
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Memory of when it was dumped."""
@@ -96,13 +96,20 @@ class Vmcore:
         """Several ranges, one after the other."""
         return [self.read(*piece) for piece in ranges]
 
-    @cached_property
-    def _state(self) -> KernelState:
-        raise InputError("a dump does not say where modules have their sections: use a capture", path=self.name)
-
-    def state(self) -> KernelState:
-        """Not known."""
-        return self._state
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Modules and where their sections are: drgn walks the kernel's list, and needs the DWARF for that."""
+        if vmlinux is None:
+            raise InputError("a dump needs its vmlinux to be searched for modules", path=self.name)
+        try:
+            self._program.load_debug_info([str(vmlinux)])
+            _ = self._program["modules"]  # without DWARF it finds none, and says nothing
+            found = tuple(
+                sorted(_loaded(module) for module, _ in self._program.loaded_modules() if _is_loadable(module))
+            )
+        except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
+            reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
+            raise InputError(reason, path=self.name) from error
+        return KernelState(self.info.release, "", found, (), ())
 
 
 def _import_drgn(name: str) -> Any:
@@ -128,5 +135,16 @@ def _scan(path: Path) -> Iterator[bytes]:
             at = data.find(_BEGIN, at + 1)
 
 
-def _sentence(error: Exception) -> str:
-    return f"drgn cannot read it: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+def _is_loadable(module: Any) -> bool:
+    """Whether it is a module and not the kernel itself."""
+    return hasattr(module, "section_addresses")
+
+
+def _loaded(module: Any) -> LoadedModule:
+    ranges = sorted(module.address_ranges or [])
+    base = ranges[0][0] if ranges else 0
+    return LoadedModule(module.name, sum(end - start for start, end in ranges), base, dict(module.section_addresses))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -37,11 +37,8 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path) -> OverlaidKernel:
 
     """
     require_other(out, vmlinux, Path(memory.name))
-    image = ElfImage(vmlinux)
-    if image.relocatable:
-        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
+    image = open_running(vmlinux, memory)
     symbols = Symbols(image)
-    build_id = _require_same_build(image, memory)
     slide = find_slide(image, symbols, memory)
     sections = tuple(_sections(image, symbols, memory, slide))
     with new_file(out, like=vmlinux) as temporary:
@@ -51,7 +48,24 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path) -> OverlaidKernel:
                 if section.changed:
                     stream.seek(section.offset)
                     stream.write(section.data)
-    return OverlaidKernel(out, memory.info.release, build_id, slide, sections)
+    return OverlaidKernel(out, memory.info.release, gnu_build_id(image), slide, sections)
+
+
+def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
+    """Open the vmlinux of the kernel in memory.
+
+    Raises:
+        InputError: it is a module, or has another build-id than the kernel in memory, if that one says.
+
+    """
+    image = ElfImage(vmlinux)
+    if image.relocatable:
+        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
+    own, runs = gnu_build_id(image), memory.info.build_id
+    if runs and own and runs != own:
+        release = f" of {memory.info.release}" if memory.info.release else ""
+        raise InputError(f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=vmlinux)
+    return image
 
 
 def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
@@ -67,17 +81,6 @@ def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
     if linked is None or runs is None:
         raise InputError("does not say where the kernel runs: neither VMCOREINFO nor kallsyms", path=memory.name)
     return runs - linked.vaddr
-
-
-def _require_same_build(image: ElfImage, memory: Memory) -> str:
-    """Compare build-ids, where memory has one; returns that of the file."""
-    own, runs = gnu_build_id(image), memory.info.build_id
-    if runs and own and runs != own:
-        release = f" of {memory.info.release}" if memory.info.release else ""
-        raise InputError(
-            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=image.path
-        )
-    return own
 
 
 def _sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from prologue.errors import PrologueError
 from prologue.memory.base import Memory
+from prologue.memory.state import KernelState
 from prologue.overlay.module import OverlaidModule, overlay_module, placed_by_symbols
 from prologue.sites.load import find_modules, open_binary
 
@@ -34,14 +35,8 @@ def module_files(directory: Path) -> dict[str, list[Path]]:
     return found
 
 
-def overlay_modules(files: dict[str, list[Path]], memory: Memory, out: Path) -> OverlaidModules:
-    """Write every loaded module that has a file to ``out``/NAME.ko.
-
-    Raises:
-        InputError: memory does not say which modules were loaded.
-
-    """
-    state = memory.state()
+def overlay_modules(files: dict[str, list[Path]], memory: Memory, state: KernelState, out: Path) -> OverlaidModules:
+    """Write every module of ``state`` that has a file to ``out``/NAME.ko."""
     written: list[OverlaidModule] = []
     errors: list[PrologueError] = []
     for loaded in state.modules:

@@ -211,6 +211,9 @@ def test_modules(traced: Guest) -> None:
                 continue
             seen = qmp.memory(traced.monitor, vaddr, len(data), traced.directory / "memory")
             assert data == seen, (name, section)
+    # A dump has no word on its modules, but lists that drgn can walk.
+    dumped = traced.overlay(traced.dump(), "live-dumped", "--modules", str(traced.modules))
+    assert {p.name: p.read_bytes() for p in dumped.iterdir()} == {p.name: p.read_bytes() for p in out.iterdir()}
     said = subprocess.run(
         ["aarch64-linux-gnu-objdump", "-d", "-j", ".text", str(out / "loop.ko")],
         capture_output=True,
