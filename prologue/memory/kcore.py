@@ -74,8 +74,8 @@ class Kcore:
 
     @cached_property
     def _state(self) -> KernelState:
-        done = subprocess.run(["/bin/sh"], input=SCRIPT, capture_output=True, text=True, check=False)
-        return parse_state(done.stdout, "/proc")
+        done = subprocess.run(["/bin/sh"], input=SCRIPT.encode(), capture_output=True, check=False)
+        return parse_state(done.stdout.decode(errors="replace"), "/proc")
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols, when first asked."""

@@ -26,7 +26,7 @@ part end
 
 _PARTS: Final = ("release", "boot_id", "kptr_restrict", "modules", "symbols", "sections", "kprobes")
 _ANCHORS: Final = ("_text", "_stext", "_etext", "_end", "__init_begin", "__init_end")
-_SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:\s+\[(\S+)\])?$", re.MULTILINE)
+_SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
 _SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+)")
 _MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\w+\))?")
 

@@ -10,8 +10,9 @@ from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.memory.base import Memory
+from prologue.memory.reading import read_twice
 from prologue.outputs import new_file, require_other
-from prologue.overlay.text import SectionText, kept_text, running_text
+from prologue.overlay.text import SectionText, kept_text, running_text, text_range
 from prologue.write.apply import copy_file
 
 # include/asm-generic/sections.h: from here to there memory is freed after boot (free_initmem, arch/arm64/mm/init.c).
@@ -86,13 +87,15 @@ def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
 def _sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
     begin, end = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END)
     freed = range(begin.vaddr, end.vaddr) if begin and end else range(0)
+    places = [section.addr + slide for section in image.text_sections]
+    memories = read_twice(memory, list(map(text_range, image.text_sections, places)))
     found = []
-    for section in image.text_sections:
-        text = running_text(image, section, section.addr + slide, memory)
+    for section, vaddr, live in zip(image.text_sections, places, memories, strict=True):
+        text = running_text(image, section, vaddr, live)
         if 2 * text.changed > text.taken:
             if section.addr not in freed:
                 raise _not_this_text(text, memory, slide)
-            text = kept_text(image, section, section.addr + slide)  # its memory has a new owner
+            text = kept_text(image, section, vaddr)  # its memory has a new owner
         found.append(text)
     main = max(found, key=lambda text: text.words, default=None)
     if main is None or not main.taken:

@@ -20,9 +20,10 @@ from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.memory.base import PAGE, Memory, UnmappedError
+from prologue.memory.reading import read_twice
 from prologue.memory.state import KernelState, LoadedModule
 from prologue.outputs import new_file, require_other
-from prologue.overlay.text import SectionText, kept_text, running_text
+from prologue.overlay.text import SectionText, kept_text, running_text, text_range
 
 _BUILD_ID: Final = ".note.gnu.build-id"
 # The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
@@ -106,23 +107,21 @@ class _Work:
     def take_text(self) -> list[SectionText]:
         """Put what runs into executable sections."""
         known = self._has_same_build_id()
-        found = []
-        for section in self._image.text_sections:
-            vaddr = self._placed.get(section.index)
-            if vaddr is None:
-                continue
-            if section.name.startswith(_INIT):
-                found.append(kept_text(self._image, section, vaddr))
-            elif section.size < 4:  # a section of one byte, to be filled by the loader: PLT entries
-                found.append(self._append_plt(section, vaddr))
-            else:
-                relocated = self._relocated(section)
-                text = running_text(self._image, section, vaddr, self._memory, relocated)
-                if not known and self._is_other(section, text, relocated):
-                    raise self._not_this_file()
-                self.content[section.offset : section.offset + section.size] = text.data
-                found.append(text)
-        return found
+        placed = [(s, self._placed[s.index]) for s in self._image.text_sections if s.index in self._placed]
+        freed = [pair for pair in placed if pair[0].name.startswith(_INIT)]
+        # Sections of one byte, to be filled by the loader: PLT entries.
+        plts = [pair for pair in placed if pair[0].size < 4 and pair not in freed]
+        there = [pair for pair in placed if pair not in freed and pair not in plts]
+        found = [kept_text(self._image, *pair) for pair in freed]
+        memories = read_twice(self._memory, [text_range(*pair) for pair in there])
+        for (section, vaddr), live in zip(there, memories, strict=True):
+            relocated = self._relocated(section)
+            text = running_text(self._image, section, vaddr, live, relocated)
+            if not known and self._is_other(section, text, relocated):
+                raise self._not_this_file()
+            self.content[section.offset : section.offset + section.size] = text.data
+            found.append(text)
+        return found + [self._append_plt(*pair) for pair in plts]
 
     def _has_same_build_id(self) -> bool:
         section, vaddr = self._image.section(_BUILD_ID), self._loaded.sections.get(_BUILD_ID)

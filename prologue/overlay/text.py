@@ -8,8 +8,8 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.elf.image import ElfImage, Section
-from prologue.memory.base import PAGE, Memory, Range
-from prologue.memory.reading import read_twice, zero_pages
+from prologue.memory.base import PAGE, Range
+from prologue.memory.reading import Steady, zero_pages
 
 
 class SectionText(NamedTuple):
@@ -34,20 +34,20 @@ class SectionText(NamedTuple):
         return self.words - self.kept
 
 
+def text_range(section: Section, vaddr: int) -> Range:
+    """What to read of a section that runs at ``vaddr``: its whole words."""
+    return Range(vaddr, section.size & ~3)
+
+
 def running_text(
-    image: ElfImage, section: Section, vaddr: int, memory: Memory, relocated: U64 | None = None
+    image: ElfImage, section: Section, vaddr: int, found: Steady, relocated: U64 | None = None
 ) -> SectionText:
-    """Read a section where it runs, at ``vaddr``. Pages that are not there keep the words of the file.
+    """A section as it was found at ``vaddr``. Pages that are not there keep the words of the file.
 
     Words with an index in ``relocated`` do not count as changed: a loader had to fill them in.
-
-    Raises:
-        InputError: memory cannot be read.
-
     """
     linked = image.data(section)
-    size = section.size & ~3
-    (found,) = read_twice(memory, [Range(vaddr, size)])
+    size = len(found.data)
     missing = found.absent & ~zero_pages(linked[:size], vaddr)  # zeros where the file has zeros are as good as read
     kept = np.repeat(missing, PAGE // 4)[vaddr % PAGE // 4 :][: size // 4]
     old, new = np.frombuffer(linked, "<u4", size // 4), np.frombuffer(found.data, "<u4")
