@@ -62,3 +62,57 @@ def running(vmlinux: Path, changes: Mapping[int, int], slide: int = SLIDE) -> by
     for vaddr, word in changes.items():
         struct.pack_into("<I", image, vaddr - start, word)
     return core([(start + slide, NO_PADDR, bytes(image))], [vmcoreinfo(slide)])
+
+
+RAM = 0x40000000
+_PAGE = 4096
+
+
+def machine(vmlinux: Path, changes: Mapping[int, int], unmapped: range = range(0), stale: bytes = b"") -> bytes:
+    """A dump of a machine that runs the kernel at ``SLIDE``: physical memory, page tables, VMCOREINFO among the data.
+
+    ``unmapped`` are link-time addresses whose memory has become somebody else's; ``stale`` lies before all else.
+    """
+    start, image = image_of(vmlinux)
+    for vaddr, word in changes.items():
+        struct.pack_into("<I", image, vaddr - start, word)
+    pages = -(-len(image) // _PAGE)
+    image = image.ljust(pages * _PAGE, b"\0")
+    tables = _Tables(RAM + (pages + 1) * _PAGE)
+    for page in range(pages):
+        vaddr = start + page * _PAGE
+        if vaddr in unmapped:
+            image[page * _PAGE : (page + 1) * _PAGE] = b"user" * (_PAGE // 4)
+        else:
+            tables.map(vaddr + SLIDE, RAM + (page + 1) * _PAGE)
+    voffset = start + SLIDE - (RAM + _PAGE)
+    more = (
+        f"NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\nNUMBER(PHYS_OFFSET)={RAM:#x}\n"
+        f"NUMBER(kimage_voffset)={voffset:#x}\nSYMBOL(swapper_pg_dir)={tables.root + voffset:x}\n"
+    )
+    text = vmcoreinfo()[2] + more.encode() + b"\0"
+    memory = stale.ljust(_PAGE, b"\0") + bytes(image) + bytes(tables.content) + b"OSRELEASE=%s\n\0" + text
+    assert len(stale) <= _PAGE
+    return core([(RAM, RAM, memory.ljust(-(-len(memory) // _PAGE) * _PAGE, b"\0"))])
+
+
+class _Tables:
+    """Page tables of four levels with 4 KiB pages (Arm ARM, "VMSAv8-64 translation table format descriptors")."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.content = bytearray(_PAGE)
+
+    def map(self, vaddr: int, paddr: int) -> None:
+        table = 0
+        for shift in (39, 30, 21):
+            at = table + (vaddr >> shift & 511) * 8
+            if not (entry := self._entry(at)):
+                entry = self.root + len(self.content) | 3
+                self.content += bytes(_PAGE)
+                struct.pack_into("<Q", self.content, at, entry)
+            table = (entry & ~(_PAGE - 1)) - self.root
+        struct.pack_into("<Q", self.content, table + (vaddr >> 12 & 511) * 8, paddr | 0x703)
+
+    def _entry(self, at: int) -> int:
+        return int(struct.unpack_from("<Q", self.content, at)[0])
