@@ -17,6 +17,7 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.insn import a64
+from prologue.memory.sources import open_memory
 from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
 from prologue_bench.guest.modules import load_order
@@ -108,73 +109,93 @@ def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[st
     """kcore read in the guest, by way of a capture and at once, and the machine's memory as QEMU dumps it."""
     captured = guest.capture("idle.zst")
     assert captured.stat().st_size < 30e6
-    first = guest.overlay(captured, "first").read_bytes()
-    assert guest.overlay(guest.dump(), "second").read_bytes() == first
-    assert guest.overlay(HOST, "third").read_bytes() == first
-    command = ["live", "overlay", str(guest.vmlinux), str(captured), "-o", str(guest.directory / "first"), "--json"]
+    first = guest.overlay(captured, "first")
+    expected = first.read_bytes()
+    assert guest.overlay(guest.dump(), "second").read_bytes() == expected
+    assert guest.overlay(HOST, "second").read_bytes() == expected
+    command = ["live", "overlay", str(guest.vmlinux), str(captured), "-o", str(first), "--json"]
     capsys.readouterr()
     assert main(command) == 0
     data = json.loads(capsys.readouterr().out)
     assert (int(data["slide"], 16) == 0) == (guest.suite == "bookworm")
     sections = {section["name"]: section for section in data["sections"]}
-    assert sections[".text"]["changed"] > 30_000
-    assert sections[".text"]["kept"] == sections[".text"]["unstable"].__len__() == 0
-    assert sections[".init.text"]["kept"] == sections[".init.text"]["words"]
+    text, init = sections[".text"], sections[".init.text"]
+    assert text["changed"] > 30_000
+    assert (text["kept"], text["unstable"]) == (0, [])
+    assert init["kept"] == init["words"]
+    require_only_text_differs(guest.vmlinux, first)
 
 
-def test_only_text_is_another(guest: Guest) -> None:
-    out = guest.overlay(guest.capture("again"), "out")
-    before, after = (np.fromfile(path, np.uint8) for path in (guest.vmlinux, out))
-    assert len(before) == len(after)
-    differ = np.flatnonzero(before != after)
-    with out.open("rb") as stream:
+def require_only_text_differs(before: Path, after: Path) -> None:
+    """And that LIEF reads the same text there."""
+    old, new = (np.fromfile(path, np.uint8) for path in (before, after))
+    assert len(old) == len(new)
+    differ = np.flatnonzero(old != new)
+    with after.open("rb") as stream:
         text = [s for s in cast("Any", ELFFile(stream)).iter_sections() if s["sh_flags"] & 6 == 6]
     inside = np.zeros(len(differ), np.bool_)
     for section in text:
         inside |= (differ >= section["sh_offset"]) & (differ < section["sh_offset"] + section["sh_size"])
     assert inside.all()
-    binary = lief.parse(str(out))
+    binary = lief.parse(str(after))
     assert isinstance(binary, lief.ELF.Binary)
-    assert {s.name: bytes(s.content) for s in binary.sections if s.name == ".text"} == {".text": texts(out)[".text"][1]}
+    assert {s.name: bytes(s.content) for s in binary.sections if s.name == ".text"} == {
+        ".text": texts(after)[".text"][1]
+    }
 
 
-@pytest.fixture
-def traced(guest: Guest) -> Iterator[Guest]:
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A guest whose functions are all traced, with one kprobe: its capture, its dump, and the overlay."""
+
+    guest: Guest
+    captured: Path
+    dumped: Path
+    out: Path
+
+
+@pytest.fixture(scope="module")
+def traced(guest: Guest) -> Traced:
+    """It stays so for the tests that follow."""
     guest.shell(f"echo function >{TRACING}/current_tracer; echo p:place vfs_read+0x10 >{TRACING}/kprobe_events;"
                 f"echo 1 >{TRACING}/events/kprobes/enable; echo 0 >{TRACING}/tracing_on")  # fmt: skip
-    yield guest
-    guest.shell(f"echo 0 >{TRACING}/events/kprobes/enable; echo >{TRACING}/kprobe_events;"
-                f"echo nop >{TRACING}/current_tracer")  # fmt: skip
+    captured = guest.capture("traced")
+    out = guest.overlay(captured, "traced.live", "--modules", str(guest.modules))
+    return Traced(guest, captured, guest.dump(), out)
 
 
-def test_a_traced_kernel(traced: Guest) -> None:
-    captured = traced.capture("traced")
-    out = traced.overlay(captured, "traced.vmlinux")
-    assert out.read_bytes() == traced.overlay(traced.dump(), "dumped").read_bytes()
-    kernel, live = Kernel(traced.vmlinux), Kernel(out)
+def test_a_traced_kernel(traced: Traced) -> None:
+    vmlinux = traced.out / "vmlinux"
+    kernel, live = Kernel(traced.guest.vmlinux), Kernel(vmlinux)
     assert kernel.sites is not None
-    in_text = kernel.image.section(".text")
-    assert in_text is not None
-    sites = (kernel.sites.second >= in_text.addr) & (kernel.sites.second < in_text.addr + in_text.size)
+    address, text = texts(vmlinux)[".text"]
+    sites = (kernel.sites.second >= address) & (kernel.sites.second < address + len(text))
     first, second = live.image.words(kernel.sites.first[sites]), live.image.words(kernel.sites.second[sites])
     assert (first == a64.MOV_X9_X30).mean() > 0.999
     assert (second >> 26 == 0b100101).mean() > 0.99  # BL, where ftrace may
     start = kernel.symbols.find("vfs_read")
     assert start is not None
     for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
-        said = disassembled(tool, out, start.vaddr, "-l")
+        said = disassembled(tool, vmlinux, start.vaddr, "-l")
         assert "mov\tx9, x30" in said
         assert "<ftrace_caller>" in said
         assert "brk\t#0x4" in said
         assert "read_write.c:" in said
-    # The capture itself can be disassembled, and drgn reads it.
-    slide = int(json.loads(report(traced, captured))["slide"], 16)
-    assert "brk\t#0x4" in disassembled("aarch64-linux-gnu-objdump", captured, start.vaddr + slide)
+
+
+def test_other_tools_open_a_capture(traced: Traced) -> None:
     import drgn
 
+    runs, links = Kernel(traced.guest.vmlinux), open_memory(str(traced.captured))
+    start = runs.symbols.find("vfs_read")
+    assert start is not None
+    assert links.info.slide is not None
+    at = start.vaddr + links.info.slide
+    assert "brk\t#0x4" in disassembled("aarch64-linux-gnu-objdump", traced.captured, at)
     program = drgn.Program()
-    program.set_core_dump(str(captured))
-    assert program.read(in_text.addr + slide, 4096) == texts(out)[".text"][1][:4096]
+    program.set_core_dump(str(traced.captured))
+    address, text = texts(traced.out / "vmlinux")[".text"]
+    assert program.read(address + links.info.slide, len(text)) == text
 
 
 def disassembled(tool: str, path: Path, vaddr: int, *options: str) -> str:
@@ -183,54 +204,34 @@ def disassembled(tool: str, path: Path, vaddr: int, *options: str) -> str:
     return subprocess.run([tool, "-d", *options, *place, str(path)], capture_output=True, text=True, check=True).stdout
 
 
-def report(guest: Guest, source: Path) -> str:
-    command = [
-        "-m",
-        "prologue",
-        "live",
-        "overlay",
-        str(guest.vmlinux),
-        str(source),
-        "-o",
-        str(guest.directory / "o"),
-        "--json",
-    ]
-    import sys
-
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True).stdout
-
-
-def test_modules(traced: Guest) -> None:
-    out = traced.overlay(traced.capture("modules"), "live", "--modules", str(traced.modules))
-    loaded = set(traced.shell("cut -d' ' -f1 /proc/modules").split())
+def test_modules(traced: Traced) -> None:
+    """Every word of their text is what QEMU finds through the page tables, and what drgn finds in a dump."""
+    guest = traced.guest
+    loaded = set(guest.shell("cut -d' ' -f1 /proc/modules").split())
     assert loaded >= set(MODULES)
-    assert {path.stem for path in out.glob("*.ko")} == loaded
+    assert {path.stem for path in traced.out.glob("*.ko")} == loaded
     for name in sorted(loaded):
-        for section, (vaddr, data) in texts(out / f"{name}.ko").items():
-            if section.startswith(".init"):
-                continue
-            seen = qmp.memory(traced.monitor, vaddr, len(data), traced.directory / "memory")
-            assert data == seen, (name, section)
-    # A dump has no word on its modules, but lists that drgn can walk.
-    dumped = traced.overlay(traced.dump(), "live-dumped", "--modules", str(traced.modules))
-    assert {p.name: p.read_bytes() for p in dumped.iterdir()} == {p.name: p.read_bytes() for p in out.iterdir()}
-    said = subprocess.run(
-        ["aarch64-linux-gnu-objdump", "-d", "-j", ".text", str(out / "loop.ko")],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+        for section, (vaddr, data) in texts(traced.out / f"{name}.ko").items():
+            if not section.startswith(".init"):
+                seen = qmp.memory(guest.monitor, vaddr, len(data), guest.directory / "memory")
+                assert data == seen, (name, section)
+    dumped = guest.overlay(traced.dumped, "dumped.live", "--modules", str(guest.modules))
+    assert {p.name: p.read_bytes() for p in dumped.iterdir()} == {p.name: p.read_bytes() for p in traced.out.iterdir()}
+    command = ["aarch64-linux-gnu-objdump", "-d", "-j", ".text", str(traced.out / "loop.ko")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.count("mov\tx9, x30") > 20
 
 
-def test_another_kernel_is_refused(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_kernel_is_refused(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+    guest = traced.guest
     other = needs_kernel("trixie" if guest.suite == "bookworm" else "bookworm")
     out = guest.directory / "wrong"
-    assert main(["live", "overlay", str(other.vmlinux), HOST, guest.ssh, "-o", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert "is another kernel: its build-id is" in said
-    assert said.count("\n") == 1
-    assert not out.exists()
+    for source in (HOST, str(traced.captured), str(traced.dumped)):
+        assert main(["live", "overlay", str(other.vmlinux), source, guest.ssh, "-o", str(out)]) == 2
+        said = capsys.readouterr().err
+        assert "is another kernel: its build-id is" in said
+        assert said.count("\n") == 1
+        assert not out.exists()
 
 
 def test_a_kernel_that_hides_itself(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
