@@ -55,8 +55,8 @@ class Vmcore:
     def _open(self, vmcoreinfo: bytes | None) -> Any:
         drgn = self._drgn
         # Without a platform drgn asks the notes of the CPUs, which not every dump has.
-        program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64), vmcoreinfo=vmcoreinfo)
         try:
+            program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64), vmcoreinfo=vmcoreinfo)
             program.set_core_dump(str(self._path))
         except Exception as error:  # drgn raises plain Exception for what its libraries say
             if "vmcoreinfo" in str(error):
@@ -77,10 +77,10 @@ class Vmcore:
             if text in seen:
                 continue
             seen.add(text)
-            info, program = read_vmcoreinfo(text, self.name), self._open(text)
             try:
+                info, program = read_vmcoreinfo(text, self.name), self._open(text)
                 program.read(info.anchors["_stext"], 4)
-            except self._drgn.FaultError:
+            except (InputError, self._drgn.FaultError):
                 continue
             return program, info
         raise InputError(_NO_VMCOREINFO, path=self.name)

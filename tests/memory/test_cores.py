@@ -59,6 +59,10 @@ def test_the_smallest_segment_counts(tmp_path: Path) -> None:
         (b"\x28\xb5\x2f\xfd" + b"\0" * 99, "the compressed data that begin at 0x0 do not end"),
         (b"KDUMP   " + b"\0" * 99, "drgn cannot read it"),
         (core([(0x40000000, 0x40000000, b"\0" * 4096)]), "no VMCOREINFO in this dump"),
+        (
+            core([(0x40000000, 0x40000000, b"\0" * 4096)], [vmcoreinfo()]),
+            "VMCOREINFO does not contain valid swapper_pg_",
+        ),
         (core([(TEXT, NO_PADDR, b"x")], [("VMCOREINFO", 0, b"KERNELOFFSET=zz\n")]), "damaged VMCOREINFO"),
         (core([(TEXT, NO_PADDR, b"x")], [("PROLOGUE", 1, b"{}")]), "damaged capture"),
         (core([(TEXT, NO_PADDR, b"x")], [("PROLOGUE", 1, b'{"schema": "prologue.capture/9"}')]), "of schema"),
