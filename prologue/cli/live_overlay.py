@@ -89,7 +89,7 @@ def _kernel_text(kernel: OverlaidKernel) -> str:
 def _section_text(section: SectionText) -> str:
     said = f"{section.changed:>9,} of {section.words:>9,} words differ from the file"
     if not section.taken:
-        said = f"not in memory (freed after boot): {section.words:,} words as linked"
+        said = f"not in memory after boot: {section.words:,} words as linked"
     elif section.kept:
         said += f"; {section.kept:,} are not in memory: as linked"
     if section.unstable:

@@ -51,14 +51,14 @@ def take_capture(source: Kcore | RemoteKcore, out: Path) -> Captured:
 
     """
     state = source.state()
-    segment, text = _image_of(source, state)
+    segment, text, kept = _image_of(source, state)
     starts = _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))
     ranges = list(_ranges(starts))
-    before = Range(segment.vaddr, text.vaddr - segment.vaddr)
-    after = Range(text.end, segment.vaddr + segment.filesz - text.end)
-    data = source.read_many([before, after])
+    first, *rest = kept
+    data = source.read_many([Range(text.end, first.end - text.end), *rest])
     kernel, *others = read_twice(source, [text, *ranges])
-    pieces = [Piece(segment.vaddr, segment.paddr, data[0] + kernel.data + data[1], kernel.unstable)]
+    pieces = [_piece(segment, first.vaddr, kernel.data + data[0], kernel.unstable)]
+    pieces += [_piece(segment, piece.vaddr, found, ()) for piece, found in zip(rest, data[1:], strict=True)]
     for piece, found in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, found, starts)
     size = write_capture(out, source.name, state, source.core.note("VMCOREINFO") or b"", pieces)
@@ -66,8 +66,12 @@ def take_capture(source: Kcore | RemoteKcore, out: Path) -> Captured:
     return Captured(size, sum(len(piece.data) for piece in pieces), len(state.modules), unstable)
 
 
-def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range]:
-    """The segment that has the kernel's image, and where its text is, in whole words."""
+def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range, tuple[Range, ...]]:
+    """The segment that has the kernel's image, where its text is, in whole words, and what of the image is kept.
+
+    Addresses before _stext (6.1 does not map them) and those of init are given away after boot: vmalloc may have put
+    stacks of tasks there, which are no business of ours.
+    """
     anchors = state.anchors()
     start, end = anchors.get("_stext", 0), anchors.get("_etext", 0) & ~3
     if source.info.anchors.get("_stext", start) != start:
@@ -75,7 +79,16 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
     segment = source.core.segment_of(start, end - start) if start < end else None
     if segment is None:
         raise InputError("no segment for the kernel's text, which kallsyms has from _stext to _etext", path=source.name)
-    return segment, Range(start, end - start)
+    stop = segment.vaddr + segment.filesz
+    init, after = anchors.get("__init_begin", stop), anchors.get("__init_end", stop)
+    if not end <= init <= after <= stop:
+        raise InputError("kallsyms has _etext, __init_begin and __init_end in another order", path=source.name)
+    kept = (Range(start, init - start), Range(after, stop - after))
+    return segment, Range(start, end - start), tuple(piece for piece in kept if piece.size)
+
+
+def _piece(segment: CoreSegment, vaddr: int, data: bytes, unstable: tuple[int, ...]) -> Piece:
+    return Piece(vaddr, segment.paddr + vaddr - segment.vaddr, data, unstable)
 
 
 def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:

@@ -15,8 +15,9 @@ from prologue.outputs import new_file, require_other
 from prologue.overlay.text import SectionText, kept_text, running_text, text_range
 from prologue.write.apply import copy_file
 
-# include/asm-generic/sections.h: from here to there memory is freed after boot (free_initmem, arch/arm64/mm/init.c).
-_INIT_BEGIN, _INIT_END = "__init_begin", "__init_end"
+# What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-6.12), and
+# addresses before _stext, which 6.1 does not map (map_kernel, arch/arm64/mm/mmu.c). vmalloc may use either.
+_INIT_BEGIN, _INIT_END, _BEGIN = "__init_begin", "__init_end", "_stext"
 
 
 class OverlaidKernel(NamedTuple):
@@ -85,15 +86,15 @@ def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
 
 
 def _sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
-    begin, end = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END)
-    freed = range(begin.vaddr, end.vaddr) if begin and end else range(0)
+    init, end, begin = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END), symbols.find(_BEGIN)
+    freed = range(init.vaddr, end.vaddr) if init and end else range(0)
     places = [section.addr + slide for section in image.text_sections]
     memories = read_twice(memory, list(map(text_range, image.text_sections, places)))
     found = []
     for section, vaddr, live in zip(image.text_sections, places, memories, strict=True):
         text = running_text(image, section, vaddr, live)
         if 2 * text.changed > text.taken:
-            if section.addr not in freed:
+            if section.addr not in freed and not (begin and section.addr < begin.vaddr):
                 raise _not_this_text(text, memory, slide)
             text = kept_text(image, section, vaddr)  # its memory has a new owner
         found.append(text)

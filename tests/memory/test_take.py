@@ -40,7 +40,9 @@ loop {2 * PAGE} 0 - Live {MODULES:#x}
 {IMAGE:x} T _text
 {IMAGE + PAGE:x} T _stext
 {IMAGE + 3 * PAGE:x} T _etext
-{IMAGE + 4 * PAGE:x} B _end
+{IMAGE + 4 * PAGE:x} T __init_begin
+{IMAGE + 5 * PAGE:x} D __init_end
+{IMAGE + 6 * PAGE:x} B _end
 {MODULES + 8:x} t lo_open	[loop]
 {MODULES + 7 * PAGE + 64:x} t bpf_prog_6deef7357e7b4530	[bpf]
 ==== sections
@@ -57,7 +59,7 @@ END
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A kcore: the image, and the area for modules."""
     path = tmp_path / "kcore"
-    image = page("h") + page("A") + page("B") + page("z")
+    image = page("h") + page("A") + page("B") + page("r") + page("i") + page("z")
     path.write_bytes(core([(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, AREA)], [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
     monkeypatch.setattr(kcore, "KCORE", str(path))
     monkeypatch.setattr(kcore, "SCRIPT", SAID)
@@ -74,7 +76,12 @@ def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.Captur
     assert (data["unstable"], data["memory"]) == ([], 8 * PAGE)
     assert out.stat().st_size == data["file_size"]
     memory = open_memory(str(out))
-    assert memory.read(IMAGE, 4 * PAGE) == page("h") + page("A") + page("B") + page("z")
+    assert memory.read(IMAGE + PAGE, 3 * PAGE) == page("A") + page("B") + page("r")
+    assert memory.read(IMAGE + 5 * PAGE, PAGE) == page("z")
+    # Before _stext, and where init was, may be others' memory, stacks among it.
+    for vaddr in (IMAGE, IMAGE + 4 * PAGE):
+        with pytest.raises(UnmappedError):
+            memory.read(vaddr, 1)
     assert memory.read(MODULES, 2 * PAGE) == page("t") + page("u")
     assert memory.read(MODULES + 3 * PAGE, PAGE) == page("d")
     assert memory.read(MODULES + 7 * PAGE, PAGE) == page("b")

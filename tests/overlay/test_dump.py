@@ -46,7 +46,7 @@ def test_a_dump_without_note(vmlinux: Path, stale: bytes, capsys: pytest.Capture
     said, complaint = capsys.readouterr()
     assert (status, complaint) == (0, "")
     assert f"slide {SLIDE:#x}" in said
-    assert f".init.text      not in memory (freed after boot): {init['sh_size'] // 4} words as linked" in said
+    assert f".init.text      not in memory after boot: {init['sh_size'] // 4} words as linked" in said
     elf.set_word(leaf, MOV)
     assert out.read_bytes() == bytes(elf.data)
 

@@ -33,7 +33,8 @@ def dump(socket: Path, out: Path) -> Path:
 
 def memory(socket: Path, vaddr: int, size: int, scratch: Path) -> bytes:
     """Memory by virtual address, through the page tables of the first CPU."""
-    execute(socket, "memsave", val=vaddr, size=size, filename=str(scratch), cpu_index=0)
+    signed = vaddr - (1 << 64) if vaddr >> 63 else vaddr  # QEMU reads it so
+    execute(socket, "memsave", val=signed, size=size, filename=str(scratch), cpu_index=0)
     data = scratch.read_bytes()
     scratch.unlink()
     return data
