@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from qemu.qmp import QMPClient
+from qemu.qmp import ExecuteError, QMPClient
+
+_PATIENCE: Final = 10  # seconds for a CPU to be in the kernel
 
 
 def execute(socket: Path, command: str, **arguments: Any) -> Any:
@@ -32,9 +35,16 @@ def dump(socket: Path, out: Path) -> Path:
 
 
 def memory(socket: Path, vaddr: int, size: int, scratch: Path) -> bytes:
-    """Memory by virtual address, through the page tables of the first CPU."""
+    """Memory by virtual address, through the page tables that the first CPU uses; those of a user hide the kernel."""
     signed = vaddr - (1 << 64) if vaddr >> 63 else vaddr  # QEMU reads it so
-    execute(socket, "memsave", val=signed, size=size, filename=str(scratch), cpu_index=0)
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            execute(socket, "memsave", val=signed, size=size, filename=str(scratch), cpu_index=0)
+            break
+        except ExecuteError as error:
+            if "Invalid addr" not in str(error) or time.monotonic() > end:
+                raise
     data = scratch.read_bytes()
     scratch.unlink()
     return data
