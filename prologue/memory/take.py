@@ -17,6 +17,9 @@ from prologue.memory.kcore import Kcore, RemoteKcore
 from prologue.memory.reading import Steady, read_twice
 from prologue.memory.state import KernelState
 
+# Sections whose memory is free again when a module is loaded, and may be another module's by now: what the loader lays
+# out as init (module_init_layout_section, layout_symtab; kernel/module/main.c and kallsyms.c, 6.1-6.12).
+_FREED: Final = (".init", ".symtab", ".strtab")
 _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
 
@@ -104,17 +107,18 @@ def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
     for module in state.modules:
         found[module.base] = _Start(module.base, module.size, is_text=True)
         for name, vaddr in module.sections.items():
+            if name.startswith(_FREED):
+                continue
             is_text = "text" in name or name == ".plt"
             found[vaddr] = _Start(vaddr, module.size, is_text)
     return tuple(start for vaddr, start in sorted(found.items()) if vaddr and vaddr not in image)
 
 
 def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
-    """Ranges of whole pages, ascending and apart: what begins somewhere ends where the next begins, at the latest."""
+    """Ranges of whole pages, ascending and apart, in which all that begins somewhere also ends."""
     first = last = 0
-    ends = [*(start.vaddr for start in starts[1:]), 1 << 64]
-    for start, following in zip(starts, ends, strict=True):
-        low, high = start.vaddr // PAGE * PAGE, -(-min(start.vaddr + start.most, following) // PAGE) * PAGE
+    for start in starts:
+        low, high = start.vaddr // PAGE * PAGE, -(-(start.vaddr + start.most) // PAGE) * PAGE
         if low > last:
             if last:
                 yield Range(first, last - first)
