@@ -1,0 +1,125 @@
+"""What a kprobe does with an instruction: masks over arrays of words that decide as the kernel does.
+
+The kernel steps a copy of the instruction out of line, simulates it, or refuses it. The decision is that of
+``arm_kprobe_decode_insn`` (arch/arm64/kernel/probes/decode-insn.c), with the masks of arch/arm64/include/asm/insn.h,
+compared in 6.1.192, 6.12.107 and 7.2.13. Masks are the kernel's, also where the Arm ARM would have others.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import U32, Bool
+from prologue.insn import a64
+from prologue.insn.decode import ADR, ADRP, BL, B, Pattern, field, matches
+
+Outcomes = npt.NDArray[np.uint8]
+
+REFUSED: Final = 1
+STEPPED: Final = 2
+SIMULATED: Final = 4
+"""What may come of a word, one bit each: a word that boot replaces has several."""
+
+MAX_ATOMIC_CONTEXT: Final = 32  # words; MAX_ATOMIC_CONTEXT_SIZE in arch/arm64/kernel/probes/decode-insn.h
+OLD_EXCLUSIVE: Final = 0x3F400000  # the mask of LDXR and STXR up to 6.12.107: takes LDAR and STLR for them
+NEW_EXCLUSIVE: Final = 0x3FC00000  # 7.2.13: bit 23 tells them apart
+
+
+class Decoding(NamedTuple):
+    """In what kernels differ."""
+
+    exclusive: int = NEW_EXCLUSIVE
+    simulates_nop: bool = True  # 7.2.13; a NOP is stepped in 6.1.192 and 6.12.107
+    knows_mops: bool = True  # CPY and SET are refused, BC.cond is a branch: 6.12.107 and 7.2.13, not 6.1.192
+
+
+_CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # class_branch_sys
+_MRS: Final[Pattern] = (0xFFF00000, 0xD5300000)
+_DAIF: Final = 0xDA11  # op0:op1:CRn:CRm:op2 at bits 20:5, AARCH64_INSN_SPCLREG_DAIF
+_HINT: Final[Pattern] = (0xFFFFF01F, 0xD503201F)
+# CRm:op2 of the hints that are stepped: NOP, XPACLRI, PACIA1716, PACIB1716, PACIAZ, PACIASP, PACIBZ, PACIBSP, BTI
+_STEPPED_HINTS: Final = (0x00, 0x07, 0x08, 0x0A, 0x18, 0x19, 0x1A, 0x1B, 0x20, 0x22, 0x24, 0x26)
+_EXCLUSIVE: Final[Pattern] = (0x3F800000, 0x08000000)
+_MOPS: Final[Pattern] = (0x3B200C00, 0x19000400)
+_PRFM_LITERAL: Final[Pattern] = (0xFF000000, 0xD8000000)
+_LDR_LITERAL: Final[tuple[Pattern, ...]] = ((0xBF000000, 0x18000000), (0xFF000000, 0x98000000))  # LDR, LDRSW
+_PLAIN_BRANCHES: Final[tuple[Pattern, ...]] = (
+    B, BL, (0x7E000000, 0x34000000), (0x7E000000, 0x36000000),  # CBZ and CBNZ, TBZ and TBNZ
+    a64.CLASSES["RET"], a64.CLASSES["BR"], a64.CLASSES["BLR"],
+)  # fmt: skip
+# Of branches, exceptions and system instructions, what can be neither stepped nor simulated, and why.
+_NEVER: Final[tuple[tuple[str, Pattern], ...]] = (
+    ("an exception-generating instruction", (0xFF000000, 0xD4000000)),
+    ("a write of a system register", (0xFFF00000, 0xD5100000)),
+    ("a write of PSTATE", (0xFFF8F01F, 0xD500401F)),
+    ("an exception return", (0xFFFFFFFF, 0xD69F03E0)),
+    ("an exception return", (0xFFFFFBFF, 0xD69F0BFF)),
+    ("a branch with pointer authentication", (0xFFFFFBFF, 0xD65F0BFF)),
+    ("a branch with pointer authentication", (0xFEFFF800, 0xD61F0800)),
+    ("a branch with pointer authentication", (0xFEFFF800, 0xD63F0800)),
+)
+
+
+def outcomes(words: U32, decoding: Decoding) -> Outcomes:
+    """What the kernel does with a probe on each word, by the word alone: one of the three bits; shape of ``words``."""
+    conditional: Pattern = (0xFF000000 if decoding.knows_mops else 0xFF000010, 0x54000000)
+    branch = _any(words, (*_PLAIN_BRANCHES, conditional))
+    literal = _any(words, _LDR_LITERAL)
+    address = matches(words, ADR) | matches(words, ADRP)
+    control = matches(words, _CONTROL)
+    never = _any(words, tuple(pattern for _, pattern in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
+    memory = literal | address | matches(words, _PRFM_LITERAL) | matches(words, _EXCLUSIVE)
+    if decoding.knows_mops:
+        memory |= matches(words, _MOPS)
+    steppable = np.where(control, ~(never | branch), ~memory)
+    simulated = literal | (~steppable & (branch | address))
+    if decoding.simulates_nop:
+        simulated |= words == np.uint32(a64.NOP)
+    result: Outcomes = np.where(simulated, SIMULATED, np.where(steppable, STEPPED, REFUSED)).astype(np.uint8)
+    return result
+
+
+def exclusives(words: U32, decoding: Decoding) -> tuple[Bool, Bool]:
+    """Which words begin an exclusive sequence in the kernel's eyes (LDXR), and which end one (STXR)."""
+    return matches(words, (decoding.exclusive, 0x08400000)), matches(words, (decoding.exclusive, 0x08000000))
+
+
+def why_refused(word: int) -> str:
+    """What makes the kernel refuse a word that ``outcomes`` says it refuses."""
+    for reason, (mask, value) in _NEVER:
+        if word & mask == value:
+            return reason
+    one = np.array([word], np.uint32)
+    if matches(one, _HINT).any():
+        return "a hint that is not on the kernel's list of steppable ones"
+    if matches(one, _MRS).any():
+        return "a read of DAIF"
+    if matches(one, _EXCLUSIVE).any():
+        return "an exclusive load or store"
+    if matches(one, _PRFM_LITERAL).any():
+        return "a prefetch of a literal"
+    return "a memory copy or set instruction"
+
+
+def _any(words: U32, patterns: tuple[Pattern, ...]) -> Bool:
+    found = np.zeros(words.shape, np.bool_)
+    for pattern in patterns:
+        found |= matches(words, pattern)
+    return found
+
+
+def _unsteppable_hint(words: U32) -> Bool:
+    hint = matches(words, _HINT)
+    stepped = np.zeros(128, np.bool_)
+    stepped[list(_STEPPED_HINTS)] = True
+    result: Bool = hint & ~stepped[field(words, 5, 7)]
+    return result
+
+
+def _reads_daif(words: U32) -> Bool:
+    """MRS of any register but DAIF is stepped: the source's comment says the opposite, its code decides."""
+    result: Bool = matches(words, _MRS) & (field(words, 5, 16) == np.uint32(_DAIF))
+    return result
