@@ -151,6 +151,7 @@ class Alternatives(NamedTuple):
     original: Ranges
     replacement: Ranges  # a callback's code, where ``is_callback``: size 0
     is_callback: Bool
+    capability: I64  # of the CPUs, or number of an erratum: entries with the same one are applied together
 
 
 def alternative_entries(binary: Binary) -> Alternatives:
@@ -158,12 +159,13 @@ def alternative_entries(binary: Binary) -> Alternatives:
     section = binary.image.section(".altinstructions")
     if section is None or not section.has_bytes:
         empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-        return Alternatives(empty, empty, np.zeros(0, np.bool_))
+        return Alternatives(empty, empty, np.zeros(0, np.bool_), np.zeros(0, np.int64))
     table: npt.NDArray[np.void] = binary.text.view(section, _ALT)
     fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)
     original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
     replacement = Ranges(binary.relative32(fields + np.uint64(4)), table["alt_len"].astype(np.int64))
-    return Alternatives(original, replacement, table["cpucap"] & _CALLBACK != 0)
+    capability = table["cpucap"].astype(np.int64)
+    return Alternatives(original, replacement, capability & _CALLBACK != 0, capability & ~_CALLBACK)
 
 
 def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
