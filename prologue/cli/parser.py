@@ -133,6 +133,17 @@ def _transition(command: Subcommand) -> None:
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.transition/1)")
 
 
+def _probe(command: Subcommand) -> None:
+    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument(
+        "places", nargs="+", metavar="FUNC[+OFF]|ADDRESS", help="address: of the vmlinux, without KASLR"
+    )
+    command.add_argument(
+        "--event", action="store_true", help="print lines for kprobe_events, with arguments where DWARF has them"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.probe/1)")
+
+
 def _variant(command: Subcommand) -> None:
     command.add_argument("file", type=Path, metavar="VMLINUX")
     command.add_argument("--kind", choices=("nop-nop", "boot", "build"), required=True,
@@ -228,6 +239,13 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
         "  prologue transition 'b.eq' nop --issue new",
         _transition,
+    ),
+    (
+        "probe", "prologue.cli.probe:run", "may one put a kprobe there",
+        "  prologue probe vmlinux vfs_read vfs_read+4 0xffff800080444118\n"
+        "  prologue probe vmlinux vfs_read --event >> /sys/kernel/tracing/kprobe_events\n"
+        "  prologue probe vmlinux schedule+0x10 --json | jq .places[].answer",
+        _probe,
     ),
     (
         "variant", "prologue.cli.variant:run", "make a bench variant of one link",

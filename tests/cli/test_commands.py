@@ -20,7 +20,9 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
-COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "variant", "image", "live", "kernel", "bench")
+COMMANDS = (
+    "scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", "live", "kernel", "bench",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,130 @@
+"""What a function's parameters are called and which registers hold them at one of its instructions, by DWARF.
+
+DWARF 5, sections 2.6 (locations), 3.3.4 (parameters); DWARF for the Arm 64-bit Architecture, "DWARF register names":
+register n below 31 is Xn. pyelftools reads it, and only when it is asked for: a kernel's takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from prologue.errors import InputError
+
+_OP_REG0: Final = 0x50  # DW_OP_reg0; DW_OP_reg30 is the last that names a general register
+_QUALIFIERS: Final = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type")
+_SIGNED: Final = (5, 6)  # DW_ATE_signed, DW_ATE_signed_char
+
+
+class Argument(NamedTuple):
+    """A parameter; ``register`` is None where no single general register holds it."""
+
+    name: str
+    register: int | None
+    type: str  # of kprobe events: s32, u8, ...; empty for what is best shown in hex
+
+
+def arguments_at(vmlinux: Path, vaddr: int) -> list[Argument] | None:
+    """The parameters of the function that the instruction is in; None where debug information does not know it.
+
+    Raises:
+        InputError: the debug information is damaged.
+
+    """
+    from elftools.common.exceptions import DWARFError, ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with vmlinux.open("rb") as stream:
+            elf = ELFFile(stream)
+            if not elf.has_dwarf_info():
+                return None
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
+            function = _function_at(dwarf, vaddr)
+            return list(_arguments(dwarf, function, vaddr)) if function is not None else None
+    except (DWARFError, ELFError, KeyError, ValueError, AssertionError) as error:
+        said = str(error) or type(error).__name__
+        raise InputError(f"debug information cannot be read ({said})", path=vmlinux) from error
+
+
+def _function_at(dwarf: Any, vaddr: int) -> Any:
+    ranges = dwarf.get_aranges()
+    offset = ranges.cu_offset_at_addr(vaddr) if ranges is not None else None
+    if offset is None:
+        return None
+    unit = dwarf.get_CU_at(offset)
+    for entry in unit.get_top_DIE().iter_children():
+        if entry.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in entry.attributes:
+            low, high = entry.attributes["DW_AT_low_pc"].value, entry.attributes.get("DW_AT_high_pc")
+            # DW_FORM_addr is an address, every other form a size.
+            if high is not None:
+                end = high.value if high.form == "DW_FORM_addr" else low + high.value
+                if low <= vaddr < end:
+                    return entry
+    return None
+
+
+def _arguments(dwarf: Any, function: Any, vaddr: int) -> Iterator[Argument]:
+    for entry in function.iter_children():
+        if entry.tag == "DW_TAG_formal_parameter":
+            name = _inherited(entry, "DW_AT_name")
+            if name is not None:
+                text = name.value.decode("ascii", "replace")
+                yield Argument(text, _register(dwarf, entry, vaddr), _event_type(entry))
+
+
+def _inherited(entry: Any, name: str) -> Any:
+    """An attribute of the entry or, as for functions that are also inlined, of its abstract origin."""
+    while name not in entry.attributes:
+        if "DW_AT_abstract_origin" not in entry.attributes:
+            return None
+        entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
+    return entry.attributes[name]
+
+
+def _register(dwarf: Any, entry: Any, vaddr: int) -> int | None:
+    location = entry.attributes.get("DW_AT_location")
+    expression = _expression(dwarf, entry, location, vaddr) if location is not None else None
+    if expression is None or len(expression) != 1 or not _OP_REG0 <= expression[0] < _OP_REG0 + 31:
+        return None
+    return int(expression[0]) - _OP_REG0
+
+
+def _expression(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int] | None:
+    from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationExpr, LocationParser
+
+    unit = entry.cu
+    found = LocationParser(dwarf.location_lists()).parse_from_attribute(location, unit["version"], entry)
+    if isinstance(found, LocationExpr):
+        return list(found.loc_expr)
+    top = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+    base = top.value if top is not None else 0
+    for item in found:
+        if isinstance(item, BaseAddressEntry):
+            base = item.base_address
+        elif isinstance(item, LocationEntry):  # not a view pair, which divides what is at one address
+            start = 0 if item.is_absolute else base
+            if start + item.begin_offset <= vaddr < start + item.end_offset:
+                return list(item.loc_expr)
+    return None
+
+
+def _event_type(entry: Any) -> str:
+    """Documentation/trace/kprobetrace.rst, "Types": integers get theirs, for the rest of a register is undefined."""
+    while _inherited(entry, "DW_AT_type") is not None:
+        while "DW_AT_type" not in entry.attributes:
+            entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
+        entry = entry.get_DIE_from_attribute("DW_AT_type")
+        if entry.tag not in _QUALIFIERS:
+            break
+    size = entry.attributes.get("DW_AT_byte_size")
+    if (
+        entry.tag not in ("DW_TAG_base_type", "DW_TAG_enumeration_type")
+        or size is None
+        or size.value not in (1, 2, 4, 8)
+    ):
+        return ""
+    encoding = entry.attributes.get("DW_AT_encoding")
+    sign = "s" if encoding is not None and encoding.value in _SIGNED else "u"
+    return f"{sign}{size.value * 8}"

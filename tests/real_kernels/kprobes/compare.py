@@ -1,0 +1,46 @@
+"""What the kernel answered against what was said before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prologue.insn.kprobes import REFUSED
+from prologue.probe.judge import ASKED, Judge, Reason
+from tests.real_kernels.kprobes.guest import Answer, Batch
+
+DEPENDS = "d"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """``counts`` by what was said and what was answered: the characters of ask.c, or ``d`` if the machine decides."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: Counter[Reason] = field(default_factory=Counter)
+    disagreements: list[tuple[str, str, str]] = field(default_factory=list)  # place, said, answered
+
+
+def compare(judge: Judge, batches: Sequence[Batch], answers: Sequence[Answer]) -> Comparison:
+    """Compare place by place."""
+    result = Comparison()
+    for batch, answer in zip(batches, answers, strict=True):
+        reasons, outcomes = judge.judge(batch.vaddrs)
+        found = zip(batch.vaddrs.tolist(), reasons.tolist(), outcomes.tolist(), answer.places, strict=True)
+        for vaddr, reason, outcome, answered in found:
+            said = expected(reason, outcome)
+            result.counts[said, answered] += 1
+            result.reasons.update(Reason(reason))
+            if answered != said and (said != DEPENDS or answered not in "+e"):
+                result.disagreements.append((str(judge.kernel.symbols.locate(vaddr)), said, answered))
+    return result
+
+
+def expected(reason: int, outcome: int) -> str:
+    """The answer that a verdict lets one expect; data are no concern of the kernel's."""
+    if reason & Reason.NOTRACE:
+        return "n"
+    if reason & ASKED:
+        return "e"
+    return DEPENDS if outcome & REFUSED else "+"

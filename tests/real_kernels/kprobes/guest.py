@@ -1,0 +1,72 @@
+"""Asks a running kernel, in QEMU, whether it takes a kprobe event at each of many places."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.elf.flat import write_flat
+from prologue.probe.judge import Judge
+from prologue_bench.guest.initramfs import pack
+from prologue_bench.guest.kbuild import CROSS
+from prologue_bench.guest.vm import Job, Machine, boot
+
+TOOLS: Final = (f"{CROSS}gcc", "qemu-system-aarch64", "cpio")
+SLOTS_IN_PAGE: Final = 512  # of 8 bytes, in a page of 4 KiB (kernel/kprobes.c, slots_per_page)
+_COUNT_PAGES: Final = 1 << 31
+_FLAGS: Final = ("-O2", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
+                 "-fno-tree-loop-distribute-patterns", "-Wl,-z,max-page-size=65536")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Places that are asked for together, and so are all there at once."""
+
+    vaddrs: U64
+    count_pages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The kernel's, to one batch: a character for each place (see ask.c); pages of slots, -1 if not counted."""
+
+    places: str
+    pages: int
+
+
+def ask(judge: Judge, batches: Sequence[Batch], directory: Path, *, cpu: str = "cortex-a57") -> list[Answer]:
+    """Boot the kernel on one CPU, where removing an event waits for nobody, and ask; the log stays in the directory."""
+    image = directory / "Image"
+    write_flat(judge.kernel.image, image)
+    initramfs = directory / "initramfs"
+    initramfs.write_bytes(pack({"init": _program(), "places": _places(judge, batches)}, ("proc", "sys", "dev")))
+    job = Job(append="rcupdate.rcu_expedited=1", timeout=600)
+    run = boot(image, initramfs, directory / "console.log", job, machine=Machine(cpu=cpu, cpus=1))
+    assert not run.all("error"), run.all("error")
+    answers = [Answer(event.data["answers"], event.data.get("pages", -1)) for event in run.all("batch")]
+    assert [len(answer.places) for answer in answers] == [len(batch.vaddrs) for batch in batches]
+    return answers
+
+
+def _places(judge: Judge, batches: Sequence[Batch]) -> bytes:
+    result = b""
+    for batch in batches:
+        head = len(batch.vaddrs) | (_COUNT_PAGES if batch.count_pages else 0)
+        offsets = (batch.vaddrs - np.uint64(judge.text.addr)).astype("<u4")
+        result += head.to_bytes(4, "little") + offsets.tobytes()
+    return result
+
+
+def _program() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name) / "ask"
+        source = Path(__file__).with_name("ask.c")
+        subprocess.run([f"{CROSS}gcc", *_FLAGS, str(source), "-o", str(made)], check=True)
+        return made.read_bytes()
