@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 
 from prologue.probe.arguments import arguments_at
-from prologue.probe.event import event_line
+from prologue.probe.event import described_at, event_line
 from prologue.probe.judge import Judge
 from prologue.probe.places import find_places
 from prologue.probe.release import COMPARED, rules_of
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
 def _event(judge: Judge, verdict: ProbeVerdict) -> str | None:
     if verdict.answer == "no":
         return None
-    return event_line(judge, verdict, arguments_at(judge.kernel.path, verdict.place.vaddr))
+    return event_line(judge, verdict, arguments_at(judge.kernel.path, described_at(judge, verdict.place.vaddr)))
 
 
 def _event_text(verdict: ProbeVerdict, event: str | None) -> str:

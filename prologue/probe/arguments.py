@@ -54,15 +54,35 @@ def _function_at(dwarf: Any, vaddr: int) -> Any:
     if offset is None:
         return None
     unit = dwarf.get_CU_at(offset)
-    for entry in unit.get_top_DIE().iter_children():
-        if entry.tag == "DW_TAG_subprogram" and "DW_AT_low_pc" in entry.attributes:
-            low, high = entry.attributes["DW_AT_low_pc"].value, entry.attributes.get("DW_AT_high_pc")
-            # DW_FORM_addr is an address, every other form a size.
-            if high is not None:
-                end = high.value if high.form == "DW_FORM_addr" else low + high.value
-                if low <= vaddr < end:
-                    return entry
+    top = unit.get_top_DIE()
+    for entry in top.iter_children():
+        if entry.tag == "DW_TAG_subprogram" and any(low <= vaddr < high for low, high in _code(dwarf, entry)):
+            return entry
     return None
+
+
+def _code(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
+    """The addresses of a function: one run, or several if its unlikely part stands elsewhere."""
+    from elftools.dwarf.ranges import BaseAddressEntry
+
+    low, high = entry.attributes.get("DW_AT_low_pc"), entry.attributes.get("DW_AT_high_pc")
+    if low is not None and high is not None:
+        # DW_FORM_addr is an address, every other form a size.
+        yield low.value, high.value if high.form == "DW_FORM_addr" else low.value + high.value
+    elif "DW_AT_ranges" in entry.attributes:
+        base = _base(entry)
+        for item in dwarf.range_lists().get_range_list_at_offset(entry.attributes["DW_AT_ranges"].value, entry.cu):
+            if isinstance(item, BaseAddressEntry):
+                base = item.base_address
+            else:
+                start = 0 if item.is_absolute else base
+                yield start + item.begin_offset, start + item.end_offset
+
+
+def _base(entry: Any) -> int:
+    """What offsets in lists are from, until a list says otherwise: the start of the compilation unit."""
+    low = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
+    return int(low.value) if low is not None else 0
 
 
 def _arguments(dwarf: Any, function: Any, vaddr: int) -> Iterator[Argument]:
@@ -94,12 +114,10 @@ def _register(dwarf: Any, entry: Any, vaddr: int) -> int | None:
 def _expression(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int] | None:
     from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationExpr, LocationParser
 
-    unit = entry.cu
-    found = LocationParser(dwarf.location_lists()).parse_from_attribute(location, unit["version"], entry)
+    found = LocationParser(dwarf.location_lists()).parse_from_attribute(location, entry.cu["version"], entry)
     if isinstance(found, LocationExpr):
         return list(found.loc_expr)
-    top = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
-    base = top.value if top is not None else 0
+    base = _base(entry)
     for item in found:
         if isinstance(item, BaseAddressEntry):
             base = item.base_address

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import numpy as np
+
+from prologue.insn.a64 import INSN_SIZE
 from prologue.probe.arguments import Argument
 from prologue.probe.judge import Judge
 from prologue.probe.verdict import ProbeVerdict
@@ -26,6 +29,18 @@ def event_line(judge: Judge, verdict: ProbeVerdict, arguments: list[Argument] | 
         if argument.register is not None and re.fullmatch(r"[A-Za-z_]\w*", argument.name, re.ASCII)
     ]
     return " ".join([f"p:{name}", _place(judge, verdict), *fetched[:_MOST_ARGUMENTS]])
+
+
+def described_at(judge: Judge, vaddr: int) -> int:
+    """Where to look for the arguments of a place: after the pair of slots, which leave them alone, if it is in these.
+
+    GCC 12 (Debian's 6.1) lets the function that DWARF describes begin there.
+    """
+    sites = judge.kernel.sites
+    if sites is None:
+        return vaddr
+    inside = np.flatnonzero((sites.entry <= np.uint64(vaddr)) & (np.uint64(vaddr) <= sites.second))
+    return int(sites.second[inside[0]]) + INSN_SIZE if len(inside) else vaddr
 
 
 def _place(judge: Judge, verdict: ProbeVerdict) -> str:

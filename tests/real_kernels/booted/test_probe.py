@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from prologue.insn.kprobes import REFUSED
+from prologue.probe.arguments import arguments_at
+from prologue.probe.event import described_at, event_line
 from prologue.probe.judge import Judge, Reason
+from prologue.probe.places import find_places
+from prologue.probe.verdict import verdict_on
 from prologue.sites.kernel import Kernel
 from tests.real_kernels.kprobes.compare import compare
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, TOOLS, ask
@@ -19,6 +23,7 @@ from tests.support.needs import needs_kernel, needs_tools
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 PLACES = 2400
+EVENTS = ("vfs_read", "vfs_read+8", "tcp_sendmsg", "t_start")
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie", "sid"])
@@ -27,7 +32,8 @@ def test_the_kernel_agrees(suite: str, tmp_path: Path) -> None:
     judge = Judge(Kernel(needs_kernel(suite).vmlinux))
     kinds = choose(judge, PLACES)
     asked = batches(judge, np.concatenate(list(kinds.values())))
-    answers = ask(judge, asked, tmp_path)
+    lines = [_event(judge, place) for place in EVENTS]
+    answers = ask(judge, asked, tmp_path, lines=lines)
     result = compare(judge, asked, answers)
     assert result.disagreements == []
     assert sum(result.counts.values()) > PLACES * 0.95
@@ -39,6 +45,17 @@ def test_the_kernel_agrees(suite: str, tmp_path: Path) -> None:
     assert simulated.count_pages
     assert answers[0].pages == 0
     assert answers[stepped].pages == -(-len(asked[stepped].vaddrs) // SLOTS_IN_PAGE)
+
+    assert lines[0] == "p:vfs_read vfs_read file=%x0 buf=%x1 count=%x2:u64 pos=%x3"
+    assert "_stext+" in lines[3]
+    assert answers[-1].places == "+" * len(EVENTS)
+
+
+def _event(judge: Judge, asked: str) -> str:
+    """As ``--event`` prints it, of the first place of that name that can."""
+    verdicts = [verdict_on(judge, place) for place in find_places(judge, asked)]
+    verdict = next(verdict for verdict in verdicts if verdict.answer == "yes")
+    return event_line(judge, verdict, arguments_at(judge.kernel.path, described_at(judge, verdict.place.vaddr)))
 
 
 def test_the_comparison_can_fail(tmp_path: Path) -> None:

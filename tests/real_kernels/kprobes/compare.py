@@ -25,7 +25,7 @@ class Comparison:
 def compare(judge: Judge, batches: Sequence[Batch], answers: Sequence[Answer]) -> Comparison:
     """Compare place by place."""
     result = Comparison()
-    for batch, answer in zip(batches, answers, strict=True):
+    for batch, answer in zip(batches, answers[: len(batches)], strict=True):
         reasons, outcomes = judge.judge(batch.vaddrs)
         found = zip(batch.vaddrs.tolist(), reasons.tolist(), outcomes.tolist(), answer.places, strict=True)
         for vaddr, reason, outcome, answered in found:

@@ -41,18 +41,25 @@ class Answer:
     pages: int
 
 
-def ask(judge: Judge, batches: Sequence[Batch], directory: Path, *, cpu: str = "cortex-a57") -> list[Answer]:
-    """Boot the kernel on one CPU, where removing an event waits for nobody, and ask; the log stays in the directory."""
+def ask(
+    judge: Judge, batches: Sequence[Batch], directory: Path, *, cpu: str = "cortex-a57", lines: Sequence[str] = ()
+) -> list[Answer]:
+    """Boot the kernel on one CPU, where removing an event waits for nobody, and ask; the log stays in the directory.
+
+    The last answer is the one to ``lines``, which are written to kprobe_events as they are.
+    """
     image = directory / "Image"
     write_flat(judge.kernel.image, image)
     initramfs = directory / "initramfs"
-    initramfs.write_bytes(pack({"init": _program(), "places": _places(judge, batches)}, ("proc", "sys", "dev")))
+    events = "".join(f"{line}\n" for line in lines).encode()
+    content = {"init": _program(), "places": _places(judge, batches), "events": events}
+    initramfs.write_bytes(pack(content, ("proc", "sys", "dev")))
     job = Job(append="rcupdate.rcu_expedited=1", timeout=600)
     run = boot(image, initramfs, directory / "console.log", job, machine=Machine(cpu=cpu, cpus=1))
     assert not run.all("error"), run.all("error")
     answers = [Answer(event.data["answers"], event.data.get("pages", -1)) for event in run.all("batch")]
     assert [len(answer.places) for answer in answers] == [len(batch.vaddrs) for batch in batches]
-    return answers
+    return [*answers, Answer(run.one("lines").data["answers"], -1)]
 
 
 def _places(judge: Judge, batches: Sequence[Batch]) -> bytes:
