@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from prologue.errors import InputError
 
 _OP_REG0: Final = 0x50  # DW_OP_reg0; DW_OP_reg30 is the last that names a general register
+_DEEPEST: Final = 32  # entries that refer to each other: more are a circle, of damaged debug information
 _QUALIFIERS: Final = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type")
 _SIGNED: Final = (5, 6)  # DW_ATE_signed, DW_ATE_signed_char
 
@@ -32,8 +33,10 @@ def arguments_at(vmlinux: Path, vaddr: int) -> list[Argument] | None:
         InputError: the debug information is damaged.
 
     """
-    from elftools.common.exceptions import DWARFError, ELFError
+    from elftools.common.exceptions import DWARFError
     from elftools.elf.elffile import ELFFile
+
+    from prologue.elf.headers import PARSE_ERRORS
 
     try:
         with vmlinux.open("rb") as stream:
@@ -43,7 +46,7 @@ def arguments_at(vmlinux: Path, vaddr: int) -> list[Argument] | None:
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
             function = _function_at(dwarf, vaddr)
             return list(_arguments(dwarf, function, vaddr)) if function is not None else None
-    except (DWARFError, ELFError, KeyError, ValueError, AssertionError) as error:
+    except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
         said = str(error) or type(error).__name__
         raise InputError(f"debug information cannot be read ({said})", path=vmlinux) from error
 
@@ -96,11 +99,13 @@ def _arguments(dwarf: Any, function: Any, vaddr: int) -> Iterator[Argument]:
 
 def _inherited(entry: Any, name: str) -> Any:
     """An attribute of the entry or, as for functions that are also inlined, of its abstract origin."""
-    while name not in entry.attributes:
+    for _ in range(_DEEPEST):
+        if name in entry.attributes:
+            return entry.attributes[name]
         if "DW_AT_abstract_origin" not in entry.attributes:
-            return None
+            break
         entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
-    return entry.attributes[name]
+    return None
 
 
 def _register(dwarf: Any, entry: Any, vaddr: int) -> int | None:
@@ -130,11 +135,12 @@ def _expression(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int] 
 
 def _event_type(entry: Any) -> str:
     """Documentation/trace/kprobetrace.rst, "Types": integers get theirs, for the rest of a register is undefined."""
-    while _inherited(entry, "DW_AT_type") is not None:
-        while "DW_AT_type" not in entry.attributes:
-            entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
-        entry = entry.get_DIE_from_attribute("DW_AT_type")
-        if entry.tag not in _QUALIFIERS:
+    for _ in range(_DEEPEST):
+        link = next((name for name in ("DW_AT_type", "DW_AT_abstract_origin") if name in entry.attributes), None)
+        if link is None:
+            break
+        entry = entry.get_DIE_from_attribute(link)
+        if link == "DW_AT_type" and entry.tag not in _QUALIFIERS:
             break
     size = entry.attributes.get("DW_AT_byte_size")
     if (

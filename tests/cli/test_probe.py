@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
+from prologue.errors import InputError
 from prologue.probe.arguments import Argument, arguments_at
 from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import run_command
@@ -23,6 +25,20 @@ long traced(const char *name, int count, unsigned short flags, enum kind kind, s
 	while (*name++)
 		sum += count * flags + kind + on;
 	return sum;
+}
+
+__attribute__((cold, noinline)) void complain(long error)
+{
+	__asm__ volatile("" :: "r"(error));
+}
+
+long in_two_parts(long first, long second)
+{
+	if (first > second) {
+		complain(second);
+		return second / first;
+	}
+	return first;
 }
 """
 
@@ -88,15 +104,20 @@ def test_errors_are_one_line(vmlinux: Path, tmp_path: Path, capsys: pytest.Captu
     assert "a vmlinux is needed" in capsys.readouterr().err
 
 
+def described(directory: Path, version: int) -> Path:
+    needs_tools(*TOOLS)
+    source, made, out = (directory / name for name in ("some.c", "some.o", "some"))
+    source.write_text(_SOURCE)
+    flags = ["-O2", "-freorder-blocks-and-partition", "-g", f"-gdwarf-{version}", "-fno-pie", "-ffreestanding"]
+    run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
+    return out
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     """Of a function as a compiler describes it: all are in place at the first instruction, and not at the last."""
-    needs_tools(*TOOLS)
-    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
-    source.write_text(_SOURCE)
-    flags = ["-O2", "-g", f"-gdwarf-{version}", "-fno-pie", "-ffreestanding"]
-    run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
+    out = described(tmp_path, version)
     function = Kernel(out).symbols.find("traced")
     assert function is not None
     found = arguments_at(out, function.vaddr)
@@ -110,6 +131,38 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     assert last is not None
     assert last != found
     assert arguments_at(out, function.vaddr - 4) is None
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_arguments_of_a_function_in_two_parts(tmp_path: Path, version: int) -> None:
+    """Its unlikely part stands elsewhere, so that DWARF gives ranges and no single start."""
+    out = described(tmp_path, version)
+    symbols = Kernel(out).symbols
+    function, cold = symbols.find("in_two_parts"), symbols.find("in_two_parts.cold")
+    assert function is not None
+    assert cold is not None
+    expected = [Argument("first", 0, "s64"), Argument("second", 1, "s64")]
+    assert arguments_at(out, function.vaddr) == expected
+    assert arguments_at(out, cold.vaddr) == expected
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_damaged_debug_information_is_one_error(tmp_path: Path, version: int) -> None:
+    out, damaged, refused = described(tmp_path, version), tmp_path / "damaged", 0
+    whole, image = out.read_bytes(), Kernel(out).image
+    sections = [s for s in image.sections if s.name.startswith(".debug") and not s.name.endswith(("str", "line"))]
+    chance = random.Random(version)  # noqa: S311 - it guards nothing
+    for _ in range(200):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            section = chance.choice(sections)
+            content[section.offset + chance.randrange(section.size)] = chance.randrange(256)
+        damaged.write_bytes(content)
+        try:
+            arguments_at(damaged, TEXT + 4 * chance.randrange(3))
+        except InputError as error:
+            refused += "debug information cannot be read" in str(error)
+    assert refused > 20
 
 
 def test_no_debug_information(vmlinux: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from prologue.errors import InputError, UsageError
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
-from prologue.probe.event import event_line
+from prologue.probe.event import described_at, event_line
 from prologue.probe.judge import Judge, Reason
 from prologue.probe.places import find_places
 from prologue.probe.verdict import ProbeVerdict, verdict_on
@@ -128,6 +128,11 @@ def test_ambiguous_symbols_are_all_judged(judge: Judge) -> None:
     line = event_line(judge, verdict_on(judge, places[1]), None)
     assert line == f"p:twice_2_0x8 _stext+{places[1].vaddr - judge.text_range.start:#x}"
     assert event_line(judge, verdict(judge, "hidden"), None) == "p:hidden hidden"
+
+
+def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
+    traced = judge.text_range.start
+    assert [described_at(judge, traced + at) - traced for at in (0, 4, 8, 12)] == [8, 8, 8, 12]
 
 
 @pytest.mark.parametrize(
