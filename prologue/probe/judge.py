@@ -112,6 +112,7 @@ class Judge:
         named = ((Reason.JUMP_LABEL, labels), (Reason.BUG, bugs), (Reason.EXCEPTION_TABLE, faults))
         for reason, vaddrs in (*named, (Reason.SECOND_SLOT, self._second_slots)):
             found[self._index(vaddrs)] |= np.uint16(reason)
+        found[self._words(self.text_range.stop, self.text.addr + self.text.size)] |= np.uint16(Reason.NOT_TEXT)
         for area in self.blacklist:
             found[self._words(area.start, area.stop)] |= np.uint16(Reason.BLACKLIST)
         for reason, symbols in ((Reason.NOTRACE, self._notrace), (Reason.CFI_PREAMBLE, self._preambles)):
@@ -230,10 +231,12 @@ class Judge:
         if not self.checks_notrace:
             return np.zeros(len(starts), np.bool_)
         slots = np.sort(self._second_slots)
+        # When init text is freed, ftrace forgets its records.
+        low, high = np.array([self.text_range.start, self.text_range.stop], np.uint64)
+        slots = slots[(slots >= low) & (slots < high)]
         traced = np.zeros(len(starts), np.bool_)
         # A slot counts that has any byte in the symbol (ftrace_location_range).
-        low, high = starts[:-1] - np.uint64(3), starts[1:]
-        traced[:-1] = np.searchsorted(slots, high) > np.searchsorted(slots, low)
+        traced[:-1] = np.searchsorted(slots, starts[1:]) > np.searchsorted(slots, starts[:-1] - np.uint64(3))
         by_name = traced.copy()
         for number, base in self._suffixed.items():
             if base and not traced[number]:

@@ -10,8 +10,10 @@ from tests.mini_kernel.build import run_command
 TEXT = 0xFFFF_8000_8001_0000
 TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
 # In the order of their addresses, as kallsyms list them.
-SYMBOLS = ("_stext", "traced", "untraced", "atomic", "far", "traced.part.0", "untraced.cold", "words", "twice", "twice",
-           "listed", "listed.isra.0", "entry", "hidden", "__pfx_padded", "padded", "_etext")  # fmt: skip
+SYMBOLS = (
+    "_stext", "traced", "untraced", "atomic", "far", "traced.part.0", "early.part.0", "untraced.cold", "words", "twice",
+    "twice", "listed", "listed.isra.0", "entry", "hidden", "__pfx_padded", "padded", "_etext", "early", "last",
+)  # fmt: skip
 
 _BODY = r"""
 	.text
@@ -46,6 +48,8 @@ far:	nop
 	stxr	w2, w0, [x1]
 	ret
 traced.part.0: add	x0, x0, #1
+	ret
+early.part.0: add	x0, x0, #1
 	ret
 untraced.cold: add	x0, x0, #1
 	ret
@@ -96,6 +100,10 @@ padded:	nop
 	nop
 	ret
 _etext:
+early:	nop			// not in the kernel's text
+	nop
+	ret
+last:	ret
 	.section .init.text, "ax"
 starter: nop
 	nop
@@ -118,7 +126,7 @@ linux_banner: .asciz "Linux version {release} (made for a test)"
 	.balign	8
 	.globl __start_mcount_loc, __stop_mcount_loc
 __start_mcount_loc:
-	.quad	traced, atomic, far, words, twice, twice_2, listed, listed.isra.0, entry, hidden, padded
+	.quad	traced, atomic, far, words, twice, twice_2, listed, listed.isra.0, entry, hidden, padded, early
 __stop_mcount_loc:
 __start___ex_table:
 	.word	traced + 12 - ., traced + 28 - .

@@ -54,10 +54,12 @@ NONE = Reason(0)
         ("atomic+20", NONE),
         ("atomic+24", NONE), ("atomic+28", Reason.EXCLUSIVE), ("atomic+32", Reason.EXCLUSIVE),  # LDAR, to a 6.12
         ("traced.part.0", NONE), ("untraced.cold", Reason.NOTRACE),
+        ("early.part.0", Reason.NOTRACE),  # early() was traced only until the kernel freed it
         ("words+8", NONE), ("words+0x14", Reason.INSTRUCTION), ("words+0x48", Reason.DATA),
         ("listed", Reason.BLACKLIST), ("listed+8", Reason.BLACKLIST), ("listed.isra.0+8", Reason.BLACKLIST),
         ("entry+8", Reason.BLACKLIST), ("hidden", NONE),
         ("__pfx_padded", Reason.NOTRACE | Reason.CFI_PREAMBLE), ("padded+8", NONE),
+        ("early", Reason.NOTRACE | Reason.NOT_TEXT),
     ],
 )  # fmt: skip
 def test_reasons(judge: Judge, place: str, reasons: Reason) -> None:

@@ -152,7 +152,7 @@ static int blamed_ftrace(long log)
 static unsigned long count_pages(void)
 {
 	static char part[65536];
-	const char *wanted = "\tkprobe_insn_page", *next = wanted;
+	const char *wanted = " kprobe_insn_page", *next = wanted;
 	long symbols = open_file("/proc/kallsyms", O_RDONLY), size, k;
 	unsigned long count = 0;
 

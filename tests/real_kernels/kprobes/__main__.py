@@ -1,0 +1,60 @@
+"""The comparison at length, by hand; prints the table of docs/probe.md.
+
+``python -m tests.real_kernels.kprobes --places 20500``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from prologue.probe.judge import Judge
+from prologue.sites.kernel import Kernel
+from prologue_bench.guest.kernels import fetch_kernel
+from tests.real_kernels.kprobes.compare import DEPENDS, compare
+from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, ask
+from tests.real_kernels.kprobes.places import batches, choose
+
+
+def main() -> int:
+    """Exit status 1 if a kernel disagrees."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--places", type=int, default=20500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cpu", default="cortex-a57")
+    args = parser.parse_args()
+    print("| kernel | places | accepted | refused for ftrace | refused otherwise | alternatives: yes, no | disagree |")
+    print("|---|---|---|---|---|---|---|")
+    return min(sum(compared(suite, args) for suite in ("bookworm", "trixie", "sid")), 1)
+
+
+def compared(suite: str, args: argparse.Namespace) -> int:
+    """How many places of one kernel differ."""
+    judge = Judge(Kernel(fetch_kernel(suite).vmlinux))
+    asked = batches(judge, np.concatenate(list(choose(judge, args.places, args.seed).values())))
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        answers = ask(judge, asked, Path(directory), cpu=args.cpu)
+    seconds = time.monotonic() - start
+    result = compare(judge, asked, answers)
+    count = result.counts
+    numbers = [sum(count.values()), count["+", "+"], count["n", "n"], count["e", "e"]]
+    decided = f"{count[DEPENDS, '+']:,}, {count[DEPENDS, 'e']:,}"
+    row = " | ".join([judge.kernel.release, *(f"{number:,}" for number in numbers), decided])
+    print(f"| {row} | {len(result.disagreements)} |", flush=True)
+    for place in result.disagreements:
+        print(place, file=sys.stderr)
+    slots = [(len(b.vaddrs), a.pages) for b, a in zip(asked, answers, strict=False) if b.count_pages]
+    simulated = sum(size for size, pages in slots if not pages)
+    stepped = sum(size for size, pages in slots if pages == -(-size // SLOTS_IN_PAGE))
+    print(f"{seconds:.0f} s; seen simulated {simulated:,}, stepped {stepped:,}, of {slots}", file=sys.stderr)
+    return len(result.disagreements)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
