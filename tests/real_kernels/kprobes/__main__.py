@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--places", type=int, default=20500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cpu", default="cortex-a57")
+    parser.add_argument("--bare", action="store_true", help="ask kernels that do not ask about ftrace")
     args = parser.parse_args()
     print("| kernel | places | accepted | refused for ftrace | refused otherwise | alternatives: yes, no | disagree |")
     print("|---|---|---|---|---|---|---|")
@@ -36,12 +37,12 @@ def main() -> int:
 def compared(suite: str, args: argparse.Namespace) -> int:
     """How many places of one kernel differ."""
     judge = Judge(Kernel(fetch_kernel(suite).vmlinux))
-    asked = batches(judge, np.concatenate(list(choose(judge, args.places, args.seed).values())))
+    asked = batches(judge, np.concatenate(list(choose(judge, args.places, args.seed).values())), bare=args.bare)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        answers = ask(judge, asked, Path(directory), cpu=args.cpu)
+        answers = ask(judge, asked, Path(directory), cpu=args.cpu, bare=args.bare)
     seconds = time.monotonic() - start
-    result = compare(judge, asked, answers)
+    result = compare(judge, asked, answers, bare=args.bare)
     count = result.counts
     numbers = [sum(count.values()), count["+", "+"], count["n", "n"], count["e", "e"]]
     decided = f"{count[DEPENDS, '+']:,}, {count[DEPENDS, 'e']:,}"

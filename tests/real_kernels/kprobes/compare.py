@@ -22,14 +22,14 @@ class Comparison:
     disagreements: list[tuple[str, str, str]] = field(default_factory=list)  # place, said, answered
 
 
-def compare(judge: Judge, batches: Sequence[Batch], answers: Sequence[Answer]) -> Comparison:
-    """Compare place by place."""
+def compare(judge: Judge, batches: Sequence[Batch], answers: Sequence[Answer], *, bare: bool = False) -> Comparison:
+    """Compare place by place; ``bare`` is as in guest.ask."""
     result = Comparison()
     for batch, answer in zip(batches, answers[: len(batches)], strict=True):
         reasons, outcomes = judge.judge(batch.vaddrs)
         found = zip(batch.vaddrs.tolist(), reasons.tolist(), outcomes.tolist(), answer.places, strict=True)
         for vaddr, reason, outcome, answered in found:
-            said = expected(reason, outcome)
+            said = expected(reason & ~Reason.NOTRACE if bare else reason, outcome)
             result.counts[said, answered] += 1
             result.reasons.update(Reason(reason))
             if answered != said and (said != DEPENDS or answered not in "+e"):

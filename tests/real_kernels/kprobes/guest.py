@@ -13,6 +13,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.elf.flat import write_flat
+from prologue.insn import a64
 from prologue.probe.judge import Judge
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.kbuild import CROSS
@@ -42,14 +43,23 @@ class Answer:
 
 
 def ask(
-    judge: Judge, batches: Sequence[Batch], directory: Path, *, cpu: str = "cortex-a57", lines: Sequence[str] = ()
+    judge: Judge,
+    batches: Sequence[Batch],
+    directory: Path,
+    *,
+    cpu: str = "cortex-a57",
+    lines: Sequence[str] = (),
+    bare: bool = False,
 ) -> list[Answer]:
     """Boot the kernel on one CPU, where removing an event waits for nobody, and ask; the log stays in the directory.
 
-    The last answer is the one to ``lines``, which are written to kprobe_events as they are.
+    The last answer is the one to ``lines``, which are written to kprobe_events as they are. A ``bare`` kernel does not
+    ask whether ftrace can trace a function: only the rules of ``register_kprobe()`` are left.
     """
     image = directory / "Image"
     write_flat(judge.kernel.image, image)
+    if bare:
+        _ask_no_ftrace(judge, image)
     initramfs = directory / "initramfs"
     events = "".join(f"{line}\n" for line in lines).encode()
     content = {"init": _program(), "places": _places(judge, batches), "events": events}
@@ -60,6 +70,18 @@ def ask(
     answers = [Answer(event.data["answers"], event.data.get("pages", -1)) for event in run.all("batch")]
     assert [len(answer.places) for answer in answers] == [len(batch.vaddrs) for batch in batches]
     return [*answers, Answer(run.one("lines").data["answers"], -1)]
+
+
+def _ask_no_ftrace(judge: Judge, image: Path) -> None:
+    """Let ``within_notrace_func`` return 0, as with CONFIG_KPROBE_EVENTS_ON_NOTRACE; it is a function of its own."""
+    question, start = (judge.kernel.symbols.find(name) for name in ("within_notrace_func", "_text"))
+    assert question is not None
+    assert start is not None
+    with image.open("r+b") as stream:
+        stream.seek(question.vaddr - start.vaddr)
+        assert stream.read(8) == judge.kernel.image.read_at(question.vaddr, 8)
+        stream.seek(question.vaddr - start.vaddr)
+        stream.write(a64.MOV_W0_0.to_bytes(4, "little") + a64.RET.to_bytes(4, "little"))
 
 
 def _places(judge: Judge, batches: Sequence[Batch]) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from prologue.arrays import I64, U64, sorted_unique
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
-from prologue.probe.judge import ASKED, Judge, Reason
+from prologue.probe.judge import ASKED, EVENTS_ONLY, Judge, Reason
 from prologue.sites.tables import bug_words, jump_labels
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, Batch
 
@@ -79,15 +79,15 @@ _GROUPS: Final = {
 }
 
 
-def batches(judge: Judge, vaddrs: U64) -> list[Batch]:
+def batches(judge: Judge, vaddrs: U64, *, bare: bool = False) -> list[Batch]:
     """The same places, each once: first those that are simulated, then those that are stepped, then all others.
 
     While only simulated ones are there, no page holds slots for instructions. One more stepped place than whole pages
-    hold needs another page: a single one that is not stepped would show.
+    hold needs another page: a single one that is not stepped would show. ``bare`` is as in guest.ask.
     """
     vaddrs = sorted_unique(vaddrs)
     reasons, outcomes = judge.judge(vaddrs)
-    taken = reasons & ASKED == 0
+    taken = reasons & (ASKED & ~EVENTS_ONLY if bare else ASKED) == 0
     groups = [taken & (outcomes == SIMULATED), taken & (outcomes == STEPPED)]
     groups.append(~(groups[0] | groups[1]))
     result = []
