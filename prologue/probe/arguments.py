@@ -52,20 +52,27 @@ def arguments_at(vmlinux: Path, vaddr: int) -> list[Argument] | None:
 
 
 def _function_at(dwarf: Any, vaddr: int) -> Any:
-    ranges = dwarf.get_aranges()
-    offset = ranges.cu_offset_at_addr(vaddr) if ranges is not None else None
-    if offset is None:
+    top = _unit_at(dwarf, vaddr)
+    if top is None:
         return None
-    unit = dwarf.get_CU_at(offset)
-    top = unit.get_top_DIE()
     for entry in top.iter_children():
         if entry.tag == "DW_TAG_subprogram" and any(low <= vaddr < high for low, high in _code(dwarf, entry)):
             return entry
     return None
 
 
+def _unit_at(dwarf: Any, vaddr: int) -> Any:
+    """The compilation unit with that code: GCC makes a table of all, Clang does not."""
+    ranges = dwarf.get_aranges()
+    offset = ranges.cu_offset_at_addr(vaddr) if ranges is not None else None
+    if offset is not None:
+        return dwarf.get_CU_at(offset).get_top_DIE()
+    units = (unit.get_top_DIE() for unit in dwarf.iter_CUs())
+    return next((top for top in units if any(low <= vaddr < high for low, high in _code(dwarf, top))), None)
+
+
 def _code(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
-    """The addresses of a function: one run, or several if its unlikely part stands elsewhere."""
+    """The addresses of a function or unit: one run, or several, if a function's unlikely part stands elsewhere."""
     from elftools.dwarf.ranges import BaseAddressEntry
 
     low, high = entry.attributes.get("DW_AT_low_pc"), entry.attributes.get("DW_AT_high_pc")

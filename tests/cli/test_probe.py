@@ -133,6 +133,20 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     assert arguments_at(out, function.vaddr - 4) is None
 
 
+def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
+    """It makes no table of compilation units, and puts addresses into a table of their own."""
+    needs_tools("clang", *TOOLS)
+    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
+    source.write_text(_SOURCE)
+    flags = ["--target=aarch64-linux-gnu", "-O2", "-g", "-gdwarf-5", "-ffreestanding"]
+    run_command(["clang", *flags, "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
+    function = Kernel(out).symbols.find("in_two_parts")
+    assert function is not None
+    expected = [Argument("first", 0, "s64"), Argument("second", 1, "s64")]
+    assert arguments_at(out, function.vaddr) == expected
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_arguments_of_a_function_in_two_parts(tmp_path: Path, version: int) -> None:
     """Its unlikely part stands elsewhere, so that DWARF gives ranges and no single start."""
