@@ -1,0 +1,194 @@
+"""The form of a protocol: a TOML file with programs, and variants that change some of its keys."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import Any, Final
+
+from prologue.errors import InputError, UsageError
+from prologue.protocol.assembly import Line, parse_program
+
+PROMISES: Final = ("returns", "traced", "decodes")
+# What a check may find, by the number that the model calls it.
+REASONS: Final = {
+    1: "unpredictable", 2: "lr-lost", 3: "untraced", 4: "decoded-wrong", 5: "dies", 6: "reached", 7: "model-too-small",
+}  # fmt: skip
+_MODEL_KEYS: Final = frozenset({
+    "code", "data", "cpus", "preempt", "either", "promises", "tasks", "brk", "exists", "site",
+})  # fmt: skip
+_FILE_KEYS: Final = _MODEL_KEYS | {"title", "explain", "sources", "variants"}
+_VARIANT_KEYS: Final = _MODEL_KEYS | {"name", "says", "expect", "spare"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A thread of execution; ``place`` is the CPU that it never leaves, None if the scheduler moves it."""
+
+    name: str
+    program: tuple[Line, ...]
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """All that the translation needs of one variant; ``data`` are variables in memory and what they hold at first."""
+
+    name: str
+    code: tuple[Line, ...]
+    tasks: tuple[Task, ...]
+    data: Mapping[str, str] = field(default_factory=dict)
+    cpus: int = 2
+    preempt: bool = True
+    either: bool = False  # words off the CMODX list behave as those on it: the old or the new one is executed
+    promises: frozenset[str] = frozenset()
+    brk: str = ""  # label of the exception handler for BRK and UDF
+    exists: str = ""  # a litmus test's final state; then there are no promises
+    site: str = ""  # the label whose branch a trace decoder has to know
+
+    def without(self, task: str, index: int) -> Model:
+        """Return the model with one line of a task's program removed; labels go to the next line."""
+        return replace(self, tasks=tuple(_shortened(t, index) if t.name == task else t for t in self.tasks))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolVariant:
+    """A model with what it is expected to do; ``spare`` are barriers that it can do without, each with the reason."""
+
+    name: str
+    says: str
+    expect: str
+    spare: Mapping[str, str]
+    model: Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """One file; the first variant is the protocol as proposed."""
+
+    name: str
+    title: str
+    explain: str
+    sources: tuple[str, ...]
+    variants: tuple[ProtocolVariant, ...]
+
+    def variant(self, name: str) -> ProtocolVariant:
+        """Find a variant.
+
+        Raises:
+            UsageError: there is none of that name.
+
+        """
+        for each in self.variants:
+            if each.name == name:
+                return each
+        known = ", ".join(each.name for each in self.variants)
+        raise UsageError(f"protocol {self.name} has no variant {name!r}; there are {known}")
+
+
+def protocol_names() -> tuple[str, ...]:
+    """Names of the protocols that ship with the tool, sorted."""
+    files = resources.files("prologue.protocol").joinpath("models").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+def load_protocol(name: str) -> Protocol:
+    """Load one that ships with the tool.
+
+    Raises:
+        UsageError: there is none of that name.
+
+    """
+    if name not in protocol_names():
+        raise UsageError(f"no protocol {name!r}; there are {', '.join(protocol_names())}")
+    text = resources.files("prologue.protocol").joinpath("models", f"{name}.toml").read_text()
+    return read_protocol(text, name)
+
+
+def read_protocol(text: str, name: str) -> Protocol:
+    """Read the text of a protocol's file.
+
+    Raises:
+        InputError: not TOML, an unknown key, or a program that is not of the language.
+
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", path=name) from None
+    _refuse_unknown(data, _FILE_KEYS, name)
+    variants = data.pop("variants", [{"name": "only", "says": "", "expect": "safe"}])
+    base = {key: data[key] for key in data.keys() & _MODEL_KEYS}
+    try:
+        return Protocol(
+            name=name, title=data["title"], explain=data.get("explain", "").strip(),
+            sources=tuple(data.get("sources", ())), variants=tuple(_variant(name, base, each) for each in variants),
+        )  # fmt: skip
+    except KeyError as error:
+        raise InputError(f"has no {error.args[0]!r}", path=name) from None
+
+
+def _variant(protocol: str, base: Mapping[str, Any], changes: Mapping[str, Any]) -> ProtocolVariant:
+    _refuse_unknown(changes, _VARIANT_KEYS, protocol)
+    name = changes["name"]
+    wanted = changes["expect"]
+    if wanted != "safe" and wanted not in REASONS.values():
+        raise InputError(f"variant {name} expects {wanted!r}; it must be safe or one of {', '.join(REASONS.values())}",
+                         path=protocol)  # fmt: skip
+    merged = _merged(base, {key: changes[key] for key in changes.keys() & _MODEL_KEYS})
+    return ProtocolVariant(
+        name=name, says=" ".join(changes.get("says", "").split()), expect=wanted, spare=changes.get("spare", {}),
+        model=read_model(merged, f"{protocol}/{name}"),
+    )  # fmt: skip
+
+
+def read_model(data: Mapping[str, Any], name: str) -> Model:
+    """Make a model of the keys of a file or of a litmus test.
+
+    Raises:
+        InputError: a program that is not of the language, or a promise that is unknown.
+
+    """
+    _refuse_unknown(data, _MODEL_KEYS, name)
+    promises = frozenset(data.get("promises", ()))
+    if unknown := promises - set(PROMISES):
+        raise InputError(f"unknown promise {min(unknown)!r}; there are {', '.join(PROMISES)}", path=name)
+    return Model(
+        name=name,
+        code=parse_program(data.get("code", ""), name),
+        tasks=tuple(task for key, each in data["tasks"].items() for task in _tasks(key, each, name)),
+        data={key: str(value) for key, value in data.get("data", {}).items()},
+        cpus=data.get("cpus", 2), preempt=data.get("preempt", True), either=data.get("either", False),
+        promises=promises, brk=data.get("brk", ""), exists=data.get("exists", ""), site=data.get("site", ""),
+    )  # fmt: skip
+
+
+def _tasks(name: str, data: Mapping[str, Any], path: str) -> list[Task]:
+    _refuse_unknown(data, frozenset({"program", "place", "copies"}), path)
+    program = parse_program(data["program"], path)
+    copies = data.get("copies", 1)
+    names = [name] if copies == 1 else [f"{name}{number}" for number in range(1, copies + 1)]
+    return [Task(name=each, program=program, place=data.get("place")) for each in names]
+
+
+def _shortened(task: Task, index: int) -> Task:
+    program = list(task.program)
+    gone = program.pop(index)
+    if gone.labels:
+        program[index] = replace(program[index], labels=gone.labels + program[index].labels)
+    return replace(task, program=tuple(program))
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _refuse_unknown(data: Mapping[str, Any], known: frozenset[str], path: str) -> None:
+    if unknown := data.keys() - known:
+        raise InputError(f"unknown key {min(unknown)!r}; there are {', '.join(sorted(known))}", path=path)

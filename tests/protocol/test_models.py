@@ -1,0 +1,86 @@
+"""Every protocol: each variant ends as its file says, for its own reason, and safe ones need their barriers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+
+from prologue.protocol.assembly import Line, Operation
+from prologue.protocol.barriers import barriers_of
+from prologue.protocol.form import Model, ProtocolVariant, load_protocol, protocol_names
+from prologue.protocol.spin import check_model
+from tests.support.needs import needs_tools
+
+ALL = [(name, each.name) for name in protocol_names() for each in load_protocol(name).variants]
+SAFE = [(name, variant) for name, variant in ALL if load_protocol(name).variant(variant).expect == "safe"]
+# No barrier matters in these: whichever words a CPU executes, the call returns. What does matter is where the MOV is.
+WITHOUT_BARRIERS = {
+    ("mov-at-boot", "as-in-the-kernel"),
+    ("skip-branch", "either"),
+    ("skip-branch", "three-words"),
+    ("two-writes-live", "mov-in-place"),
+}
+
+pytestmark = pytest.mark.usefixtures("_checker")
+
+
+@pytest.fixture
+def _checker() -> None:
+    needs_tools("spin", "gcc")
+
+
+def variant_of(name: str, variant: str) -> ProtocolVariant:
+    return load_protocol(name).variant(variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), ALL)
+def test_verdict(name: str, variant: str) -> None:
+    found = variant_of(name, variant)
+    outcome = check_model(found.model)
+    assert outcome.reason == ("" if found.expect == "safe" else found.expect)
+    assert bool(outcome.trail) == bool(outcome.reason)
+
+
+@pytest.mark.parametrize(("name", "variant"), SAFE)
+def test_a_safe_protocol_finishes(name: str, variant: str) -> None:
+    """A model that cannot reach its end would be safe for nothing."""
+    model = variant_of(name, variant).model
+    last = Line(Operation("die", ('"finished"',)))
+    tasks = tuple(replace(t, program=(*t.program, last)) if t.place is not None else t for t in model.tasks)
+    assert check_model(replace(model, tasks=tasks)).reason == "dies"
+
+
+@pytest.mark.parametrize(("name", "variant"), SAFE)
+def test_every_barrier_is_needed_or_said_to_be_spare(name: str, variant: str) -> None:
+    """Each needed one is taken out alone. All spare ones are taken out together, which says more than one by one."""
+    found = variant_of(name, variant)
+    barriers = list(barriers_of(found))
+    assert barriers
+    needed = [barrier for barrier in barriers if not barrier.spare]
+    assert bool(needed) != ((name, variant) in WITHOUT_BARRIERS)
+    for barrier in needed:
+        assert check_model(barrier.without).reason, f"{barrier.name} is not needed"
+    bare: Model = reduce(lambda model, barrier: model.without(barrier.task, barrier.index),
+                         [barrier for barrier in reversed(barriers) if barrier.spare], found.model)  # fmt: skip
+    assert check_model(bare).reason == ""
+
+
+@pytest.mark.parametrize(("name", "variant"), sorted(WITHOUT_BARRIERS - {("skip-branch", "either")}))
+def test_without_its_mov_it_loses_the_return_address(name: str, variant: str) -> None:
+    model = variant_of(name, variant).model
+    assert str(model.code[0].operation) == "MOV X9, X30"
+    code = (replace(model.code[0], operation=Operation("NOP")), *model.code[1:])
+    assert check_model(replace(model, code=code)).reason == "lr-lost"
+
+
+def test_the_skip_branch_needs_its_branch() -> None:
+    model = variant_of("skip-branch", "either").model
+    code = (replace(model.code[0], operation=Operation("NOP")), *model.code[1:])
+    assert check_model(replace(model, code=code)).reason == "lr-lost"
+
+
+def test_unsafe_protocols_differ_in_their_reasons() -> None:
+    reasons = {variant_of(*each).expect for each in ALL} - {"safe"}
+    assert reasons == {"unpredictable", "lr-lost", "untraced", "decoded-wrong", "dies"}
