@@ -186,6 +186,12 @@ def _kernel(group: Subcommand) -> None:
                        help="for the letter: from bench/exact_counts.py --json or scan --json; repeatable")  # fmt: skip
 
 
+def _protocol(group: Subcommand) -> None:
+    from prologue.cli.protocol import add_options
+
+    add_options(group)
+
+
 def _bench(group: Subcommand) -> None:
     from prologue.cli.bench import add_bench
 
@@ -273,6 +279,15 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         "  prologue kernel patch 6.12 | git am\n"
         "  prologue kernel install linux --uninstall\n",
         _kernel,
+    ),
+    (
+        "protocol", "", "check ways of patching running code, and show how the unsafe ones fail",
+        "  prologue protocol list\n"
+        "  prologue protocol check two-writes-live         the shortest way to its failure; exit code 1\n"
+        "  prologue protocol check two-writes-live/either  a variant of it\n"
+        "  prologue protocol check mov-at-boot --all --barriers\n"
+        "  prologue protocol explain stop-machine\n",
+        _protocol,
     ),
     (
         "bench", "", "measure variants of one link, and say what the samples prove",

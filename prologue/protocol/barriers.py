@@ -18,7 +18,7 @@ _OPERATIONS: Final = frozenset({
 class Barrier:
     """One barrier of a program.
 
-    ``name`` is its step, its text and its number among equal ones; ``task`` and ``index`` say where it is; ``spare`` says
+    ``name`` is its step, its text and its number among equal ones; ``task`` and ``index`` say where; ``spare`` says
     why the protocol can do without it, and is empty if it cannot; ``without`` is the model that lacks it.
     """
 

@@ -24,7 +24,7 @@ _VARIANT_KEYS: Final = _MODEL_KEYS | {"name", "says", "expect", "spare"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Thread:
     """A thread of execution; ``place`` is the CPU that it never leaves, None if the scheduler moves it."""
 
     name: str
@@ -38,7 +38,7 @@ class Model:
 
     name: str
     code: tuple[Line, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[Thread, ...]
     data: Mapping[str, str] = field(default_factory=dict)
     cpus: int = 2
     preempt: bool = True
@@ -107,6 +107,18 @@ def load_protocol(name: str) -> Protocol:
     return read_protocol(text, name)
 
 
+def find_variant(words: str) -> tuple[Protocol, ProtocolVariant]:
+    """Find ``NAME/VARIANT``, or the first variant of ``NAME``.
+
+    Raises:
+        UsageError: there is none of that name.
+
+    """
+    name, _, variant = words.partition("/")
+    protocol = load_protocol(name)
+    return protocol, protocol.variant(variant) if variant else protocol.variants[0]
+
+
 def read_protocol(text: str, name: str) -> Protocol:
     """Read the text of a protocol's file.
 
@@ -155,25 +167,30 @@ def read_model(data: Mapping[str, Any], name: str) -> Model:
     promises = frozenset(data.get("promises", ()))
     if unknown := promises - set(PROMISES):
         raise InputError(f"unknown promise {min(unknown)!r}; there are {', '.join(PROMISES)}", path=name)
+    threads = tuple(task for key, each in data["tasks"].items() for task in _tasks(key, each, name))
+    cpus = data.get("cpus", 2)
+    for thread in threads:
+        if thread.place is not None and not 0 <= thread.place < cpus:
+            raise InputError(f"{thread.name} is on CPU {thread.place}; there are {cpus} CPUs, from 0", path=name)
     return Model(
         name=name,
         code=parse_program(data.get("code", ""), name),
-        tasks=tuple(task for key, each in data["tasks"].items() for task in _tasks(key, each, name)),
+        tasks=threads,
         data={key: str(value) for key, value in data.get("data", {}).items()},
-        cpus=data.get("cpus", 2), preempt=data.get("preempt", True), either=data.get("either", False),
+        cpus=cpus, preempt=data.get("preempt", True), either=data.get("either", False),
         promises=promises, brk=data.get("brk", ""), exists=data.get("exists", ""), site=data.get("site", ""),
     )  # fmt: skip
 
 
-def _tasks(name: str, data: Mapping[str, Any], path: str) -> list[Task]:
+def _tasks(name: str, data: Mapping[str, Any], path: str) -> list[Thread]:
     _refuse_unknown(data, frozenset({"program", "place", "copies"}), path)
     program = parse_program(data["program"], path)
     copies = data.get("copies", 1)
     names = [name] if copies == 1 else [f"{name}{number}" for number in range(1, copies + 1)]
-    return [Task(name=each, program=program, place=data.get("place")) for each in names]
+    return [Thread(name=each, program=program, place=data.get("place")) for each in names]
 
 
-def _shortened(task: Task, index: int) -> Task:
+def _shortened(task: Thread, index: int) -> Thread:
     program = list(task.program)
     gone = program.pop(index)
     if gone.labels:

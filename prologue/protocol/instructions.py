@@ -8,8 +8,8 @@ from typing import Final
 
 from prologue.errors import InputError
 from prologue.protocol.assembly import Operation, is_register, parse_operation
-from prologue.protocol.form import Task
-from prologue.protocol.layout import CODE, VARIABLES, Layout
+from prologue.protocol.form import Thread
+from prologue.protocol.layout import CODE, VARIABLES, Numbering
 
 # Their last operand says where they go: a label, or a register.
 BRANCHES: Final = frozenset({"B", "B.EQ", "B.NE", "CBZ", "CBNZ", "BL", "BLR", "BR"})
@@ -20,8 +20,8 @@ _DECODER: Final = {"before": 0, "unknown": 1, "after": 2}
 class Instructions:
     """The translator of one task's instructions; ``number`` is the task's index."""
 
-    layout: Layout
-    task: Task
+    layout: Numbering
+    task: Thread
     number: int
 
     def guard(self, operation: Operation) -> str:

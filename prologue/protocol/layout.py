@@ -7,7 +7,7 @@ from typing import Final
 from prologue.errors import InputError
 from prologue.insn.cmodx import OLD_LIST
 from prologue.protocol.assembly import Line, Operation, is_register, parse_operation
-from prologue.protocol.form import Model, Task
+from prologue.protocol.form import Model, Thread
 
 # Registers hold numbers up to 63, code addresses, addresses of variables, and instruction words.
 CODE: Final = 64
@@ -20,7 +20,7 @@ _MOST: Final = (
 )
 
 
-class Layout:
+class Numbering:
     """Where the lines of a model are, and what its names mean.
 
     ``lines`` are all lines by address; ``owners`` the task of each, None for shared code; ``starts`` and ``ends`` the
@@ -129,6 +129,6 @@ class Layout:
         """Words whose class is not on the Arm ARM's list for concurrent modification (``prologue.insn.cmodx``)."""
         return [WORDS + k for k, text in enumerate(self.words) if text.split()[0] not in OLD_LIST]
 
-    def task(self, name: str) -> Task:
+    def task(self, name: str) -> Thread:
         """Find a task by its name."""
         return next(task for task in self.model.tasks if task.name == name)

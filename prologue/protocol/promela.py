@@ -10,9 +10,9 @@ from importlib import resources
 
 from prologue.errors import InputError
 from prologue.protocol.assembly import Line
-from prologue.protocol.form import Model, Task
+from prologue.protocol.form import Model, Thread
 from prologue.protocol.instructions import BRANCHES, Instructions
-from prologue.protocol.layout import Layout
+from prologue.protocol.layout import Numbering
 
 
 def translate(model: Model) -> str:
@@ -22,7 +22,7 @@ def translate(model: Model) -> str:
         InputError: a name that means nothing, an instruction without what it needs, or a model too large.
 
     """
-    layout = Layout(model)
+    layout = Numbering(model)
     machine = resources.files("prologue.protocol").joinpath("machine.pml").read_text()
     parts = [_constants(layout), machine, _registers(layout)]
     parts += [_proctype(layout, number, task) for number, task in enumerate(model.tasks)]
@@ -30,7 +30,7 @@ def translate(model: Model) -> str:
     return "\n".join(parts)
 
 
-def _constants(layout: Layout) -> str:
+def _constants(layout: Numbering) -> str:
     model = layout.model
     off = " || ".join(f"(w) == {word}" for word in layout.off_list()) or "false"
     return "\n".join([
@@ -40,12 +40,12 @@ def _constants(layout: Layout) -> str:
     ])  # fmt: skip
 
 
-def _registers(layout: Layout) -> str:
+def _registers(layout: Numbering) -> str:
     names = [f"{task.name}_{register}" for task in layout.model.tasks for register in registers_of(layout, task)]
     return "\n".join(f"byte {name};" for name in names)
 
 
-def registers_of(layout: Layout, task: Task) -> list[str]:
+def registers_of(layout: Numbering, task: Thread) -> list[str]:
     """Return the registers that a task's own lines, shared code or any word may use."""
     texts = " ".join([*layout.words, *(str(line.operation) for line in (*layout.model.code, *task.program))])
     used = {word.strip("[],") for word in texts.replace(",", " ").split()}
@@ -53,7 +53,7 @@ def registers_of(layout: Layout, task: Task) -> list[str]:
     return sorted(found | {"X30", "ELR", "EQ"})
 
 
-def _proctype(layout: Layout, number: int, task: Task) -> str:
+def _proctype(layout: Numbering, number: int, task: Thread) -> str:
     alternatives: list[str] = []
     shared = None if _leaves_its_program(task) else task.name
     for address, (line, owner) in enumerate(zip(layout.lines, layout.owners, strict=True)):
@@ -65,7 +65,7 @@ def _proctype(layout: Layout, number: int, task: Task) -> str:
     return f"proctype run_{task.name}() {{\n    do\n{body}\n    od\n}}\n"
 
 
-def _leaves_its_program(task: Task) -> bool:
+def _leaves_its_program(task: Thread) -> bool:
     own = {label for line in task.program for label in line.labels} | {"end"}
     targets = {line.operation.operands[-1] for line in task.program if line.operation.name in BRANCHES}
     return bool(targets - own)
@@ -93,7 +93,7 @@ def _alternatives(made: Instructions, address: int, line: Line) -> list[str]:
     return found
 
 
-def _moves(layout: Layout, number: int, task: Task) -> list[str]:
+def _moves(layout: Numbering, number: int, task: Thread) -> list[str]:
     """Return how a task leaves its CPU, and comes back to any."""
     t, end = number, layout.ends[task.name]
     moves = [f"HERE({t}, {end}) -> held[{t}] = false; leave({t})"]
@@ -107,7 +107,7 @@ def _moves(layout: Layout, number: int, task: Task) -> list[str]:
     return moves
 
 
-def _memory(layout: Layout) -> str:
+def _memory(layout: Numbering) -> str:
     """Stores become visible in any order; a litmus test's final state is looked at when all is done."""
     alternatives = [
         f"pending[{cpu} * VARS + {v}] -> data[{v}] = stored[{cpu} * VARS + {v}]; pending[{cpu} * VARS + {v}] = false; "
@@ -124,7 +124,7 @@ def _memory(layout: Layout) -> str:
     return f"proctype memory() {{\n    do\n{body}\n    od\n}}\n"
 
 
-def _final_state(layout: Layout) -> str:
+def _final_state(layout: Numbering) -> str:
     terms = []
     for term in layout.model.exists.split("&"):
         left, _, right = (part.strip() for part in term.partition("="))
@@ -140,7 +140,7 @@ def _final_state(layout: Layout) -> str:
     return " && ".join(terms)
 
 
-def _init(layout: Layout) -> str:
+def _init(layout: Numbering) -> str:
     model = layout.model
     reserved = {task.place for task in model.tasks}
     free = [cpu for cpu in range(model.cpus) if cpu not in reserved]

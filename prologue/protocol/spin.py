@@ -23,7 +23,7 @@ _SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Exploration:
     """What spin says of a model; ``reason`` is empty if it is safe, ``trail`` then too.
 
     ``states`` were stored, ``depth`` is the longest of the shortest ways to them (both as spin counts).
@@ -35,7 +35,7 @@ class Outcome:
     trail: tuple[str, ...]
 
 
-def check_model(model: Model) -> Outcome:
+def check_model(model: Model) -> Exploration:
     """Explore all states of a model.
 
     Raises:
@@ -57,7 +57,7 @@ def check_model(model: Model) -> Outcome:
         return _outcome(said, place, model.name)
 
 
-def _outcome(said: str, place: Path, name: str) -> Outcome:
+def _outcome(said: str, place: Path, name: str) -> Exploration:
     counts = re.search(r"depth reached (\d+), errors: (\d+)", said)
     states = re.search(r"(\d+) states, stored", said)
     if not counts or not states:
@@ -75,7 +75,7 @@ def _outcome(said: str, place: Path, name: str) -> Outcome:
             raise InternalError("the model left the machine's bounds", path=name)
     elif "Search not completed" in said or "max search depth too small" in said:
         raise InternalError(f"spin did not explore everything: {_last_line(said)}", path=name)
-    return Outcome(reason, int(states[1]), int(counts[1]), trail)
+    return Exploration(reason, int(states[1]), int(counts[1]), trail)
 
 
 def _run(command: tuple[str, ...], place: Path, name: str) -> str:
