@@ -30,6 +30,9 @@ def add_options(group: Subcommand) -> None:
     check.add_argument(
         "--barriers", action="store_true", help="also take every barrier out of safe ones, one at a time"
     )
+    check.add_argument(
+        "--herd7", action="store_true", help="also let herd7 judge the protocol's litmus test, if it has one"
+    )
     check.add_argument("--json", action="store_true", help="print JSON (schema prologue.protocol-check/1)")
     explain = add_command(
         actions, "explain", "prologue.cli.protocol:run_explain", "say what a protocol does, and what its variants show",
@@ -70,6 +73,10 @@ def run_check(args: argparse.Namespace) -> int:
     from prologue.protocol.form import find_variant, load_protocol
     from prologue.protocol.spin import check_model
 
+    if args.herd7:
+        from prologue.protocol.litmus import require_herd7
+
+        require_herd7()
     protocol, chosen = find_variant(args.name)
     variants = load_protocol(protocol.name).variants if args.all else (chosen,)
     results = []
@@ -79,11 +86,27 @@ def run_check(args: argparse.Namespace) -> int:
         if args.barriers and not outcome.reason:
             barriers = [(barrier, check_model(barrier.without).reason) for barrier in barriers_of(variant)]
         results.append(_result(protocol.name, variant, outcome, barriers))
+        if args.herd7:
+            results[-1]["herd7"] = _herd7(f"{protocol.name}.{variant.name}", variant.model)
         if not args.json:
             _print_result(results[-1], variant.model, outcome)
     if args.json:
         print(json.dumps({"schema": "prologue.protocol-check/1", "results": results}, indent=2))
-    return 1 if any(not result["safe"] for result in results) else 0
+    differ = any(result.get("herd7") and not result["herd7"]["agrees"] for result in results)
+    return 1 if differ or any(not result["safe"] for result in results) else 0
+
+
+def _herd7(name: str, model: Any) -> dict[str, Any] | None:
+    """Ask herd7 and spin about the same litmus test; None if the protocol has none."""
+    from prologue.protocol.litmus import ask_herd7, litmus_model
+    from prologue.protocol.spin import check_model
+
+    test = litmus_model(model)
+    if test is None:
+        return None
+    verdict, flagged = ask_herd7(name, test)
+    spin = "Sometimes" if check_model(test).reason else "Never"
+    return {"verdict": verdict, "flagged": flagged, "spin": spin, "agrees": (verdict == "Never") == (spin == "Never")}
 
 
 def _result(protocol: str, variant: Any, outcome: Any, barriers: list[Any]) -> dict[str, Any]:
@@ -124,9 +147,19 @@ def _print_result(result: dict[str, Any], model: Any, outcome: Any) -> None:
         print()
         print(textwrap.indent(table(model, events_of(model, outcome)), "  "))
         print(f"\n  {result['why']}\n")
+    if "herd7" in result:
+        print(f"  {_herd7_text(result['herd7'])}")
     for barrier in result["barriers"]:
         said = f"without it: {barrier['reason']}" if barrier["needed"] else f"not needed: {barrier['spare']}"
         print(f"  {barrier['name']}: {said}")
+
+
+def _herd7_text(said: dict[str, Any] | None) -> str:
+    if said is None:
+        return "herd7: not asked: a litmus test has no words for these steps of the kernel"
+    flag = "; flags the change as not permitted" if said["flagged"] else ""
+    judged = f"herd7, one call: the failure is reached: {said['verdict']}{flag}"
+    return judged if said["agrees"] else f"{judged}; DIFFERS from spin: {said['spin']}"
 
 
 def run_explain(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Final
 
 from prologue.errors import InputError, UsageError
-from prologue.protocol.assembly import Line, parse_program
+from prologue.protocol.assembly import Line, Operation, parse_program
 
 PROMISES: Final = ("returns", "traced", "decodes")
 # What a check may find, by the number that the model calls it.
@@ -49,7 +49,7 @@ class Model:
     site: str = ""  # the label whose branch a trace decoder has to know
 
     def without(self, task: str, index: int) -> Model:
-        """Return the model with one line of a task's program removed; labels go to the next line."""
+        """Return the model with one line of a task's program removed, or NOP in its place if it has labels."""
         return replace(self, tasks=tuple(_shortened(t, index) if t.name == task else t for t in self.tasks))
 
 
@@ -193,8 +193,8 @@ def _tasks(name: str, data: Mapping[str, Any], path: str) -> list[Thread]:
 def _shortened(task: Thread, index: int) -> Thread:
     program = list(task.program)
     gone = program.pop(index)
-    if gone.labels:
-        program[index] = replace(program[index], labels=gone.labels + program[index].labels)
+    if gone.labels:  # they stay where they were
+        program.insert(index, Line(Operation("NOP"), gone.labels))
     return replace(task, program=tuple(program))
 
 

@@ -176,11 +176,12 @@ class Instructions:
 
     def _begin_rcu_tasks(self) -> str:
         """Return whom a grace period waits for: not those that gave their CPU up (kernel/rcu/tasks.h)."""
-        tasks = enumerate(self.layout.model.tasks)
-        return "; ".join(
+        held = [
             f"held[{k}] = ((at[{k}] != NOWHERE || interrupted[{k}]) && pc[{k}] != {self.layout.ends[task.name]})"
-            for k, task in tasks if k != self.number
-        ) or "skip"  # fmt: skip
+            for k, task in enumerate(self.layout.model.tasks)
+            if k != self.number
+        ]
+        return "; ".join([f"dmb_full({self._cpu})", *held])
 
 
 _JUMPS: Final[dict[str, Callable[[Instructions, tuple[str, ...], int], str]]] = {
