@@ -18,11 +18,13 @@ _OPERATIONS: Final = frozenset({
 class Barrier:
     """One barrier of a program.
 
-    ``name`` is its step, its text and its number among equal ones; ``task`` and ``index`` say where; ``spare`` says
-    why the protocol can do without it, and is empty if it cannot; ``without`` is the model that lacks it.
+    ``name`` is its step, its text and its number among equal ones; ``names`` are what a file may call it, each maybe for
+    several; ``task`` and ``index`` say where it is; ``spare`` says why the protocol can do without it, and is empty if
+    it cannot; ``without`` is the model that lacks it.
     """
 
     name: str
+    names: tuple[str, ...]
     task: str
     index: int
     spare: str
@@ -42,4 +44,4 @@ def barriers_of(variant: ProtocolVariant) -> Iterator[Barrier]:
             names = (text, line.step, f"{step}{text}", f"{text} {seen[text]}")
             reason = next((variant.spare[name] for name in names if name in variant.spare), "")
             without = variant.model.without(task.name, index)
-            yield Barrier(f"{step}{text} {seen[text]}", task.name, index, reason, without)
+            yield Barrier(f"{step}{text} {seen[text]}", names, task.name, index, reason, without)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 
 import pytest
 
 from prologue.protocol.assembly import Line, Operation
 from prologue.protocol.barriers import barriers_of
-from prologue.protocol.form import Model, ProtocolVariant, load_protocol, protocol_names
+from prologue.protocol.form import ProtocolVariant, load_protocol, protocol_names
 from prologue.protocol.spin import check_model
 from tests.support.needs import needs_tools
 
 ALL = [(name, each.name) for name in protocol_names() for each in load_protocol(name).variants]
 SAFE = [(name, variant) for name, variant in ALL if load_protocol(name).variant(variant).expect == "safe"]
+NEEDED = [
+    (*each, barrier.name) for each in SAFE for barrier in barriers_of(load_protocol(each[0]).variant(each[1]))
+    if not barrier.spare
+]  # fmt: skip
 # No barrier matters in these: whichever words a CPU executes, the call returns. What does matter is where the MOV is.
 WITHOUT_BARRIERS = {
     ("mov-at-boot", "as-in-the-kernel"),
@@ -52,18 +55,23 @@ def test_a_safe_protocol_finishes(name: str, variant: str) -> None:
     assert check_model(replace(model, tasks=tasks)).reason == "dies"
 
 
+@pytest.mark.parametrize(("name", "variant", "barrier"), NEEDED)
+def test_without_a_needed_barrier_it_is_unsafe(name: str, variant: str, barrier: str) -> None:
+    (found,) = (each for each in barriers_of(variant_of(name, variant)) if each.name == barrier)
+    assert check_model(found.without).reason
+
+
 @pytest.mark.parametrize(("name", "variant"), SAFE)
-def test_every_barrier_is_needed_or_said_to_be_spare(name: str, variant: str) -> None:
-    """Each needed one is taken out alone. All spare ones are taken out together, which says more than one by one."""
+def test_without_all_spare_barriers_it_is_safe(name: str, variant: str) -> None:
+    """All together, which says more than one by one; and each has its reason in the file."""
     found = variant_of(name, variant)
     barriers = list(barriers_of(found))
     assert barriers
-    needed = [barrier for barrier in barriers if not barrier.spare]
-    assert bool(needed) != ((name, variant) in WITHOUT_BARRIERS)
-    for barrier in needed:
-        assert check_model(barrier.without).reason, f"{barrier.name} is not needed"
-    bare: Model = reduce(lambda model, barrier: model.without(barrier.task, barrier.index),
-                         [barrier for barrier in reversed(barriers) if barrier.spare], found.model)  # fmt: skip
+    assert any(not each.spare for each in barriers) != ((name, variant) in WITHOUT_BARRIERS)
+    assert not [key for key in found.spare if not any(key in each.names for each in barriers)]
+    bare = found.model
+    for each in reversed(barriers):
+        bare = bare.without(each.task, each.index) if each.spare else bare
     assert check_model(bare).reason == ""
 
 
