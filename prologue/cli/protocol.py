@@ -63,7 +63,8 @@ def run_list(args: argparse.Namespace) -> int:
     for protocol in protocols:
         print(f"{protocol.name}: {protocol.title}")
         for variant in protocol.variants:
-            print(f"  {variant.name:<{width}}  {variant.expect}")
+            supposed = ", if unlisted changes were listed" if variant.model.either else ""
+            print(f"  {variant.name:<{width}}  {variant.expect}{supposed}")
     return 0
 
 

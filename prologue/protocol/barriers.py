@@ -18,9 +18,9 @@ _OPERATIONS: Final = frozenset({
 class Barrier:
     """One barrier of a program.
 
-    ``name`` is its step, its text and its number among equal ones; ``names`` are what a file may call it, each maybe for
-    several; ``task`` and ``index`` say where it is; ``spare`` says why the protocol can do without it, and is empty if
-    it cannot; ``without`` is the model that lacks it.
+    ``name`` is its step, its text and its number among equal ones; ``names`` are what a file may call it, each
+    maybe for several; ``task`` and ``index`` say where it is; ``spare`` says why the protocol can do without it,
+    and is empty if it cannot; ``without`` is the model that lacks it.
     """
 
     name: str
