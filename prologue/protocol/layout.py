@@ -75,10 +75,6 @@ class Numbering:
             return self.ends[owner]
         raise InputError(f"has no label {label!r}", path=self.model.name)
 
-    def label_at(self, address: int) -> str:
-        """Return the label of an address, or nothing."""
-        return next(iter(self.lines[address].labels), "")
-
     def _find_sites(self) -> list[int]:
         names = {
             (operand[1:-1], owner)

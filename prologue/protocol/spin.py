@@ -44,17 +44,21 @@ def check_model(model: Model) -> Exploration:
         InternalError: spin failed, or did not explore everything.
 
     """
+    return explore(translate(model), model.name)
+
+
+def explore(text: str, name: str) -> Exploration:
+    """Explore all states of a model's Promela text, as ``check_model`` does."""
     for tool, package in _TOOLS.items():
         if shutil.which(tool) is None:
             raise UsageError(f"{tool} is not in PATH: apt-get install {package}")
-    text = translate(model)
     with tempfile.TemporaryDirectory(prefix="prologue-protocol-") as directory:
         place = Path(directory)
         (place / _FILE).write_text(text)
-        _run(("spin", "-a", _FILE), place, model.name)
-        _run((*_CHECKER, "-o", "pan", "pan.c"), place, model.name)
-        said = _run(("./pan", "-E", "-w20", "-m100000"), place, model.name)
-        return _outcome(said, place, model.name)
+        _run(("spin", "-a", _FILE), place, name)
+        _run((*_CHECKER, "-o", "pan", "pan.c"), place, name)
+        said = _run(("./pan", "-E", "-w20", "-m100000"), place, name)
+        return _outcome(said, place, name)
 
 
 def _outcome(said: str, place: Path, name: str) -> Exploration:

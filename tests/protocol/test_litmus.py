@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from prologue.protocol.form import Model, read_model
-from prologue.protocol.spin import check_model
+from prologue.protocol.promela import translate
+from prologue.protocol.spin import check_model, explore
 from tests.support.needs import needs_tools
 
 HERE = Path(__file__).parent / "litmus"
@@ -59,3 +60,29 @@ def test_the_machine_agrees(name: str) -> None:
     outcome = check_model(read_litmus(name, data))
     assert outcome.reason == {"Never": "", "Sometimes": "reached"}[data["says"]]
     assert outcome.states > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "instead"),
+    [
+        ("SM.B+cachesync-isb", "oldest[OF(c, i)] = cached[i]; i++", "i++"),
+        ("SM.B+cachesync-isb", "RAISE(cached[i], dropping[OF(c, i)]); ", ""),
+        ("MP-inst+dc.cvau-dsb.ish-ic.vau-dsb.ish", "RAISE(oldest[OF(c, i)], then_cached[SEEN(s, k, i)]);", ""),
+        ("MP.FF+dmb.st+cachesync-isb", "RAISE(clean_from[OF(c, i)], then_last[SEEN(s, k, i)]);", ""),
+        ("MP.FF+dc-dsb+ic-dsb-isb", "RAISE(drop_from[OF(c, i)], then_clean[SEEN(s, k, i)]);", ""),
+        ("MP.RF+dc.cvau-dmb.ish+dsb.ish-ic.ivau-dsb.ish-isb", "RAISE(clean[i], cleaning[OF(c, i)]); ", ""),
+        ("MP.RF+dmb.st+dmb.ld-dc-dsb-ic-dsb-isb", "cleaning[OF(c, s)], clean_from[OF(c, s)]",
+         "cleaning[OF(c, s)], last[s]"),
+        ("SB.RF+dmb+dmb.st-cachesync-isb", "cleaning[OF(c, s)], clean_from[OF(c, s)]", "cleaning[OF(c, s)], last[s]"),
+        ("SM.B+badcachesync-isb", "dropping[OF(c, s)], drop_from[OF(c, s)]", "dropping[OF(c, s)], last[s]"),
+        ("MP.RF+dmb+ctrlisb-dc-dsb-ic-dsb-isb", "order_maintenance(at[1]); pc[1]", "pc[1]"),
+        ("MP.RF+dmb.st+pickaddr-cachesyncisb", "order_maintenance(at[1]); if", "if"),
+    ],
+)  # fmt: skip
+def test_a_rule_of_the_machine_decides_it(name: str, rule: str, instead: str) -> None:
+    """A machine that is weaker or stronger by one rule no longer agrees with the verdict."""
+    needs_tools("spin", "gcc")
+    text = translate(read_litmus(name, programs()[name]))
+    assert rule in text
+    reached = bool(explore(text.replace(rule, instead), name).reason)
+    assert reached == (verdicts()[name] == "Never")
