@@ -21,8 +21,8 @@ from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
 COMMANDS = (
-    "scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", "live", "kernel", "protocol",
-    "bench",
+    "scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", "live", "kernel",
+    "protocol", "bench",
 )  # fmt: skip
 
 
