@@ -52,7 +52,8 @@ def compared(suite: str, args: argparse.Namespace) -> int:
         print(place, file=sys.stderr)
     slots = [(len(b.vaddrs), a.pages) for b, a in zip(asked, answers, strict=False) if b.count_pages]
     simulated = sum(size for size, pages in slots if not pages)
-    stepped = sum(size for size, pages in slots if pages == -(-size // SLOTS_IN_PAGE))
+    telling = ((size, pages) for size, pages in slots if size % SLOTS_IN_PAGE == 1)
+    stepped = sum(size for size, pages in telling if pages == -(-size // SLOTS_IN_PAGE))
     print(f"{seconds:.0f} s; seen simulated {simulated:,}, stepped {stepped:,}, of {slots}", file=sys.stderr)
     return len(result.disagreements)
 
