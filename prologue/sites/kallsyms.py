@@ -73,31 +73,30 @@ class Kallsyms:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Every symbol's name, in table order."""
-        image, start = self._binary.image, self._symbol("kallsyms_names")
-        section = image.section_at(start)
-        if section is None:
-            raise InputError("kallsyms_names lies outside of the file: damaged", path=self._binary.path)
-        packed = self._read(start, section.addr + section.size - start)
-        tokens = self._tokens()
+        packed = self._rest("kallsyms_names")
         result, at = [], 0
         try:
+            tokens = self._tokens()
             for _ in range(self._count):
                 length, at = packed[at], at + 1
                 if length & 0x80:  # ULEB128 of two bytes, since 6.1
                     length, at = (length & 0x7F) | packed[at] << 7, at + 1
                 result.append(b"".join([tokens[byte] for byte in packed[at : at + length]])[1:].decode("ascii"))
                 at += length
-        except (IndexError, UnicodeDecodeError) as error:
+        except (IndexError, ValueError) as error:
             raise InputError("its kallsyms names are of an unknown form", path=self._binary.path) from error
         return tuple(result)
 
     def _tokens(self) -> list[bytes]:
         index = np.frombuffer(self._read(self._symbol("kallsyms_token_index"), 512), "<u2").tolist()
-        start = self._symbol("kallsyms_token_table")
-        table = self._read(start, index[-1] + 1)
-        while b"\0" not in table[index[-1] :]:  # the last token's length is written nowhere
-            table += self._read(start + len(table), 1)
+        table = self._rest("kallsyms_token_table")
         return [table[at : table.index(b"\0", at)] for at in index]
+
+    def _rest(self, name: str) -> bytes:
+        """What stands from a symbol on: the length of these tables is written nowhere."""
+        start = self._symbol(name)
+        section = self._binary.image.section_at(start)
+        return self._read(start, section.addr + section.size - start if section is not None else 1)
 
     @cached_property
     def by_name(self) -> dict[str, list[int]]:
