@@ -6,13 +6,13 @@ Nothing is loaded in advance: /proc/kcore seems to have the size of the whole ad
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from prologue.elf.identify import identify
 from prologue.errors import InputError
-from prologue.memory.base import KERNEL_HALF, KernelInfo, UnmappedError, read_vmcoreinfo
+from prologue.memory.base import KERNEL_HALF, KernelInfo, Range, UnmappedError, read_vmcoreinfo
 
 Reader = Callable[[int, int], bytes]
 """Bytes of the file by offset and size; fewer at its end."""
@@ -140,3 +140,24 @@ class CoreFile:
         if len(data) < size:
             raise UnmappedError(f"{len(data)} of {size} bytes at {vaddr:#x}", path=self.name)
         return data
+
+
+class CoreMemory:
+    """What every memory has in common that is read from a core as it is."""
+
+    def __init__(self, core: CoreFile) -> None:
+        self.core = core
+        self.name = core.name
+
+    @property
+    def info(self) -> KernelInfo:
+        """What VMCOREINFO says."""
+        return self.core.info
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Memory by the kernel's address; errors as ``CoreFile.read``."""
+        return self.core.read(vaddr, size)
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Several ranges, one after the other."""
+        return [self.read(*piece) for piece in ranges]

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
 from pathlib import Path
 
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
-from prologue.memory.base import KernelInfo, Range
-from prologue.memory.core import CoreFile
+from prologue.memory.core import CoreFile, CoreMemory
 from prologue.memory.state import KernelState
 
 
-class PlainCore:
+class PlainCore(CoreMemory):
     """A core that is read as it is: its segments have the kernel's addresses, as those of /proc/kcore."""
 
     live = False
-
-    def __init__(self, core: CoreFile) -> None:
-        self.core = core
-        self.name = core.name
-
-    @property
-    def info(self) -> KernelInfo:
-        """What VMCOREINFO says."""
-        return self.core.info
-
-    def read(self, vaddr: int, size: int) -> bytes:
-        """Memory of when it was written."""
-        return self.core.read(vaddr, size)
-
-    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Several ranges, one after the other."""
-        return [self.read(*piece) for piece in ranges]
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
         """Not in such a file."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError
-from prologue.memory.base import PAGE, KernelInfo, Range
-from prologue.memory.core import CoreFile
+from prologue.memory.base import PAGE, Range
+from prologue.memory.core import CoreFile, CoreMemory
 from prologue.memory.state import SCRIPT, KernelState, parse_state
 
 KCORE: Final = "/proc/kcore"
@@ -31,7 +31,7 @@ _SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "
 _CONNECTION_BROKE: Final = 255  # ssh's own exit status
 
 
-class Kcore:
+class Kcore(CoreMemory):
     """The running kernel of this machine.
 
     Raises:
@@ -42,12 +42,11 @@ class Kcore:
     live = True
 
     def __init__(self) -> None:
-        self.name = KCORE
         try:
             self._fd = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise InputError(why_not(error, os.geteuid(), _lockdown()), path=KCORE) from error
-        self.core = CoreFile(KCORE, self._pread, None)
+        super().__init__(CoreFile(KCORE, self._pread, None))
 
     def _pread(self, offset: int, size: int) -> bytes:
         parts, got = [], 0
@@ -59,19 +58,6 @@ class Kcore:
             raise InputError(f"cannot be read: {error.strerror}", path=KCORE) from error
         return b"".join(parts)
 
-    @property
-    def info(self) -> KernelInfo:
-        """What VMCOREINFO says."""
-        return self.core.info
-
-    def read(self, vaddr: int, size: int) -> bytes:
-        """Memory of now."""
-        return self.core.read(vaddr, size)
-
-    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Several ranges, one after the other."""
-        return [self.read(*piece) for piece in ranges]
-
     @cached_property
     def _state(self) -> KernelState:
         done = subprocess.run(["/bin/sh"], input=SCRIPT.encode(), capture_output=True, check=False)
@@ -82,7 +68,7 @@ class Kcore:
         return self._state
 
 
-class RemoteKcore:
+class RemoteKcore(CoreMemory):
     """The running kernel of a machine that ssh logs in to without a password; needs a POSIX shell and dd there.
 
     Args:
@@ -101,7 +87,7 @@ class RemoteKcore:
             raise InputError("is no host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
         self.name = f"ssh:{host}"
         self._command = ["ssh", "-T", *ssh_options, *_SSH_OPTIONS, "--", host]
-        self.core = CoreFile(self.name, self._dd, None)
+        super().__init__(CoreFile(self.name, self._dd, None))
 
     def _run(self, script: str) -> bytes:
         # Sent as standard input: the login shell may be any, and nothing of the script is left to quote.
@@ -141,15 +127,6 @@ class RemoteKcore:
             result.append(said[start : start + piece.size])
             at += count * PAGE
         return result
-
-    @property
-    def info(self) -> KernelInfo:
-        """What VMCOREINFO says."""
-        return self.core.info
-
-    def read(self, vaddr: int, size: int) -> bytes:
-        """Memory of now; each call logs in once."""
-        return self.core.read(vaddr, size)
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
         """Memory of now, by one login."""

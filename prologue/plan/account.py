@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from prologue.arrays import I64
+from prologue.arrays import I64, among
 from prologue.elf.compare import differing_files
 from prologue.errors import InputError, RefusedError
 from prologue.plan.build import build_plan
@@ -44,7 +44,7 @@ def account(before: Binary, after: Binary) -> Account:
         if len(changed):
             words[stage.kind] = words.get(stage.kind, 0) + len(changed)
             explained.append((changed[:, None] + np.arange(stage.width)).ravel())
-    unexplained = np.setdiff1d(differing, np.concatenate(explained), assume_unique=False)
+    unexplained = differing[~among(differing, np.concatenate(explained))]
     return Account(words, unexplained, sizes)
 
 

@@ -46,6 +46,7 @@ def arguments_at(vmlinux: Path, vaddr: int) -> list[Argument] | None:
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
             function = _function_at(dwarf, vaddr)
             return list(_arguments(dwarf, function, vaddr)) if function is not None else None
+    # pyelftools checks little: damaged debug information ends in any of these.
     except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
         said = str(error) or type(error).__name__
         raise InputError(f"debug information cannot be read ({said})", path=vmlinux) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from prologue.arrays import I64, U32, U64, Bool
+from prologue.arrays import I64, U32, U64, Bool, among
 from prologue.elf.image import ElfImage, Section
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
@@ -133,7 +133,7 @@ class Module(Binary):
         index, target = branches(self.image.view(section, "<u4"), section.addr)
         places, targets, defined = self.relocations.branches
         at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
-        resolved = ~np.isin(at, places)
+        resolved = ~among(at, places)
         mine = defined & (places >= np.uint64(section.addr)) & (places < np.uint64(section.addr + section.size))
         relocated = ((places[mine] - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
         return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[mine]])
