@@ -38,7 +38,6 @@ class Facts(NamedTuple):
     contract: Contract | None  # of a vmlinux; a module has none of its own
     state: State
     sites: int
-    moved: bool  # records point at second slots
     release: str  # kernel release that it is, or was built for; empty if it does not say
     vmlinux: Path | None = None  # the kernel that a module was checked against
     vmlinux_release: str = ""
@@ -93,12 +92,11 @@ def _verify(request: Request, path: Path) -> Verified:
 
 
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
-    sites = binary.sites
-    count, moved = (0, False) if sites is None else (len(sites), bool(sites.moved.any()))
+    count = 0 if binary.sites is None else len(binary.sites)
     if isinstance(binary, Kernel):
-        return Facts("vmlinux", binary.contract, binary.state, count, moved, binary.release)
+        return Facts("vmlinux", binary.contract, binary.state, count, binary.release)
     assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
-    facts = Facts("module", None, binary.state, count, moved, binary.release)
+    facts = Facts("module", None, binary.state, count, binary.release)
     facts = facts._replace(signature=_signed(binary, vmlinux if checked else None))
     return facts if vmlinux is None else facts._replace(vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
 

@@ -85,12 +85,7 @@ def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "no kernel was given that it could be checked against", _NAME_KERNEL
     elif facts.vmlinux_release and not facts.release:
         yield f"names no kernel release: it cannot be said to be a module of {facts.vmlinux}", "build the module again"
-    if facts.moved:
-        yield (
-            "its records point at second slots: a kernel adjusts them once more when it loads the module",
-            ("build the module again, and process it with `prologue patch`, which leaves a module's records"),
-        )
-    elif facts.state in ("mixed", "unfinished"):
+    if facts.state in ("mixed", "unfinished"):
         yield f"is {_state(facts)}: neither processed nor untouched", "run `prologue patch` again, or build it again"
 
 

@@ -10,9 +10,9 @@ from prologue.gate.refusal import GATE_RULES, Required, refusals
 from prologue.verify import Facts
 
 FILE, KERNEL = Path("file"), Path("vmlinux")
-NATIVE = Facts("vmlinux", "native", "processed", 10, True, "6.12.1")
-STOCK = Facts("vmlinux", "stock", "untouched", 10, False, "6.12.1")
-MODULE = Facts("module", None, "untouched", 10, False, "6.12.1", KERNEL, "6.12.1")
+NATIVE = Facts("vmlinux", "native", "processed", 10, "6.12.1")
+STOCK = Facts("vmlinux", "stock", "untouched", 10, "6.12.1")
+MODULE = Facts("module", None, "untouched", 10, "6.12.1", KERNEL, "6.12.1")
 
 
 def messages(facts: Facts, *, release: bool = True, require: Required | None = None) -> list[str]:
@@ -50,7 +50,6 @@ def test_what_may_be_released(facts: Facts) -> None:
         (MODULE._replace(vmlinux=None), "no kernel was given"),
         (MODULE._replace(vmlinux=None, state="no sites"), "no kernel was given"),
         (MODULE._replace(release=""), "names no kernel release"),
-        (MODULE._replace(state="processed", moved=True), "records point at second slots"),
         (MODULE._replace(state="mixed"), "is mixed"),
         (MODULE._replace(state="unfinished"), "is unfinished"),
     ],

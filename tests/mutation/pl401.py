@@ -1,4 +1,4 @@
-"""PL401: moved records, with prologues, in a stock kernel."""
+"""PL401: moved records, with prologues, in a stock kernel, or all of them in a module."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 
 
-def mutate(world: World) -> set[int]:
-    chosen = world.sites_(world.seed.randrange(1, 30))
+def _some(world: World) -> set[int]:
+    return _move(world, world.sites_(world.seed.randrange(1, 30)))
+
+
+def _all(world: World) -> set[int]:
+    return _move(world, list(range(len(world.sites))))
+
+
+def _move(world: World, chosen: list[int]) -> set[int]:
     for site in chosen:
         world.set_word(int(world.sites.first[site]), a64.MOV_X9_X30)
         record = int(world.sites.record[site])
@@ -16,4 +23,7 @@ def mutate(world: World) -> set[int]:
     return {int(world.sites.first[site]) for site in chosen}
 
 
-MUTATION = Mutation(BOTH, mutate)
+MUTATIONS = (
+    Mutation(BOTH, _some, name="kernel"),
+    Mutation(("module", "module 4,2"), _all, name="module"),
+)

@@ -16,9 +16,9 @@ from prologue.rules.registry import RULES
 from prologue.verify import Facts, Signed, Verified
 from tests.support.made_findings import ERROR, WARN, finding
 
-NATIVE = Facts("vmlinux", "native", "processed", 43880, True, "6.12.1")
+NATIVE = Facts("vmlinux", "native", "processed", 43880, "6.12.1")
 SIGNED: tuple[Signed, ...] = ("good", "none", "good", "unknown-key", "not checked")
-MODULE = Facts("module", None, "untouched", 6, False, "6.12.1", Path("vmlinux"), "6.12.1")
+MODULE = Facts("module", None, "untouched", 6, "6.12.1", Path("vmlinux"), "6.12.1")
 
 
 def settings(*ignore: str, baseline: Path | None = None) -> Settings:
