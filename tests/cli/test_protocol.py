@@ -25,7 +25,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unsafe_one_is_shown_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
     assert main(["protocol", "check", "two-writes-live/either"]) == 1
     said = capsys.readouterr().out
     assert "UNSAFE (lr-lost)" in said
@@ -39,7 +39,7 @@ def test_an_unsafe_one_is_shown_step_by_step(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -> None:
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
     assert main(["protocol", "check", "two-writes-live/mov-in-place", "--barriers"]) == 0
     said = capsys.readouterr().out
     assert "two-writes-live/mov-in-place: safe\n" in said
@@ -49,7 +49,7 @@ def test_a_safe_one_says_how_far_it_looked(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_json_of_all_variants(capsys: pytest.CaptureFixture[str]) -> None:
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
     assert main(["protocol", "check", "stop-machine", "--all", "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert data["schema"] == "prologue.protocol-check/1"

@@ -54,7 +54,7 @@ def test_nearly_all_translate() -> None:
 
 @pytest.mark.parametrize("name", programs())
 def test_the_machine_agrees(name: str) -> None:
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
     data = programs()[name]
     assert data["says"] == verdicts()[name]
     outcome = check_model(read_litmus(name, data))
@@ -81,7 +81,7 @@ def test_the_machine_agrees(name: str) -> None:
 )  # fmt: skip
 def test_a_rule_of_the_machine_decides_it(name: str, rule: str, instead: str) -> None:
     """A machine that is weaker or stronger by one rule no longer agrees with the verdict."""
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
     text = translate(read_litmus(name, programs()[name]))
     assert rule in text
     reached = bool(explore(text.replace(rule, instead), name).reason)

@@ -18,7 +18,7 @@ FILES = Path(prologue.__file__).parent.parent / "docs" / "protocols" / "litmus"
 
 
 def test_the_files_are_up_to_date() -> None:
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
     made = dict(litmus_files())
     assert {path.name: path.read_text() for path in FILES.glob("*.litmus")} == made
     said = {name.split(".")[-2] for name in made}

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("_checker")
 
 @pytest.fixture
 def _checker() -> None:
-    needs_tools("spin", "gcc")
+    needs_tools("spin", "tcc")
 
 
 def variant_of(name: str, variant: str) -> ProtocolVariant:
