@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from prologue.errors import OutputError
+
+_SUFFIX: Final = ".prologue.tmp"
+_RANDOM: Final = 8  # characters between prefix and suffix, from mkstemp
+_NAMED: Final = 60  # characters of the output's name, which may itself be as long as names can be
 
 
 def require_plain_target(path: Path) -> None:
@@ -53,16 +59,55 @@ def same_file(out: Path, source: Path) -> bool:
 
 @contextmanager
 def temporary_beside(out: Path) -> Iterator[Path]:
-    """Give an empty file in the directory of ``out``; it is removed at the end, unless it was renamed by then."""
-    import tempfile
+    """Give an empty file in the directory of ``out``; it is removed at the end, unless it was renamed by then.
 
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}.", suffix=".tmp", dir=out.parent)
-    os.close(handle)
-    temporary = Path(name)
+    What a killed run left of the same output is removed first. A run that lives holds the lock of its file.
+    """
+    prefix = f".{out.name[:_NAMED]}."
+    _remove_left(out.parent, prefix)
+    fd, temporary = _locked_temporary(out.parent, prefix)
     try:
         yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        try:
+            temporary.unlink(missing_ok=True)
+        finally:
+            os.close(fd)
+
+
+def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:
+    """Make a file that no other run takes for one that was left."""
+    import tempfile
+
+    while True:
+        fd, name = tempfile.mkstemp(prefix=prefix, suffix=_SUFFIX, dir=directory)
+        with suppress(OSError):  # no locks on this file system: then nobody else gets one, either
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink:
+            return fd, Path(name)
+        os.close(fd)  # removed in the instant before it was locked
+
+
+def _remove_left(directory: Path, prefix: str) -> None:
+    """Remove temporary files of runs that were killed. Files of others, and what cannot be removed, stay."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        left = [entry.path for entry in entries if entry.name.startswith(prefix) and entry.name.endswith(_SUFFIX)]
+        for path in left:
+            if len(os.path.basename(path)) != len(prefix) + _RANDOM + len(_SUFFIX):  # noqa: PTH119 - names need not be text
+                continue
+            with suppress(OSError):
+                _remove_unlocked(path)
+
+
+def _remove_unlocked(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)  # noqa: PTH108 - as above
+    finally:
+        os.close(fd)
 
 
 def settle(path: Path, mode: int) -> None:

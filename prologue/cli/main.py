@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import io
 import os
@@ -11,6 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from prologue.cli.parser import build_parser
+from prologue.cli.signals import ignore_signals, interrupt_on_signals
 from prologue.errors import PrologueError
 
 
@@ -20,14 +22,18 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue); 4 machine lost (bench).
 
+    Raises:
+        SystemExit: from argparse, after help or a usage error.
+
     """
     # One word per site is no work for a thread pool, and starting one costs more than the whole patch.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _interrupt_on_signals()
-    _print_every_name()
-    words = sys.argv[1:] if argv is None else argv
-    args = build_parser(words[0] if words else "").parse_args(words)
+    debug = False
     try:
+        interrupt_on_signals()
+        _print_every_name()
+        args = _parse(sys.argv[1:] if argv is None else argv)
+        debug = args.debug
         module, _, function = str(args.handler).partition(":")
         code = int(getattr(import_module(module), function)(args))
         sys.stdout.flush()  # what cannot be written is an error of this run, too
@@ -39,8 +45,8 @@ def main(argv: list[str] | None = None) -> int:
         _drop_output()
         return 128 + signal.SIGPIPE  # as of every tool: the reader did not get all the findings
     except Exception as error:
-        if args.debug:
-            raise
+        if debug:
+            _show_traceback(error)
         return _report(error)
 
 
@@ -52,18 +58,34 @@ def run_program() -> None:
     """
     # Loading numpy makes some 60,000 objects and no garbage; Python would look through them again and again.
     gc.set_threshold(50_000)
-    code = main()
+    _write_everything()
+    try:
+        code = main()
+    except SystemExit as end:  # argparse ends so
+        code = end.code if isinstance(end.code, int) else 2
+    except KeyboardInterrupt:  # a second one, while the first was being reported
+        code = 130
+    ignore_signals()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(code)
 
 
-def _interrupt_on_signals() -> None:
-    """So that temporary files go away; a hang-up that somebody chose to ignore (nohup) stays ignored."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+def _parse(words: list[str]) -> argparse.Namespace:
+    try:
+        return build_parser(words[0] if words else "").parse_args(words)
+    except SystemExit:
+        sys.stdout.flush()  # help that cannot be printed
+        raise
+
+
+def _write_everything() -> None:
+    """With PYTHONUNBUFFERED, Python drops what a write leaves over (a full disk, ``ulimit -f``) and reports nothing."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
 
 
 def _print_every_name() -> None:
@@ -86,6 +108,13 @@ def _report(error: Exception) -> int:
     except OSError:
         _drop_output()
     return code
+
+
+def _show_traceback(error: Exception) -> None:
+    import traceback
+
+    with suppress(OSError):
+        traceback.print_exception(error)
 
 
 def _complain(said: str) -> None:

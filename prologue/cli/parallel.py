@@ -7,6 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from prologue.cli.signals import begin_worker, held_signals
+from prologue.errors import InputError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -18,15 +21,29 @@ def run_many(work: Callable[[Item], Result], items: Sequence[Item], title: str, 
     """Yield ``work(item)`` in the order of the items, one for each file.
 
     ``work`` must be picklable and must not raise what it can return. ``jobs`` 0 means one for each usable CPU.
+
+    Raises:
+        InputError: a process was killed from outside.
+
     """
     jobs = jobs or len(os.sched_getaffinity(0))
     if jobs == 1 or len(items) <= _FEW:
         yield from _shown(map(work, items), len(items), title)
         return
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
 
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from _shown(pool.map(work, items, chunksize=8), len(items), title)
+    pool = ProcessPoolExecutor(jobs, initializer=begin_worker)
+    try:
+        with held_signals():  # the processes are forked here
+            results = pool.map(work, items, chunksize=8)
+        yield from _shown(results, len(items), title)
+    except BrokenProcessPool as error:
+        raise InputError(
+            f"one of the {jobs} processes was killed, perhaps for lack of memory: run again with fewer (--jobs)"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)  # what was begun is finished, so that no file is left half-way
 
 
 def print_errors(errors: Sequence[tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.arguments import number_from
-from prologue.cli.subcommands import Subcommand, add_command, add_commands, fill_all
+from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, fill_all
 
 
 class _PrintCompletion(argparse.Action):
@@ -30,7 +30,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
 
     ``fill_all`` gives subcommands their options before they are chosen.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="prologue",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,17 @@ if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
 
 
-class Subcommand(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """A parser whose help, if it cannot be printed, is an error: argparse's own passes over that."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
+
+class Subcommand(Parser):
     """A parser whose options may be added when it first parses; all that argparse does, help included, comes after."""
 
     _fill: Callable[[Subcommand], None] | None = None

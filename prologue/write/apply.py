@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,9 @@ from prologue.plan.edits import Edits
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.module import Module
 from prologue.write.words import read_words, write_words
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def apply_in_place(approved: ApprovedPlan) -> int:
@@ -124,10 +129,17 @@ def copy_file(source: Path, target: Path) -> None:
     import subprocess
 
     command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="backslashreplace", check=False)
     if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"cp ended with {done.returncode}"
-        raise OutputError(f"{reason.rpartition(': ')[2]}; nothing was left behind", path=target.parent)
+        raise OutputError(f"{_why(done)}; nothing was left behind", path=target.parent)
+
+
+def _why(done: subprocess.CompletedProcess[str]) -> str:
+    """The last thing that a command said, without the place, or what ended it."""
+    if done.returncode < 0:  # SIGXFSZ, for one: Python ignores it, and what it starts does not
+        return signal.strsignal(-done.returncode) or f"{done.args[0]} was ended by signal {-done.returncode}"
+    said = done.stderr.strip().splitlines()
+    return said[-1].rpartition(": ")[2] if said else f"{done.args[0]} ended with {done.returncode}"
 
 
 def _lock(fd: int, path: Path, kind: int) -> None:

@@ -247,3 +247,49 @@ def test_a_terminal_that_hangs_up_is_an_interruption(tmp_path: Path, monkeypatch
     assert process.wait(60) == 130
     assert until_gone(started)
     assert not (tmp_path / "a.jsonl").exists()
+
+
+def test_what_a_killed_run_left_goes_with_the_next_one(mini: Mini, tmp_path: Path) -> None:
+    """And nothing else does: not the file of a run that lives, and not what others named nearly so."""
+    vmlinux, out = mini(Spec()), tmp_path / "out" / ("n" * 200)
+    out.parent.mkdir()
+    killed = """
+import os, signal, sys
+import prologue.write.apply as apply
+from prologue.cli.main import main
+apply.copy_file = lambda source, target: os.kill(os.getpid(), int(sys.argv[1]))
+main(["patch", sys.argv[2], "-o", sys.argv[3]])
+"""
+    begin = [sys.executable, "-c", killed]
+    assert subprocess.run([*begin, "9", str(vmlinux), str(out)], check=False).returncode == -signal.SIGKILL
+    (left,) = out.parent.iterdir()
+    stem = left.name.partition(".prologue.tmp")[0]
+    others = {f"{stem}.tmp", f"{stem}x.prologue.tmp", f".other{stem}.prologue.tmp", f"{stem[:-8]}directry.prologue.tmp"}
+    for name in others:
+        (out.parent / name).mkdir() if "directry" in name else (out.parent / name).touch()
+    stopped = subprocess.Popen([*begin, str(int(signal.SIGSTOP)), str(vmlinux), str(out)])
+    try:
+        os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+        (living,) = {path.name for path in out.parent.iterdir()} - others
+        assert living != left.name
+        assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
+        assert {path.name for path in out.parent.iterdir()} == others | {living, out.name}
+    finally:
+        stopped.kill()
+        stopped.wait()
+    assert main(["patch", str(vmlinux), "-o", str(out)]) == 0
+    assert {path.name for path in out.parent.iterdir()} == others | {out.name}
+
+
+def test_a_temporary_file_of_another_user_stays(mini: Mini, tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can make a file of another user")
+    vmlinux = mini(Spec())
+    theirs = tmp_path / ".out.abcdefgh.prologue.tmp"
+    theirs.touch()
+    os.chown(theirs, 65534, 65534)
+    assert main(["patch", str(vmlinux), "-o", str(tmp_path / "out")]) == 0
+    assert theirs.exists()
+    os.chown(theirs, os.geteuid(), -1)
+    assert main(["patch", str(vmlinux), "-o", str(tmp_path / "out")]) == 0
+    assert not theirs.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,7 +11,7 @@ from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import Event, parse, tail
 from prologue_bench.recorder.cpus import count_cpus, shown_midrs
 from prologue_bench.recorder.task import Task
-from prologue_bench.results.fields import Fields
+from prologue_bench.results.fields import SAMPLE, Fields, is_sample
 from prologue_bench.results.model import Readback
 
 TOKEN: Final = "prologue"  # noqa: S105 - what marks a line as ours
@@ -88,8 +87,8 @@ def _number(fields: Fields) -> float:
         value = float(fields.text("value"))
     except ValueError as error:
         raise fields.wrong("value", "a number") from error
-    if not math.isfinite(value):
-        raise fields.wrong("value", "a number")
+    if not is_sample(value):
+        raise fields.wrong("value", SAMPLE)
     return value
 
 

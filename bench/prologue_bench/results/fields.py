@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from prologue_bench.errors import BenchError
 
 _SHOWN = 40  # characters of a wrong value in a message
+# The analysis squares variances, which are squares: samples stay where that fits into a double.
+SMALLEST: Final = 1e-60
+BIGGEST: Final = 1e60
+SAMPLE: Final = "0 or a number from 1e-60 to 1e60"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +103,19 @@ class Fields:
         return Fields(MappingProxyType(value), f"{self.where}: {name}")
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """A list of at least one number, finite and not negative: times, rates and counts are neither."""
+        """A list of at least one sample: 0, or a number that the analysis can square without leaving its range."""
         value = self.data.get(name)
         if not isinstance(value, list) or not value:
             raise self.wrong(name, "a list of numbers")
         for item in value:
-            if isinstance(item, bool) or not isinstance(item, int | float) or not 0 <= item <= sys.float_info.max:
-                raise BenchError(f"{self.where}: {name}: expected numbers from 0 on, found {shown(item)}")
+            if isinstance(item, bool) or not isinstance(item, int | float) or not is_sample(item):
+                raise BenchError(f"{self.where}: {name}: expected {SAMPLE}, found {shown(item)}")
         return tuple(float(item) for item in value)
+
+
+def is_sample(value: float) -> bool:
+    """Whether it can be a time, a rate or a count: 0, or between ``SMALLEST`` and ``BIGGEST``."""
+    return value == 0 or SMALLEST <= value <= BIGGEST
 
 
 def shown(value: object) -> str:

@@ -59,10 +59,24 @@ Edit = Callable[[dict[str, Any]], object]
         (lambda row: row.update(started="yesterday"), "started: expected an ISO 8601 time"),
         (lambda row: row["values"].clear(), "hackbench, sockets: expected a list of numbers, found nothing"),
         (lambda row: row["values"].update(more=[1]), "'more' is no workload of this campaign"),
-        (lambda row: row["values"].update({HACKBENCH.name: [1, "2"]}), 'expected numbers from 0 on, found "2"'),
-        (lambda row: row["values"].update({HACKBENCH.name: [float("nan")]}), "expected numbers from 0 on, found NaN"),
-        (lambda row: row["values"].update({HACKBENCH.name: [True]}), "expected numbers from 0 on, found true"),
-        (lambda row: row["values"].update({HACKBENCH.name: [10**400]}), "expected numbers from 0 on, found 1000"),
+        (
+            lambda row: row["values"].update({HACKBENCH.name: [1, "2"]}),
+            'expected 0 or a number from 1e-60 to 1e60, found "2"',
+        ),
+        (
+            lambda row: row["values"].update({HACKBENCH.name: [float("nan")]}),
+            "expected 0 or a number from 1e-60 to 1e60, found NaN",
+        ),
+        (lambda row: row["values"].update({HACKBENCH.name: [1e308]}), "1e-60 to 1e60, found 1e+308"),
+        (lambda row: row["values"].update({HACKBENCH.name: [5e-324]}), "1e-60 to 1e60, found 5e-324"),
+        (
+            lambda row: row["values"].update({HACKBENCH.name: [True]}),
+            "expected 0 or a number from 1e-60 to 1e60, found true",
+        ),
+        (
+            lambda row: row["values"].update({HACKBENCH.name: [10**400]}),
+            "expected 0 or a number from 1e-60 to 1e60, found 1000",
+        ),
         (lambda row: row.update(gate=None), "gate: expected an object, found null"),
         (lambda row: row.update(readback={"build_id": "x"}), "sites: expected a whole number from 0 on"),
         (lambda row: row.update(boot=1), "boot 1 is already in line 1"),

@@ -1,0 +1,68 @@
+"""What signals do to a run: one KeyboardInterrupt, where it can be raised, and one line at the end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IMPORT: Final = "<frozen importlib._bootstrap>"
+_AGAIN: Final = 0.01  # seconds until the next look whether an import is over
+
+
+def interrupt_on_signals() -> None:
+    """Raise KeyboardInterrupt, so that temporary files go away; what somebody chose to ignore (nohup) stays ignored."""
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def ignore_signals() -> None:
+    """From here on the run ends as it would; a terminal that hangs up reports that more than once."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def held_signals() -> Iterator[None]:
+    """Let signals wait, and in processes that are forked here until ``begin_worker``."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def begin_worker() -> None:
+    """In a process of a pool: the one that started it decides when it ends, and Ctrl-C reaches both."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but not into an import: numpy would print it and raise ImportError in its place."""
+    if _imports(frame):
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        return
+    if number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, _heard)
+    raise KeyboardInterrupt
+
+
+def _heard(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: cleaning up has begun. Ctrl-C may still be pressed once more, if it takes too long."""
+
+
+def _imports(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False
