@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
+
+if TYPE_CHECKING:
+    from prologue.cli.subcommands import Commands
 
 _SOURCES = "/proc/kcore, ssh:HOST, a capture, what perf record --kcore wrote, or a dump (kdump, QEMU, libvirt)"
 
@@ -38,10 +42,28 @@ def add_live(group: Subcommand) -> None:
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
     _how(overlay, "live-overlay")
+    _perf(actions)
+
+
+def _perf(actions: Commands) -> None:
+    perf = add_command(
+        actions, "perf", "prologue.cli.live_perf:run",
+        "write recorded writes to kernel text as perf.data, for perf and for decoders of traces",
+        "  prologue live perf boot.writes -o perf.data\n"
+        "  perf script -i perf.data --show-text-poke-events",
+    )  # fmt: skip
+    perf.add_argument("writes", type=Path, metavar="WRITES", help="what live judge reads")
+    perf.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                      help="perf.data, readable by its owner only")  # fmt: skip
+    _say(perf, "live-perf")
 
 
 def _how(command: Subcommand, schema: str) -> None:
     command.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
+    _say(command, schema)
+
+
+def _say(command: Subcommand, schema: str) -> None:
     say = command.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
     say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")

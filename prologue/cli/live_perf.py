@@ -1,0 +1,34 @@
+"""``prologue live perf``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Final
+
+from prologue.outputs import require_other
+from prologue.perf.recording import pokes_of
+from prologue.perf.write import write_perf_data
+from prologue.record.sources import read_any
+
+SCHEMA: Final = "prologue.live-perf/1"
+
+
+def run(args: Namespace) -> int:
+    """Write recorded writes as text pokes of perf."""
+    require_other(args.output, args.writes)
+    recording = read_any(args.writes)
+    perf = pokes_of(recording)
+    write_perf_data(args.output, perf)
+    lost = [{"what": loss.what, "amount": loss.amount} for loss in recording.ending.lost]
+    if args.json:
+        data = {"schema": SCHEMA, "output": str(args.output), "machine": perf.machine, "release": perf.release or None}
+        data |= {"build_id": perf.build_id or None, "clock": recording.origin.clock}
+        print(json.dumps(data | {"text_pokes": len(perf.pokes), "words": len(recording.rows), "lost": lost}, indent=2))
+    elif not args.quiet:
+        unit = "instructions, not ns" if recording.origin.clock == "instructions" else "ns"
+        print(f"{args.output}: {len(perf.pokes):,} text pokes, {len(recording.rows):,} words; times are {unit}")
+        for loss in recording.ending.lost:
+            amount = "an unknown number" if loss.amount is None else f"{loss.amount:,}"
+            print(f"  not in it, because the recorder lost it: {amount}: {loss.what}")
+    return 0

@@ -1,0 +1,68 @@
+"""The layout of perf.data: numbers and structures that reading and writing share.
+
+Sources (6.12): ``tools/perf/Documentation/perf.data-file-format.txt``, ``include/uapi/linux/perf_event.h``, and for the
+records of perf itself ``tools/lib/perf/include/perf/event.h``. All is little-endian here, as arm64 and x86 write it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from struct import Struct
+from typing import Final
+
+MAGIC: Final = b"PERFILE2"
+OTHER_ENDIAN: Final = MAGIC[::-1]
+VERSION_1: Final = b"PERFFILE"
+
+FILE_HEADER: Final = Struct("<8sQQQQQQQQ4Q")
+"""Magic, its own size, size of an attribute; offset and size of attributes, data, event types; bits of features."""
+PIPE_HEADER_SIZE: Final = 16  # magic and size: all else comes as records
+SECTION: Final = Struct("<QQ")  # offset and size
+RECORD: Final = Struct("<IHH")  # type, misc, size with this header
+TEXT_POKE: Final = Struct("<QHH")  # address, length of the old bytes and of the new ones; then these bytes
+ATTRIBUTE: Final = Struct(
+    "<IIQQQQQ"
+)  # struct perf_event_attr: type, size, config, period, sample type, read format, flags
+SMALLEST_ATTRIBUTE: Final = 64  # PERF_ATTR_SIZE_VER0
+
+
+class RecordKind(IntEnum):
+    """Types of records."""
+
+    LOST = 2
+    TEXT_POKE = 20
+    ATTRIBUTE = 64
+    TRACING_DATA = 66
+    AUXTRACE = 71
+    FEATURE = 80
+    COMPRESSED = 81
+    COMPRESSED2 = 83
+
+
+class Feature(IntEnum):
+    """Sections after the data, in this order; each is there if its bit is set."""
+
+    BUILD_ID = 2
+    RELEASE = 4
+    MACHINE = 6
+    CPUS = 7
+
+
+class Sample(IntFlag):
+    """Bits of ``sample_type`` that count for what stands at the end of each record (``struct sample_id``)."""
+
+    TID = 1 << 1
+    TIME = 1 << 2
+    ID = 1 << 6
+    CPU = 1 << 7
+    STREAM_ID = 1 << 9
+    IDENTIFIER = 1 << 16
+
+
+SAMPLE_ID_ALL: Final = 1 << 18  # of an attribute's flags: every record ends with a sample_id
+WANTS_TEXT_POKE: Final = 1 << 33
+SOFTWARE, DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
+
+CPU_MODE: Final = 7  # of a record's misc
+HOST_KERNEL: Final = 1
+KERNEL_NAME: Final = "[kernel.kallsyms]"  # the kernel among build-ids

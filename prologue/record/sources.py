@@ -1,0 +1,47 @@
+"""Opens whatever a user names as a recording of writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from prologue.elf.files import open_regular
+from prologue.errors import InputError
+from prologue.perf.read import is_perf_data, read_perf_data
+from prologue.perf.recording import writes_of
+from prologue.perf.script import MARK, read_perf_script
+from prologue.writes.file import MAGIC, read_recording
+from prologue.writes.form import Recording
+
+_MOST_TEXT: Final = 1 << 30  # bytes
+
+
+def read_any(path: Path) -> Recording:
+    """Read a recording of ``bench writes``, a perf.data file, or the text of ``perf script --show-text-poke-events``.
+
+    Raises:
+        InputError: it is none of these, is damaged, or cannot be read.
+
+    """
+    if path.is_dir():
+        return writes_of(read_perf_data(path))
+    with open_regular(path) as (fd, size):
+        head = os.pread(fd, 4096, 0)
+    if head.startswith(MAGIC):
+        return read_recording(path)
+    if is_perf_data(head):
+        return writes_of(read_perf_data(path))
+    if b"\0" in head or size > _MOST_TEXT:
+        raise InputError(_EXPECTED, path=path)
+    return _of_text(path)
+
+
+_EXPECTED: Final = "holds no recorded writes: expected a file of bench writes, perf.data, or the text of perf script"
+
+
+def _of_text(path: Path) -> Recording:
+    text = path.read_text(errors="replace")
+    if MARK in text:
+        return writes_of(read_perf_script(text.splitlines(), path))
+    raise InputError(_EXPECTED, path=path)
