@@ -34,10 +34,13 @@ def add_live(group: Subcommand) -> None:
         "  prologue live overlay vmlinux board.capture -o vmlinux.live\n"
         "  prologue live overlay vmlinux perf.data -o vmlinux.live     after perf record --kcore\n"
         "  prologue live overlay vmlinux vmcore -o vmlinux.live        needs drgn\n"
+        "  prologue live overlay vmlinux board.capture --at runtime -o vmlinux.live     for gdb, objdump, perf\n"
         "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/",
     )  # fmt: skip
     overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
     overlay.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    overlay.add_argument("--at", choices=("link", "runtime"), default="link",
+                         help="addresses: as the file has them (default), or where KASLR put the kernel")  # fmt: skip
     overlay.add_argument("--modules", type=Path, metavar="DIR", help="do the same for the loaded modules: their files")
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip

@@ -21,14 +21,15 @@ SCHEMA: Final = "prologue.live-overlay/1"
 def run(args: Namespace) -> int:
     """Write what is really running."""
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
+    runtime = args.at == "runtime"
     if args.modules is None:
-        kernel, modules = overlay_kernel(args.vmlinux, memory, args.output), None
+        kernel, modules = overlay_kernel(args.vmlinux, memory, args.output, runtime=runtime), None
     else:
         # Refused before anything is written: the wrong kernel, no files, and a source that does not know its modules.
         open_running(args.vmlinux, memory)
         files, state = module_files(args.modules), memory.state(args.vmlinux)
         _make_directory(args.output)
-        kernel = overlay_kernel(args.vmlinux, memory, args.output / "vmlinux")
+        kernel = overlay_kernel(args.vmlinux, memory, args.output / "vmlinux", runtime=runtime)
         modules = overlay_modules(files, memory, state, args.output)
     if args.json:
         data = {"schema": SCHEMA, "source": args.source, **_kernel_data(kernel)}
@@ -56,6 +57,7 @@ def _kernel_data(kernel: OverlaidKernel) -> dict[str, Any]:
         "release": kernel.release or None,
         "build_id": kernel.build_id,
         "slide": hex(kernel.slide),
+        "at": "runtime" if kernel.runtime else "link",
         "sections": [_section_data(section) for section in kernel.sections],
     }
 
@@ -83,7 +85,8 @@ def _print_modules(modules: OverlaidModules) -> None:
 
 def _kernel_text(kernel: OverlaidKernel) -> str:
     release = f"{kernel.release}, " if kernel.release else ""
-    return "\n".join([f"{kernel.path}: {release}slide {kernel.slide:#x}", *map(_section_text, kernel.sections)])
+    slide = f"slide {kernel.slide:#x}" + (", added to all addresses" if kernel.runtime and kernel.slide else "")
+    return "\n".join([f"{kernel.path}: {release}{slide}", *map(_section_text, kernel.sections)])
 
 
 def _section_text(section: SectionText) -> str:

@@ -294,7 +294,7 @@ class ElfImage:
         return result
 
 
-def unaligned(data: bytes | memoryview | mmap.mmap, width: int) -> npt.NDArray[Any]:
+def unaligned(data: bytes | bytearray | memoryview | mmap.mmap, width: int) -> npt.NDArray[Any]:
     """Every little-endian word of ``width`` (4 or 8) bytes in the data, whatever its alignment: the k-th is at byte k.
 
     A view of shape (len - width + 1,), writable if the data are: a word is one look-up, not one for each byte.

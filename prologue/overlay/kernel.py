@@ -1,4 +1,7 @@
-"""A vmlinux with the text that runs; symbols, line tables, DWARF and build-id stay, and so do all addresses."""
+"""A vmlinux with the text that runs; symbols, line tables, DWARF and build-id stay.
+
+Addresses are those of the file, or those of the running kernel (``overlay/runtime``).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from prologue.errors import InputError
 from prologue.memory.base import Memory
 from prologue.memory.reading import read_twice
 from prologue.outputs import new_file, require_other
+from prologue.overlay.runtime import carry_out, find_moves
 from prologue.overlay.text import SectionText, kept_text, running_text, text_range
 from prologue.write.apply import copy_file
 
@@ -21,20 +25,24 @@ _INIT_BEGIN, _INIT_END, _BEGIN = "__init_begin", "__init_end", "_stext"
 
 
 class OverlaidKernel(NamedTuple):
-    """A vmlinux that was written; ``slide`` in bytes."""
+    """A vmlinux that was written; ``slide`` in bytes, ``runtime`` if its addresses have it."""
 
     path: Path
     release: str
     build_id: str
     slide: int
+    runtime: bool
     sections: tuple[SectionText, ...]
 
 
-def overlay_kernel(vmlinux: Path, memory: Memory, out: Path) -> OverlaidKernel:
+def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = False) -> OverlaidKernel:
     """Write a copy of ``vmlinux`` whose executable sections hold what ``memory`` has.
 
+    Its addresses stay, or become those at which the kernel runs (``runtime``).
+
     Raises:
-        InputError: no unstripped vmlinux, or not the one of the kernel in memory; or memory cannot be read.
+        InputError: no unstripped vmlinux, or not the one of the kernel in memory; or memory cannot be read; or, for
+            run-time addresses, its debug sections are compressed.
         OutputError: ``out`` is an input, a link or no regular file, or cannot be written.
 
     """
@@ -43,6 +51,8 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path) -> OverlaidKernel:
     symbols = Symbols(image)
     slide = find_slide(image, symbols, memory)
     sections = tuple(_sections(image, symbols, memory, slide))
+    taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
+    moves = find_moves(image, slide, taken) if runtime and slide else None
     with new_file(out, like=vmlinux) as temporary:
         copy_file(vmlinux, temporary)
         with temporary.open("r+b") as stream:
@@ -50,7 +60,10 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path) -> OverlaidKernel:
                 if section.changed:
                     stream.seek(section.offset)
                     stream.write(section.data)
-    return OverlaidKernel(out, memory.info.release, gnu_build_id(image), slide, sections)
+            stream.flush()
+            if moves is not None:
+                carry_out(moves, stream.fileno())
+    return OverlaidKernel(out, memory.info.release, gnu_build_id(image), slide, runtime, sections)
 
 
 def open_running(vmlinux: Path, memory: Memory) -> ElfImage:

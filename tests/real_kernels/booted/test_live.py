@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,81 +15,28 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.memory.sources import open_memory
 from prologue.sites.kernel import Kernel
-from prologue.sites.load import open_binary
-from prologue_bench.guest.modules import load_order
 from tests.support import qmp
-from tests.support.board.machine import DRIVERS, Board, make_key, running
-from tests.support.board.system import pack_board
+from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
-HOST = "ssh:root@127.0.0.1"
 MODULES = ("overlay", "loop", "brd")
-TRACING = "/sys/kernel/tracing"
-SECURITY = "/sys/kernel/security"
-
-
-@dataclass(frozen=True, slots=True)
-class Guest:
-    """A running kernel, its files, and two ways to its memory."""
-
-    suite: str
-    vmlinux: Path
-    modules: Path
-    directory: Path
-    board: Board
-    monitor: Path
-
-    def shell(self, script: str) -> str:
-        command = ["ssh", *self.board.ssh_options, "root@127.0.0.1", script]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
-        return done.stdout
-
-    @property
-    def ssh(self) -> str:
-        return f"--ssh-options={shlex.join(self.board.ssh_options)}"
-
-    def capture(self, name: str) -> Path:
-        out = self.directory / name
-        assert main(["live", "capture", HOST, self.ssh, "-o", str(out), "-q"]) == 0
-        return out
-
-    def overlay(self, source: Path | str, name: str, *options: str) -> Path:
-        out = self.directory / name
-        command = ["live", "overlay", str(self.vmlinux), str(source), self.ssh, "-o", str(out), "-q", *options]
-        assert main(command) == 0
-        return out
-
-    def dump(self) -> Path:
-        return qmp.dump(self.monitor, self.directory / "dump")
 
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """6.1 where it is linked, 6.12 where KASLR puts it."""
-    needs_tools("qemu-system-aarch64", "ssh", "ssh-keygen", "cpio", "dpkg-deb")
+    directory = tmp_path_factory.mktemp(f"live-{request.param}")
     kernel = needs_kernel(request.param)
     package = needs_modules(request.param, kernel.release)
-    directory = tmp_path_factory.mktemp(f"live-{request.param}")
-    image, modules = directory / "Image", directory / "modules"
-    assert main(["image", str(kernel.vmlinux), "-o", str(image)]) == 0
-    modules.mkdir()
-    plain = []
-    wanted = [name for name in (*DRIVERS, *MODULES) if any(package.rglob(f"{name}.ko*"))]  # some are built in
-    for path in load_order(package, wanted):
-        plain.append(modules / f"{path.name.partition('.ko')[0]}.ko")
-        plain[-1].write_bytes(bytes(open_binary(path).image.content))
-    key, monitor = make_key(directory), directory / "qmp"
-    archive = pack_board(plain, key.with_suffix(".pub").read_text(), directory)
     append = "nokaslr" if request.param == "bookworm" else ""
-    with running(image, archive, key, directory, append=append, qmp=monitor) as board:
-        made = Guest(request.param, kernel.vmlinux, modules, directory, board, monitor)
-        for kind, place in (("tracefs", TRACING), ("debugfs", "/sys/kernel/debug"), ("securityfs", SECURITY)):
-            made.shell(f"mount -t {kind} {kind} {place}")
+    with live_guest(kernel.vmlinux, directory, package=package, modules=MODULES, append=append) as made:
         yield made
 
 
@@ -112,13 +58,13 @@ def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[st
     first = guest.overlay(captured, "first")
     expected = first.read_bytes()
     assert guest.overlay(guest.dump(), "second").read_bytes() == expected
-    if guest.suite == "bookworm":  # it reads again and again, which takes its time
+    if guest.linked:  # it reads again and again, which takes its time
         assert guest.overlay(HOST, "second").read_bytes() == expected
     command = ["live", "overlay", str(guest.vmlinux), str(captured), "-o", str(first), "--json"]
     capsys.readouterr()
     assert main(command) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (int(data["slide"], 16) == 0) == (guest.suite == "bookworm")
+    assert (int(data["slide"], 16) == 0) == guest.linked
     sections = {section["name"]: section for section in data["sections"]}
     text, init = sections[".text"], sections[".init.text"]
     assert text["changed"] > 30_000
@@ -205,6 +151,46 @@ def disassembled(tool: str, path: Path, vaddr: int, *options: str) -> str:
     return subprocess.run([tool, "-d", *options, *place, str(path)], capture_output=True, text=True, check=True).stdout
 
 
+def test_run_time_addresses(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without subtracting anything: symbols as kallsyms has them, disassemblers and gdb with source lines."""
+    guest, slide = traced.guest, open_memory(str(traced.captured)).info.slide
+    assert slide is not None
+    capsys.readouterr()
+    out = guest.overlay(traced.captured, "runtime.live", "--at", "runtime")
+    linked = traced.out / "vmlinux"
+    if guest.linked:
+        assert slide == 0
+        assert out.read_bytes() == linked.read_bytes()
+        return
+    assert slide
+    address, text = texts(linked)[".text"]
+    assert texts(out)[".text"] == (address + slide, text)
+    kallsyms = [line.split() for line in guest.shell("cat /proc/kallsyms").splitlines() if "[" not in line]
+    running = {(int(vaddr, 16), name) for vaddr, _, name in kallsyms}
+    moved = Symbols(ElfImage(out))
+    named = {(int(vaddr), moved.name_of(row)) for row, vaddr in enumerate(moved.values.tolist())}
+    assert len(running) > 100_000
+    assert running <= named
+    start = moved.find("vfs_read")
+    assert start is not None
+    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
+        said = disassembled(tool, out, start.vaddr, "-l")
+        assert "<ftrace_caller>" in said
+        assert "brk\t#0x4" in said
+        assert "read_write.c:" in said
+    needs_tools("gdb-multiarch")
+    asked = [f"info line *{start.vaddr:#x}", f"info symbol {start.vaddr + 16:#x}", "info address jiffies_64"]
+    command = ["gdb-multiarch", "-nx", "-batch", *(word for text in asked for word in ("-ex", text)), str(out)]
+    line, symbol, data = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "read_write.c" in line
+    assert f"starts at address {start.vaddr:#x} <vfs_read>" in line
+    assert symbol.startswith("vfs_read + 16")
+    found = moved.find("jiffies_64")
+    assert found is not None
+    assert f"{found.vaddr:#x}" in data
+    assert lief.parse(str(out)) is not None
+
+
 def test_modules(traced: Traced) -> None:
     """Every word of their text is what QEMU finds through the page tables, and what drgn finds in a dump."""
     guest = traced.guest
@@ -225,7 +211,7 @@ def test_modules(traced: Traced) -> None:
 
 def test_another_kernel_is_refused(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
     guest = traced.guest
-    other = needs_kernel("trixie" if guest.suite == "bookworm" else "bookworm")
+    other = needs_kernel("trixie" if guest.linked else "bookworm")
     out = guest.directory / "wrong"
     for source in (HOST, str(traced.captured), str(traced.dumped)):
         assert main(["live", "overlay", str(other.vmlinux), source, guest.ssh, "-o", str(out)]) == 2

@@ -1,0 +1,78 @@
+"""Where debug information holds addresses of code and data.
+
+A linked vmlinux has no relocations for its DWARF, so nothing lists these places, and walking every entry takes minutes.
+They are found by their values: eight bytes that are an address of this very kernel. That no other eight bytes are one
+was seen by walking all of DWARF of two kernels (docs/decisions/0014-run-time-addresses-in-dwarf.md).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import I64, U64
+from prologue.elf.image import SHF_COMPRESSED, ElfImage, Section
+from prologue.errors import InputError
+
+# Sections with strings, forms, and offsets of four bytes (DWARF 5, 7.3.2, "Split DWARF Object Files", table 7.1).
+_WITHOUT: Final = frozenset({".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_abbrev", ".debug_macro"})
+_CHUNK: Final = 4 << 20  # bytes that stay in a CPU's cache while they are compared four times
+
+
+def debug_addresses(image: ElfImage, low: int, high: int) -> I64:
+    """Offsets in the file of every address from ``low`` to ``high`` in debug sections, ascending; shape (n,).
+
+    ``high`` counts: ranges end there.
+
+    Raises:
+        InputError: a debug section is compressed.
+
+    """
+    found = [np.zeros(0, np.int64)]
+    for section in sorted(image.sections, key=lambda section: section.offset):
+        if section.allocated or not section.has_bytes or section.name in _WITHOUT:
+            continue
+        if section.name.startswith(".zdebug_") or (section.flags & SHF_COMPRESSED and _is_debug(section)):
+            advice = "first run objcopy --decompress-debug-sections"
+            raise InputError(
+                f"{section.name} is compressed, so its addresses cannot be moved: {advice}", path=image.path
+            )
+        if _is_debug(section):
+            found.append(_in_section(image, section, low, high))
+    return np.concatenate(found)
+
+
+def _is_debug(section: Section) -> bool:
+    return section.name.startswith(".debug_") or section.name == ".gdb_index"
+
+
+def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
+    found = [np.zeros(0, np.int64)]
+    end = section.offset + section.size
+    for start in range(section.offset, end, _CHUNK):
+        # Seven more: an address may begin in this chunk and end in the next.
+        size = min(start + _CHUNK + 7, end) - start
+        found.append(start + _in_bytes(image.read(start, size), low, high))
+        page = start & -4096
+        image.let_go(page, _CHUNK)
+    return _apart(np.concatenate(found))
+
+
+def _in_bytes(data: bytes, low: int, high: int) -> I64:
+    """Indices of bytes at which an address begins."""
+    found = []
+    for first in range(4):
+        words = np.frombuffer(data, "<u4", max(len(data) - first, 0) // 4, first)
+        for upper in range(low >> 32, (high >> 32) + 1):
+            index = np.flatnonzero(words[1:] == upper)
+            values: U64 = words[index].astype(np.uint64) + np.uint64(upper << 32)
+            found.append(index[(values >= np.uint64(low)) & (values <= np.uint64(high))] * 4 + first)
+    return np.sort(np.concatenate(found))
+
+
+def _apart(offsets: I64) -> I64:
+    """Without those that begin inside of the one before: both cannot be addresses, and one must not spoil the other."""
+    while len(near := np.flatnonzero(np.diff(offsets) < 8)):
+        offsets = np.delete(offsets, near[0] + 1)
+    return offsets
