@@ -25,11 +25,12 @@ BENCH: dict[str, tuple[str, ...]] = {
     "results": (),
     "recorder": ("host", "results"),
     "exact": ("host", "guest", "results"),
+    "trace": ("host", "guest", "exact"),
     "targets": ("host", "guest", "results", "recorder", "exact"),
     "campaign": ("results", "recorder", "targets"),
     "analysis": ("results", "recorder"),
     "report": ("results", "exact", "analysis"),
-    "cli": ("host", "guest", "results", "recorder", "exact", "targets", "campaign", "analysis", "report"),
+    "cli": ("host", "guest", "results", "recorder", "exact", "trace", "targets", "campaign", "analysis", "report"),
 }
 
 

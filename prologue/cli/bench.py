@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -36,8 +37,20 @@ def run(args: argparse.Namespace) -> int:
         UsageError: the bench, or a library that only it needs, is not installed.
 
     """
-    try:
+    with require_bench():
         return int(import_module(f"prologue_bench.cli.{args.bench}").run(args))
+
+
+@contextmanager
+def require_bench() -> Iterator[None]:
+    """Say in one line what is not installed.
+
+    Raises:
+        UsageError: the bench, or a library that only it needs, is not installed.
+
+    """
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise _not_installed(error) from error
 

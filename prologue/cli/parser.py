@@ -204,6 +204,12 @@ def _live(group: Subcommand) -> None:
     add_live(group)
 
 
+def _trace(group: Subcommand) -> None:
+    from prologue.cli.trace import add_trace
+
+    add_trace(group)
+
+
 # Name, handler, help, examples, and what adds the options.
 _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], ...]] = (
     (
@@ -270,6 +276,11 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         "  prologue live overlay vmlinux board.capture.zst -o vmlinux.live\n"
         "  prologue live overlay vmlinux vmcore -o vmlinux.live\n",
         _live,
+    ),
+    (
+        "trace", "", "what a kernel really executed",
+        "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     in QEMU\n",
+        _trace,
     ),
     (
         "kernel", "", "put the build step into a kernel tree, and see whether it works",

@@ -13,16 +13,21 @@ from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.vm import qemu_version
 from prologue_bench.host import cache, programs
 
-_HEADER: Final = "common.h"
+_HEADERS: Final = {
+    "count": ("common.h", "qemu.h"),
+    "workload": ("common.h", "qemu.h"),
+    "record": ("qemu.h", "inside.h", "steps.h", "output.h", "window.h", "flow.h", "arguments.h"),
+}
 
 
 def build_plugin(name: str) -> Path:
     """Path of ``plugin/NAME.c`` as a shared library for this machine's QEMU."""
-    source, header = (files("prologue_bench.exact").joinpath("plugin", part) for part in (f"{name}.c", _HEADER))
+    parts = (f"{name}.c", *_HEADERS[name])
+    sources = {part: files("prologue_bench.exact").joinpath("plugin", part).read_bytes() for part in parts}
     # From 9.0 on QEMU wants version 2 or newer; what we use of the interface did not change.
     api = 1 if qemu_version() < (9, 0) else 2
     flags = ("-std=gnu11", "-O2", "-Wall", "-fPIC", "-fvisibility=hidden", "-shared", f"-DPLUGIN_API={api}", "-x", "c")
-    return _compile(f"lib{name}.so", {f"{name}.c": source.read_bytes(), _HEADER: header.read_bytes()}, "gcc", flags)
+    return _compile(f"lib{name}.so", sources, "gcc", flags)
 
 
 def build_guest(source: str, base: int) -> Path:
@@ -51,5 +56,5 @@ def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[s
 
 
 if __name__ == "__main__":
-    for plugin in ("count", "workload"):
+    for plugin in _HEADERS:
         print(build_plugin(plugin))

@@ -66,7 +66,7 @@ def find_places(kernel: Kernel) -> Places:
     given = classes[max(init_begin.vaddr - text, 0) // 4 : max(init_end.vaddr - text, 0) // 4]
     given[given != 0] |= _INIT_MEMORY
     return Places(
-        base=_base(kernel),
+        base=image_base(kernel),
         begin=begin.vaddr,
         end=_return_address(kernel, caller, begin),
         freed=freed.vaddr,
@@ -99,7 +99,7 @@ def _classes(kernel: Kernel, sites: Sites, low: int) -> npt.NDArray[np.uint8]:
     return classes
 
 
-def _base(kernel: Kernel) -> int:
+def image_base(kernel: Kernel) -> int:
     """The virtual address at which the Image begins."""
     flat = list(flat_sections(kernel.image))
     base = flat[0][1].addr - flat[0][0]

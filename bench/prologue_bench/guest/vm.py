@@ -25,20 +25,23 @@ _PANIC: Final = "Kernel panic - "
 class Machine:
     """A virtual arm64 machine; the defaults run any Debian kernel.
 
-    ``memory`` in MiB; ``port`` is a file that gets what the guest writes to its virtio port ``prologue.results``.
+    ``memory`` in MiB; ``virtualization`` has it begin at EL2; ``port`` is a file that gets what the guest
+    writes to its virtio port ``prologue.results``.
     """
 
     cpu: str = "cortex-a57"
     cpus: int = 2
     memory: int = 1024
     accel: str = "tcg,thread=multi"
+    virtualization: bool = False
     port: Path | None = None
 
     def command(self, image: Path, initramfs: Path | None, append: str) -> list[str]:
         """The QEMU command line; its console is standard output."""
-        gic = "host" if self.accel == "kvm" else "3"
+        board = f"virt,gic-version={'host' if self.accel == 'kvm' else '3'}"
+        board += ",virtualization=on" if self.virtualization else ""
         command = [
-            QEMU, "-M", f"virt,gic-version={gic}", "-cpu", self.cpu, "-smp", str(self.cpus), "-m", str(self.memory),
+            QEMU, "-M", board, "-cpu", self.cpu, "-smp", str(self.cpus), "-m", str(self.memory),
             "-accel", self.accel, "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
             "-kernel", str(image),
         ]  # fmt: skip

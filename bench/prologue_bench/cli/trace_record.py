@@ -1,0 +1,91 @@
+"""``prologue trace record``."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Final
+
+from prologue.cli.arguments import shell_words
+from prologue.errors import OutputError, UsageError
+from prologue.outputs import require_other
+from prologue.sites.kernel import Kernel
+from prologue_bench.guest.vm import Machine
+from prologue_bench.trace.guest import pack_guest
+from prologue_bench.trace.record import Guest, RecordedTrace, RecordingFiles, Window, record
+
+SCHEMA: Final = "prologue.trace-record/1"
+_ENDS: Final = {
+    "count": "--count was reached",
+    "end": "the command, or --until",
+    "machine": "the machine powered off",
+}
+
+
+def run(args: Namespace) -> int:
+    """Record.
+
+    Returns:
+        0.
+
+    """
+    _require_outputs(args.vmlinux, args.output, args.truth, args.dump, args.console)
+    files = RecordingFiles(out=args.output, truth=args.truth, dump=args.dump, log=args.console)
+    window = Window(
+        marks=not args.boot,
+        begin=args.begin,
+        until=args.until,
+        count=args.count,
+        function=args.function,
+        process=args.process,
+    )
+    machine = Machine(cpu=args.cpu, cpus=args.cpus, memory=args.memory, virtualization=args.virtualization)
+    archive = None if args.boot else pack_guest(_words(args.run), args.setup)
+    guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
+    recorded = record(Kernel(args.vmlinux), window, files, guest)
+    if args.json:
+        print(json.dumps({"schema": SCHEMA, "output": str(args.output), **_data(recorded)}, indent=2))
+    elif not args.quiet:
+        print(_text(args.output, recorded))
+    return 0
+
+
+def _words(text: str) -> list[str]:
+    words = shell_words("--run", text)
+    if not words:
+        raise UsageError("--run: no command; --boot records a kernel without one")
+    return words
+
+
+def _require_outputs(vmlinux: Path, *paths: Path | None) -> None:
+    """Refuse now what could not be written, or would destroy something, when the guest has booted."""
+    outputs = [path for path in paths if path is not None]
+    for k, path in enumerate(outputs):
+        require_other(path, vmlinux)
+        if path.absolute() in (other.absolute() for other in outputs[:k]):
+            raise UsageError(f"{path} is named twice: name another file")
+        if path.is_dir():
+            raise OutputError("is a directory", path=path)
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            raise OutputError("cannot be written: no such directory, or no permission", path=path)
+
+
+def _data(recorded: RecordedTrace) -> dict[str, Any]:
+    return {
+        "instructions": recorded.instructions,
+        "ranges": recorded.ranges,
+        "slide": None if recorded.slide is None else hex(recorded.slide),
+        "ended_by": recorded.why,
+        "cpus": [{"cpu": c.cpu, "instructions": c.instructions, "ranges": c.ranges} for c in recorded.cpus],
+    }
+
+
+def _text(out: Path, recorded: RecordedTrace) -> str:
+    each = ", ".join(f"CPU {cpu.cpu} {cpu.instructions:,}" for cpu in recorded.cpus)
+    slide = "no slide seen" if recorded.slide is None else f"slide {recorded.slide:#x}"
+    return (
+        f"{out}: {recorded.instructions:,} instructions in {recorded.ranges:,} ranges ({each}), {slide}; "
+        f"the window ended: {_ENDS[recorded.why]}"
+    )

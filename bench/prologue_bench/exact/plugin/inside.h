@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a plugin is not told and QEMU itself knows: the level that a CPU is at,
+ * its registers, its memory. Plugins can read registers from QEMU 9.0 on only.
+ * Before that we call what QEMU's own gdb server calls; a QEMU that is built
+ * with modules, as Debian's is, exports it.
+ *
+ * Call these at the beginning of a block only: within one, registers may be in
+ * the host's registers.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+/* glib's; only its beginning is public */
+struct bytes {
+	uint8_t *data;
+	unsigned int size;
+};
+
+static struct {
+	void *(*get_cpu)(int index);
+	int (*read_register)(void *cpu, struct bytes *to, int number);
+	int (*memory)(void *cpu, uint64_t vaddr, void *data, uint64_t size,
+		      bool is_write);
+	struct bytes *(*new_bytes)(void);
+	struct bytes *(*set_size)(struct bytes *bytes, unsigned int size);
+} inside;
+
+enum { REGISTER_LR = 30, REGISTER_ZR = 31, REGISTER_CPSR = 33 };
+
+/* Returns the first name that this QEMU does not have, or NULL. */
+static const char *look_inside(void)
+{
+	const struct {
+		const char *name;
+		void *where;
+	} wanted[] = {
+		{ "qemu_get_cpu", &inside.get_cpu },
+		{ "aarch64_cpu_gdb_read_register", &inside.read_register },
+		{ "cpu_memory_rw_debug", &inside.memory },
+		{ "g_byte_array_new", &inside.new_bytes },
+		{ "g_byte_array_set_size", &inside.set_size },
+		{ "current_cpu", NULL },
+	};
+
+	for (size_t k = 0; k < sizeof(wanted) / sizeof(wanted[0]); k++) {
+		void *found = dlsym(RTLD_DEFAULT, wanted[k].name);
+
+		if (!found)
+			return wanted[k].name;
+		if (wanted[k].where)
+			memcpy(wanted[k].where, &found, sizeof(found));
+	}
+	return NULL;
+}
+
+/* The CPU that this thread emulates */
+static void *own_cpu(void)
+{
+	static __thread void **current;
+
+	if (!current)
+		current = dlsym(RTLD_DEFAULT, "current_cpu");
+	return *current;
+}
+
+static uint64_t read_register(void *cpu, unsigned int number)
+{
+	static __thread struct bytes *bytes;
+	uint64_t value = 0;
+
+	if (number == REGISTER_ZR)
+		return 0;
+	if (!bytes)
+		bytes = inside.new_bytes();
+	inside.set_size(bytes, 0);
+	inside.read_register(cpu, bytes, number);
+	memcpy(&value, bytes->data, bytes->size < 8 ? bytes->size : 8);
+	return value;
+}
+
+static unsigned int current_level(void *cpu)
+{
+	return read_register(cpu, REGISTER_CPSR) >> 2 & 3;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The files of a recording: docs/trace.md describes them. Each CPU fills a
+ * buffer of its own, and writes it out as one block.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {		/* flags of a range */
+	GAP = 1, EXCEPTION = 2, RETURN = 4,
+};
+
+enum {		/* flags of an executed instruction */
+	TRAPPED = 1, STALE = 2,
+};
+
+struct header {
+	char magic[8];
+	uint32_t version, record_size;
+	uint64_t start_time;
+	uint32_t flags, cpus;
+	uint8_t build_id[20];
+	uint32_t zero;
+	uint64_t slide;
+};
+
+struct range {
+	uint64_t time, start;
+	uint32_t count;
+	uint16_t cpu;
+	uint8_t level, flags;
+	int32_t vmid;
+	uint32_t task;
+};
+
+struct executed {
+	uint64_t vaddr;
+	uint32_t word;
+	uint16_t cpu;
+	uint8_t level, flags;
+};
+
+struct file {
+	const char *path;
+	int fd;
+	pthread_mutex_t lock;
+};
+
+static void open_file(struct file *file)
+{
+	file->fd = open(file->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (file->fd < 0) {
+		perror(file->path);
+		_exit(1);
+	}
+}
+
+static void put(struct file *file, const void *data, size_t size)
+{
+	const char *from = data;
+
+	pthread_mutex_lock(&file->lock);
+	while (size) {
+		ssize_t done = write(file->fd, from, size);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0) {
+			perror(file->path);
+			_exit(1);
+		}
+		from += done;
+		size -= done;
+	}
+	pthread_mutex_unlock(&file->lock);
+}
+
+static uint64_t nanoseconds(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What instructions do to the flow: kinds, targets, conditions, and those that
+ * may trap. Encodings: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding".
+ */
+
+enum kind {
+	PLAIN,		/* the next one follows */
+	DIRECT,		/* B, BL */
+	CONDITIONAL,	/* B.cond, CBZ, CBNZ, TBZ, TBNZ */
+	INDIRECT,	/* BR, BLR, RET, with or without pointer authentication */
+	ERET,
+	CALL,		/* SVC, HVC, SMC: executed, then an exception */
+};
+
+/* What MSR, the last instruction of a block, has changed */
+enum watch { NOTHING, SP_EL0, ELR, VTTBR_EL2, HCR_EL2 };
+
+static inline int64_t signed_field(uint32_t word, int low, int width)
+{
+	return (int64_t)((uint64_t)word << (64 - low - width)) >> (64 - width);
+}
+
+static enum kind kind_of(uint32_t word)
+{
+	if ((word & 0x7c000000) == 0x14000000)
+		return DIRECT;
+	if ((word & 0xff000000) == 0x54000000 ||	/* B.cond, BC.cond */
+	    (word & 0x7c000000) == 0x34000000)		/* CB*, TB* */
+		return CONDITIONAL;
+	if ((word & 0xfe000000) == 0xd6000000)
+		return (word & 0x01e00000) == 0x00800000 ? ERET : INDIRECT;
+	if ((word & 0xffe00000) == 0xd4000000 && (word & 3) && !(word & 0x1c))
+		return CALL;
+	return PLAIN;
+}
+
+static uint64_t target_of(enum kind kind, uint32_t word, uint64_t vaddr)
+{
+	if (kind == DIRECT)
+		return vaddr + 4 * signed_field(word, 0, 26);
+	if ((word & 0x7e000000) == 0x36000000)		/* TBZ, TBNZ */
+		return vaddr + 4 * signed_field(word, 5, 14);
+	return vaddr + 4 * signed_field(word, 5, 19);
+}
+
+/* C1.2.4 "Condition code"; flags are N, Z, C, V from bit 3 down. */
+static bool holds(unsigned int condition, unsigned int flags)
+{
+	bool n = flags & 8, z = flags & 4, c = flags & 2, v = flags & 1, yes;
+
+	switch (condition >> 1) {
+	case 0: yes = z; break;
+	case 1: yes = c; break;
+	case 2: yes = n; break;
+	case 3: yes = v; break;
+	case 4: yes = c && !z; break;
+	case 5: yes = n == v; break;
+	case 6: yes = n == v && !z; break;
+	default: return true;
+	}
+	return yes != (condition & 1);
+}
+
+/* Whether a conditional branch was taken, from registers that are as it left them */
+static bool is_taken(void *cpu, uint32_t word)
+{
+	uint64_t value;
+
+	if ((word & 0xff000000) == 0x54000000)
+		return holds(word & 15, read_register(cpu, REGISTER_CPSR) >> 28);
+	value = read_register(cpu, word & 31);
+	if ((word & 0x7e000000) == 0x36000000)
+		value &= 1ull << ((word >> 26 & 0x20) | (word >> 19 & 0x1f));
+	else if (!(word >> 31))
+		value = (uint32_t)value;
+	return !value == !(word & 0x01000000);
+}
+
+/* Arithmetic on general registers cannot trap; authentication of pointers can. */
+static bool may_trap(uint32_t word)
+{
+	unsigned int group = word >> 25 & 15;
+
+	if ((group & 14) == 8)				/* immediate */
+		return false;
+	if ((group & 7) == 5)				/* register */
+		return (word & 0xffff0000) == 0xdac10000;
+	return kind_of(word) == PLAIN && word != 0xd503201f;	/* NOP */
+}
+
+static bool is_memory(uint32_t word)
+{
+	return (word >> 25 & 5) == 4;
+}
+
+/* C5.2: op0, op1, CRn, CRm and op2 of the register, in bits 20:5 */
+static enum watch watch_of(uint32_t word)
+{
+	if ((word & 0xfff00000) != 0xd5100000)
+		return NOTHING;
+	switch (word & 0x000fffe0) {
+	case 0x84100:		/* SP_EL0 */
+		return SP_EL0;
+	case 0x84020:		/* ELR_EL1 */
+	case 0xc4020:		/* ELR_EL2 */
+		return ELR;
+	case 0xc2100:		/* VTTBR_EL2 */
+		return VTTBR_EL2;
+	case 0xc1100:		/* HCR_EL2 */
+		return HCR_EL2;
+	}
+	return NOTHING;
+}

@@ -1,0 +1,37 @@
+"""The root file system of a recording's guest: programs, marks, and the script that runs one command between them."""
+
+from __future__ import annotations
+
+import shlex
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from prologue_bench.guest.initramfs import fetch_programs, pack
+from prologue_bench.trace.places import mark_program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def pack_guest(command: Sequence[str], setup: str = "", more: Mapping[str, bytes] | None = None) -> bytes:
+    """Make the archive.
+
+    Args:
+        command: program and arguments; what is not a path is looked for in ``/bin``.
+        setup: shell script that is done before.
+        more: other files, by path inside.
+
+    Raises:
+        BenchError: busybox and hackbench can neither be fetched nor found in the cache.
+
+    """
+    argv = [command[0] if "/" in command[0] else f"/bin/{command[0]}", *command[1:]]
+    content = {
+        "init": files("prologue_bench.trace").joinpath("init").read_bytes(),
+        "bin/mark": mark_program().read_bytes(),
+        "setup": setup.encode() + b"\n:\n" if not setup else setup.encode() + b"\n",
+        "command": shlex.join(argv).encode(),
+        **fetch_programs()[0],
+        **(more or {}),
+    }
+    return pack(content, ("bin", "lib", "proc", "sys", "dev", "tmp"))

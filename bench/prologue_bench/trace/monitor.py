@@ -1,0 +1,44 @@
+"""QEMU's monitor: the machine's memory, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+from qemu.qmp import ExecuteError, QMPClient, QMPError
+
+from prologue_bench.errors import BenchError, GuestLostError
+
+
+def finish(socket: Path, dump: Path | None) -> None:
+    """Stop the machine, write its memory to ``dump`` (an ELF core with physical addresses), and end it.
+
+    Raises:
+        BenchError: QEMU cannot write the dump.
+        GuestLostError: it ended before.
+
+    """
+    logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
+    asyncio.run(_finish(str(socket), dump))
+
+
+async def _finish(socket: str, dump: Path | None) -> None:
+    client = QMPClient("record")
+    try:
+        await client.connect(socket)
+        await client.execute("stop")
+        if dump is not None:
+            arguments = {"paging": False, "protocol": f"file:{dump.absolute()}"}
+            await client.execute("dump-guest-memory", arguments)
+        with contextlib.suppress(QMPError):  # it ends before it answers
+            await client.execute("quit")
+    except ExecuteError as error:
+        raise BenchError(f"{dump}: QEMU cannot dump its memory: {error}") from error
+    except (QMPError, OSError) as error:
+        if dump is not None:
+            raise GuestLostError(f"{dump}: the machine ended before its memory was dumped") from error
+    finally:
+        with contextlib.suppress(QMPError, OSError):
+            await client.disconnect()

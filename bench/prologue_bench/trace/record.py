@@ -1,0 +1,192 @@
+"""Records what a kernel executes in QEMU, to a file in the form of ``prologue.trace.recording``."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prologue.elf.flat import write_flat
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.exact.build import build_plugin
+from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
+from prologue_bench.host.events import tail
+from prologue_bench.trace import monitor
+from prologue_bench.trace.places import kernel_numbers, mark_numbers, offset_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prologue.sites.kernel import Kernel
+
+COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1"
+_POLL: Final = 0.1  # seconds
+_LAST_LINES: Final = 12
+_FAILED: Final = r"record: command ended with status [1-9]\d*"  # says trace/init
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What is recorded.
+
+    Args:
+        marks: only after the guest's command has begun, and until it has ended.
+        begin: the function that it begins with.
+        until: the function that it ends before.
+        count: it ends after so many instructions of all CPUs.
+        function: only this function, and what it calls.
+        process: only the task that the command is.
+
+    """
+
+    marks: bool = True
+    begin: str | None = None
+    until: str | None = None
+    count: int | None = None
+    function: str | None = None
+    process: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingFiles:
+    """What is written: the recording; each executed word; the machine's memory when the window ends; the console."""
+
+    out: Path
+    truth: Path | None = None
+    dump: Path | None = None
+    log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuRecording:
+    """What one CPU did in the window."""
+
+    cpu: int
+    instructions: int
+    ranges: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTrace:
+    """What came of it; ``why`` says what ended the window. ``slide``: run-time minus link-time addresses."""
+
+    slide: int | None
+    why: str
+    cpus: tuple[CpuRecording, ...]
+    seconds: float
+
+    @property
+    def instructions(self) -> int:
+        """Of all CPUs."""
+        return sum(cpu.instructions for cpu in self.cpus)
+
+    @property
+    def ranges(self) -> int:
+        """Of all CPUs."""
+        return sum(cpu.ranges for cpu in self.cpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """What boots.
+
+    Args:
+        initramfs: the root file system; None for a kernel that needs none.
+        machine: the machine.
+        append: more words for the kernel's command line.
+        timeout: seconds of wall time.
+
+    """
+
+    initramfs: bytes | None = None
+    machine: Machine = field(default_factory=Machine)
+    append: str = ""
+    timeout: float = 600
+
+
+def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) -> RecordedTrace:
+    """Boot a kernel, record the window, stop the machine. The kernel has to boot on QEMU's virt board, with a PL011.
+
+    Raises:
+        BenchError: a QEMU that cannot do it, unknown functions, a machine that does not start.
+        GuestLostError: the window never began, or the machine ended before it was over.
+
+    """
+    if qemu_version() >= (9, 0):
+        raise BenchError(f"record needs QEMU 7.2 to 8.2, this is {qemu_version()}: its plugins have another interface")
+    with tempfile.TemporaryDirectory(prefix="prologue-record-") as name:
+        scratch = Path(name)
+        image, archive = scratch / "Image", scratch / "initramfs"
+        write_flat(kernel.image, image)
+        archive.write_bytes(guest.initramfs or b"")
+        words = f"{COMMAND_LINE} {guest.append}".strip()
+        command = guest.machine.command(image, None if guest.initramfs is None else archive, words)
+        with image.open("rb") as stream:
+            option = ",".join(_plugin_words(kernel, stream.read(64), window, files, scratch / "status"))
+        command += ["-plugin", option, "-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
+        return _run(command, files, scratch, guest.timeout)
+
+
+def _plugin_words(kernel: Kernel, head: bytes, window: Window, files: RecordingFiles, status: Path) -> Iterator[str]:
+    yield qemu_value(build_plugin("record"))
+    for name, values in kernel_numbers(kernel, head).items():
+        yield from (f"{name}={value}" for value in values)
+    paths = {"out": files.out, "truth": files.truth, "status": status}
+    yield from (f"{name}={qemu_value(path)}" for name, path in paths.items() if path is not None)
+    marks = mark_numbers() if window.marks else {}
+    if window.begin is not None:
+        marks.pop("begin", None)
+    yield from (f"{name}={vaddr:#x}" for name, vaddr in marks.items())
+    functions = {"from": window.begin, "until": window.until, "function": window.function}
+    yield from (f"{name}={offset_of(kernel, function)}" for name, function in functions.items() if function)
+    if window.count is not None:
+        yield f"count={window.count:#x}"
+    if window.process:
+        yield "process=1"
+
+
+def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: float) -> RecordedTrace:
+    log = files.log or scratch / "console.log"
+    status, problems = scratch / "status", list[BenchError]()
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(status, scratch / "qmp", files.dump, over, problems))
+    watcher.start()
+    try:
+        lines, seconds, ended = run_console(command, log, timeout)
+    finally:
+        over.set()
+        watcher.join()
+    if problems:
+        raise problems[0]
+    said: dict[str, Any] | None = json.loads(status.read_text()) if status.exists() else None
+    where = f"console in {files.log}, its" if files.log is not None else "its console's"
+    end = f"{'the machine ended' if ended else f'stopped after {timeout:.0f} s'}; {where} end:\n  "
+    end += tail(lines, _LAST_LINES)
+    if said is None:
+        raise GuestLostError(f"the recording is not complete: {end}")
+    if not said["opened"]:
+        raise GuestLostError(f"the window never began: {end}")
+    failed = [line for line in lines if re.fullmatch(_FAILED, line)]
+    if failed:
+        raise BenchError(f"{failed[-1]}: {end}")
+    cpus = tuple(CpuRecording(cpu=cpu, instructions=n, ranges=ranges) for cpu, n, ranges in said["cpus"])
+    return RecordedTrace(slide=said["slide"], why=said["why"], cpus=cpus, seconds=seconds)
+
+
+def _watch(status: Path, socket: Path, dump: Path | None, over: threading.Event, problems: list[BenchError]) -> None:
+    """Wait for the end of the window, take the dump, stop the machine."""
+    while not over.is_set():
+        if status.exists() and status.read_text().endswith("\n"):
+            try:
+                monitor.finish(socket, dump)
+            except BenchError as error:
+                problems.append(error)
+            return
+        time.sleep(_POLL)
+    if dump is not None and status.exists():
+        problems.append(GuestLostError(f"{dump}: the machine ended before its memory was dumped"))

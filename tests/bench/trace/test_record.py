@@ -1,0 +1,144 @@
+"""Recordings of the mini kernel: nothing is left out, nothing invented; and what cannot be recorded is one line."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from prologue.cli.main import main
+from prologue.sites.kernel import Kernel
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
+from tests.support.needs import needs_tools
+
+pytestmark = pytest.mark.qemu
+
+RANGE = np.dtype("u8,u8,u4,u2,u1,u1,i4,u4").newbyteorder("<")
+RANGE.names = ("time", "start", "count", "cpu", "level", "flags", "vmid", "task")
+EXECUTED = np.dtype("u8,u4,u2,u1,u1").newbyteorder("<")
+EXECUTED.names = ("vaddr", "word", "cpu", "level", "flags")
+
+
+@pytest.fixture(autouse=True)
+def _qemu() -> None:
+    needs_tools("qemu-system-aarch64")
+
+
+def command(vmlinux: Path, out: Path, *options: str) -> list[str]:
+    return ["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--memory", "64", *options]
+
+
+def ranges(path: Path) -> npt.NDArray[Any]:
+    return np.frombuffer(path.read_bytes()[64:], RANGE)
+
+
+def addresses(recorded: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Of each instruction."""
+    count = recorded["count"].astype(np.int64)
+    first = np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(recorded["start"], count) + (np.arange(len(first)) - first).astype(np.uint64) * np.uint64(4)
+
+
+def slide(path: Path) -> int:
+    flags, value = struct.unpack_from("<I28xQ", path.read_bytes(), 24)
+    assert flags == 3
+    return int(value)
+
+
+def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, out, truth = mini(Spec()), tmp_path / "out", tmp_path / "truth"
+    assert main(command(vmlinux, out, "--truth", str(truth), "--json", "--count", "2000000")) == 0
+    said = json.loads(capsys.readouterr().out)
+    recorded, executed = ranges(out), np.frombuffer(truth.read_bytes()[16:], EXECUTED)
+    assert said["ended_by"] == "count"
+    assert len(said["cpus"]) == 2
+    assert said["ranges"] == len(recorded)
+    assert said["instructions"] == len(executed) >= 2_000_000
+    assert int(said["slide"], 16) == slide(out)
+    for cpu in (0, 1):
+        mine, words = recorded[recorded["cpu"] == cpu], executed[executed["cpu"] == cpu]
+        assert np.array_equal(addresses(mine), words["vaddr"])
+        assert (np.diff(mine["time"].astype(np.int64)) >= 0).all()
+        assert (words["level"] == 1).all()
+    assert (recorded["flags"][1:] & 1).sum() == 1  # the second CPU's first one
+    # All words but those of second slots, which the kernel swings, and of first ones, are as linked.
+    kernel = Kernel(vmlinux)
+    assert kernel.sites is not None
+    vaddrs, index = np.unique(executed["vaddr"] - np.uint64(slide(out)), return_index=True)
+    linked = np.isin(vaddrs, np.concatenate([kernel.sites.first, kernel.sites.second]), invert=True)
+    text = np.zeros(len(vaddrs), np.bool_)
+    for section in kernel.image.text_sections:
+        text |= (vaddrs >= np.uint64(section.addr)) & (vaddrs < np.uint64(section.addr + section.size))
+    words_there = kernel.image.words(vaddrs[linked & text])
+    assert len(words_there) > 500
+    assert np.array_equal(words_there, executed["word"][index][linked & text])
+
+
+def test_one_function(mini: Mini, tmp_path: Path) -> None:
+    """From its entry until it returns, what it calls included, and nothing else."""
+    vmlinux, out = mini(Spec()), tmp_path / "out"
+    assert main(command(vmlinux, out, "--function", "work_nested", "-q")) == 0
+    kernel, recorded = Kernel(vmlinux), ranges(out)
+    names = ("work_nested", "work_middle", "work_leaf", "work_local", "ftrace_caller", "ftrace_trace", "in_text")
+    linked = recorded["start"] - np.uint64(slide(out))
+    seen = {kernel.symbols.locate(int(vaddr)).symbol for vaddr in np.unique(linked)}
+    assert {"work_nested", "work_middle", "work_leaf", "ftrace_trace"} <= seen <= set(names)
+    entry = kernel.symbols.find("work_nested")
+    assert entry is not None
+    calls = recorded["flags"] & 1 != 0
+    assert calls.sum() > 50
+    assert (linked[calls] == entry.vaddr).all()
+    assert (recorded["cpu"] == 1).all()
+
+
+def test_a_window(mini: Mini, tmp_path: Path) -> None:
+    vmlinux, out = mini(Spec()), tmp_path / "out"
+    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "-q")) == 0
+    recorded, kernel = ranges(out), Kernel(vmlinux)
+    entry = kernel.symbols.find("work_fibonacci")
+    assert entry is not None
+    first = recorded[recorded["cpu"] == 1][0]
+    assert (int(first["start"]) - slide(out)) % (1 << 64) == entry.vaddr
+    assert 20_000 <= recorded["count"].sum() < 200_000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--begin", "no_such"], "no function no_such"),
+        (["--function", "no_such"], "no function no_such"),
+        (["--truth", "OUT"], "is named twice"),
+        (["--truth", "/nowhere/truth"], "no such directory"),
+        (["--truth", "/proc"], "is a directory"),
+        (["--begin", "work_chosen", "--until", "relocate_kernel", "--dump", "DUMP"], "the machine ended before its memory was dumped"),
+        (["--begin", "die_exception"], "the window never began: the machine ended"),
+    ],
+)
+def test_what_cannot_be(
+    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    out = tmp_path / "out"
+    words = [word.replace("OUT", str(out)).replace("DUMP", str(tmp_path / "dump")) for word in options]
+    status = main(command(mini(Spec()), out, *words))
+    error = capsys.readouterr().err
+    assert said in error
+    assert status == (4 if "window" in said or "dumped" in said else 2)
+
+
+def test_outputs_are_no_inputs(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec())
+    before = vmlinux.read_bytes()
+    assert main(command(vmlinux, vmlinux)) == 2
+    assert "is also an input" in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
+
+
+def test_a_command_is_needed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "record", str(mini(Spec())), "-o", str(tmp_path / "out"), "--run", " "]) == 2
+    assert "--run: no command" in capsys.readouterr().err
