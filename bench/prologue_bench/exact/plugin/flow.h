@@ -145,10 +145,8 @@ static void end_block(struct cpu *c, const struct block *b, void *cpu)
 			c->whole = c->executed;
 		}
 		if (flags & EXCEPTION) {
-			uint64_t end = c->start + 4ull * c->count;
-
 			close_range(c);
-			if (returns != end)
+			if (returns != c->written_to)
 				add_range(c, returns, 0, EXCEPTION);
 		} else if (b->vaddr != c->start + 4ull * c->count) {
 			close_range(c);

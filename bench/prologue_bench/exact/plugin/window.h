@@ -28,7 +28,7 @@ struct cpu {
 	bool completed;			/* its last instruction's access */
 	bool on;
 	/* the range that is not written yet */
-	uint64_t start, time;
+	uint64_t start, time, written_to;	/* end of the last that is */
 	uint32_t count;
 	uint8_t level, flags;
 	int32_t vmid;
@@ -100,6 +100,7 @@ static void close_range(struct cpu *c)
 	add_range(c, c->start, c->count, c->flags);
 	c->flags = 0;
 	c->start += 4ull * c->count;
+	c->written_to = c->start;
 	c->count = 0;
 }
 
