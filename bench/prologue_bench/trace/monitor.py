@@ -32,13 +32,13 @@ async def _finish(socket: str, dump: Path | None) -> None:
         if dump is not None:
             arguments = {"paging": False, "protocol": f"file:{dump.absolute()}"}
             await client.execute("dump-guest-memory", arguments)
-        with contextlib.suppress(QMPError):  # it ends before it answers
+        with contextlib.suppress(QMPError, EOFError):  # it ends before it answers
             await client.execute("quit")
     except ExecuteError as error:
         raise BenchError(f"{dump}: QEMU cannot dump its memory: {error}") from error
-    except (QMPError, OSError) as error:
+    except (QMPError, OSError, EOFError) as error:
         if dump is not None:
             raise GuestLostError(f"{dump}: the machine ended before its memory was dumped") from error
     finally:
-        with contextlib.suppress(QMPError, OSError):
+        with contextlib.suppress(QMPError, OSError, EOFError):
             await client.disconnect()

@@ -42,7 +42,8 @@ def addresses(recorded: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """Of each instruction."""
     count = recorded["count"].astype(np.int64)
     first = np.repeat(np.cumsum(count) - count, count)
-    return np.repeat(recorded["start"], count) + (np.arange(len(first)) - first).astype(np.uint64) * np.uint64(4)
+    starts: npt.NDArray[np.uint64] = np.repeat(recorded["start"], count)
+    return starts + (np.arange(len(first)) - first).astype(np.uint64) * np.uint64(4)
 
 
 def slide(path: Path) -> int:
@@ -99,13 +100,21 @@ def test_one_function(mini: Mini, tmp_path: Path) -> None:
 
 def test_a_window(mini: Mini, tmp_path: Path) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "-q")) == 0
+    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--until", "work_even", "-q")) == 0
     recorded, kernel = ranges(out), Kernel(vmlinux)
-    entry = kernel.symbols.find("work_fibonacci")
-    assert entry is not None
-    first = recorded[recorded["cpu"] == 1][0]
-    assert (int(first["start"]) - slide(out)) % (1 << 64) == entry.vaddr
-    assert 20_000 <= recorded["count"].sum() < 200_000
+    mine = (recorded["start"] - np.uint64(slide(out)))[recorded["cpu"] == 1]  # that one works
+    begin, end = kernel.symbols.find("work_fibonacci"), kernel.symbols.find("work_even")
+    assert begin is not None
+    assert end is not None
+    assert mine[0] == begin.vaddr
+    assert (mine == begin.vaddr).sum() == 41  # calls for the seventh number
+    assert end.vaddr not in mine
+
+
+def test_a_count(mini: Mini, tmp_path: Path) -> None:
+    vmlinux, out = mini(Spec()), tmp_path / "out"
+    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "-q")) == 0
+    assert 20_000 <= ranges(out)["count"].sum() < 1_000_000
 
 
 @pytest.mark.parametrize(
