@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.arguments import number_from
-from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, fill_all
+from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, fill_all, formatter
 
 
 class _PrintCompletion(argparse.Action):
@@ -32,7 +32,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     """
     parser = Parser(
         prog="prologue",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=formatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
         "4 machine lost (bench)\n\n"

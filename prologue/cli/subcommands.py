@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
+
+
+def formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
+    """Make what formats help: as wide as the terminal that it is printed on, or as COLUMNS says.
+
+    argparse makes one for each option that it is given. Without a width it would ask shutil, which loads three
+    compressors.
+    """
+    said = os.environ.get("COLUMNS", "")
+    columns = int(said) if said.isdecimal() else 0
+    if not columns:
+        try:
+            columns = os.get_terminal_size(sys.stdout.fileno()).columns
+        except (OSError, ValueError, AttributeError):  # no terminal; standard output is closed; there is none
+            columns = 80
+    return argparse.RawDescriptionHelpFormatter(prog, width=(columns or 80) - 2)
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,7 +71,7 @@ def add_command(commands: Commands, name: str, handler: str, help_: str, example
     """Add one; ``handler`` (``MODULE:FUNCTION``) is what ``main`` calls, empty for a group of commands."""
     command = commands.add_parser(
         name, help=help_, description=help_[0].upper() + help_[1:] + ".", epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=formatter,
     )  # fmt: skip
     if handler:
         command.set_defaults(handler=handler)
