@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None or not len(sites):
         return
     liveness, locate = Liveness(binary), binary.symbols.locate
-    for lost in liveness.over_calls():
+    for lost in liveness.over_calls:
         text = insn_text(lost.word, lost.vaddr)
         through = f", which jumps to {locate(lost.traced)}" if lost.callee != lost.traced else ""
         message = (

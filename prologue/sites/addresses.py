@@ -30,6 +30,9 @@ _WRITES_RD: Final = (
 _SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "General-purpose registers")
 
 
+_ByRegister = list[I64]  # where, ascending, for each register
+
+
 class _Made(NamedTuple):
     """Instructions that form addresses, ascending: where in the text, register, value; arrays of shape (n,)."""
 
@@ -52,7 +55,7 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
-        adds = find(words, ADD_IMM)
+        adds = _by_source(words, find(words, ADD_IMM))
         pages = _into_text(binary, _adr(words, base, ADRP), adds=2)
         sums = _sums(words, adds, pages)
         bases = _into_text(binary, sums, adds=1)
@@ -98,15 +101,20 @@ def _into_text(binary: Binary, made: _Made, *, adds: int) -> _Made:
     return _Made(made.at[near], made.register[near], made.value[near])
 
 
-def _sums(words: U32, adds: I64, sources: _Made) -> _Made:
+def _by_source(words: U32, adds: I64) -> _ByRegister:
+    """ADDs by the register that they add to."""
+    register = field(words[adds], 5).astype(np.uint8)  # numpy sorts bytes by radix
+    order = np.argsort(register, kind="stable")
+    return np.split(adds[order], np.searchsorted(register[order], np.arange(1, 32)))
+
+
+def _sums(words: U32, adds: _ByRegister, sources: _Made) -> _Made:
     """Every ADD that may add to one of the sources, and the address that both form."""
-    wanted = field(words[adds], 5)
     index, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number in range(32):  # both lists ascend, so that the search goes through memory in order
+    for number, wanting in enumerate(adds):  # both lists ascend, so that the search goes through memory in order
         mine = np.flatnonzero(sources.register == number)
         if not len(mine):
             continue
-        wanting = adds[wanted == number]
         place = np.searchsorted(sources.at[mine], wanting) - 1
         usable = place >= 0
         last = mine[place[usable]]

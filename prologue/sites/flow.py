@@ -37,12 +37,13 @@ class Flow:
         """Index of each address, -1 outside of the text."""
         result = np.full(len(vaddrs), -1, np.int64)
         sizes = np.diff(self._bases) - 1
-        todo = np.arange(len(vaddrs))
+        todo: slice | I64 = slice(None)
         for part in np.argsort(-sizes).tolist():  # most are in the largest section
             offset = vaddrs[todo] - self._starts[part]
             inside = offset < np.uint64(4 * sizes[part])
-            result[todo[inside]] = self._bases[part] + (offset[inside] >> np.uint64(2)).astype(np.int64)
-            todo = todo[~inside]
+            position = self._bases[part] + (offset >> np.uint64(2)).view(np.int64)
+            result[todo] = np.where(inside, position, -1)
+            todo = np.flatnonzero(~inside) if isinstance(todo, slice) else todo[~inside]
         return result
 
     def vaddrs(self, positions: I64) -> U64:

@@ -121,6 +121,13 @@ class Kernel(Binary):
         """Every address that RELA or RELR gives to data."""
         return Pointers(*relocated(self.image))
 
+    @cached_property
+    def _pointers_by_place(self) -> Pointers:
+        """The same, ascending."""
+        places, targets = self.pointers
+        order = np.argsort(places, kind="stable")  # quick where most are in order
+        return Pointers(places[order], targets[order])
+
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Every direct branch among the section's words, data in text included."""
         return branches(self.image.view(section, "<u4"), section.addr)
@@ -140,8 +147,7 @@ class Kernel(Binary):
         known = offsets >= 0
         result = np.zeros(len(fields), np.uint64)
         result[known] = self.image.words_at(offsets[known], 8)
-        order = np.argsort(self.pointers.places)
-        places, targets = self.pointers.places[order], self.pointers.targets[order]
+        places, targets = self._pointers_by_place
         if len(places):
             index = np.minimum(np.searchsorted(places, fields), len(places) - 1)
             result = np.where(places[index] == fields, targets[index], result)

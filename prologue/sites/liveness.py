@@ -1,13 +1,12 @@
 """Where X9 holds something that the MOV of a patch site destroys.
 
-At a function's entry: does the function read X9 before it writes it? A forward walk from the end of every pair at
-once: each path ends where X9 is written, where it is read, at a call (X9 is the caller's to save: AAPCS64,
-"General-purpose registers"), at a return, at the BRK of a BUG, or at an indirect jump, whose targets the code does not
-show.
+At a function's entry: does the function read X9 before it writes it? After a call: does the caller do that? Then it
+relies on a promise of the function that it calls, such as Clang's ``preserve_most``.
 
-After a call: does the caller read X9 before it writes it? Then it relies on a promise of the function that it calls,
-such as Clang's ``preserve_most``. Few calls have such a read after them, so a walk against the flow, from all reads,
-finds these calls first; the forward walk, which knows each instruction exactly, confirms them.
+A path ends where X9 is written, where it is read, at a call (X9 is the caller's to save: AAPCS64, "General-purpose
+registers"), at a return, at the BRK of a BUG, or at an indirect jump, whose targets the code does not show. Few entries
+and calls have a read after them, so a walk against the flow, from all reads, finds these first; a forward walk, which
+knows each instruction exactly, confirms them.
 """
 
 from __future__ import annotations
@@ -58,15 +57,19 @@ class Liveness:
         self._first = sites.first if sites is not None else nowhere
         self._entry = sites.entry if sites is not None else nowhere
         self._over, self._reading, self._stops = _stops(self._flow, binary, self._first)
+        self._seen = np.zeros(len(self._flow.words), np.bool_)  # by the walk against the flow
         self._kept = np.zeros(0, np.int64)  # positions of calls over which X9 is kept
         self._origin: dict[int, tuple[int, int]] = {}  # where X9 is read after each of them
 
     def at_entries(self) -> list[Read]:
         """Every site whose function may read X9 before it writes it, with the first such read found."""
-        begin = self._flow.positions(self._first + np.uint64(4))
-        begin = np.where(begin >= 0, begin + 1, len(self._flow.words) - 1)  # the last word ends every path
-        return [Read(site, *where) for site, where in self._reads_from(begin).items()]
+        _ = self.over_calls  # its walk sees all words from which a read may be reached
+        second = self._flow.positions(self._first + np.uint64(4))
+        begin = second + 1
+        sites = np.flatnonzero((second >= 0) & self._seen[self._next(begin)])
+        return [Read(int(sites[k]), *where) for k, where in self._reads_from(begin[sites]).items()]
 
+    @cached_property
     def over_calls(self) -> list[Lost]:
         """Every BL to a traced function that returns, and after which X9 may be read before it is written.
 
@@ -74,10 +77,10 @@ class Liveness:
         """
         callees = Callees(self._binary, np.concatenate([self._first, self._entry]))
         lost: list[Lost] = []
-        seen, done = np.zeros(len(self._flow.words), np.bool_), np.zeros(0, np.int64)
+        done = np.zeros(0, np.int64)
         wanting = self._reading
         while len(wanting):
-            calls = self._calls_before(wanting, seen)
+            calls = self._calls_before(wanting)
             calls = calls[~among(calls, done)]
             done = np.concatenate([done, calls])
             kept = []
@@ -99,12 +102,12 @@ class Liveness:
         vaddr = self._flow.vaddrs(np.array([position]))
         return int(vaddr[0]), int(self._binary.jump_targets(vaddr, self._flow.words[[position]])[0])
 
-    def _calls_before(self, reads: I64, seen: Bool) -> I64:
+    def _calls_before(self, reads: I64) -> I64:
         """Every BL from which a path without a certain write of X9 leads to one of the reads.
 
-        Positions that were ``seen`` are left out, and those that this walk sees are added.
+        Paths that an earlier walk has seen are not walked again.
         """
-        over, stops, words = self._over, self._stops, self._flow.words
+        over, stops, words, seen = self._over, self._stops, self._flow.words, self._seen
         source, target = self._branches
         found = [np.zeros(0, np.int64)]
         todo = _fresh(reads, seen)
@@ -126,9 +129,9 @@ class Liveness:
     def _branches(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Position of every branch but calls, and of its target, in the order of targets."""
         source = self._flow.jumps
-        target = self._flow.successor[source]
-        order = np.argsort(target)
-        return source[order], target[order]
+        # Both in one number, and by merging: branches ascend within each kind, and most go to what is near.
+        both = np.sort(self._flow.successor[source].astype(np.int64) << 32 | source, kind="stable")
+        return both.astype(np.int32), (both >> 32).astype(np.int32)
 
     def _reads_from(self, begin: I64, *, dumps: bool = True) -> dict[int, tuple[int, int]]:
         """Walk from the positions: index of each from which a read is reached, address and word of that read.

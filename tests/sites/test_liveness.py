@@ -109,7 +109,11 @@ CASES = {
     "read": ([0x8B090000], True),  # add x0, x0, x9
     "write first": ([0xD2800009, 0x8B090000], False),  # mov x9, #0; add x0, x0, x9
     "write on one path": ([0xB4000040, 0xD2800009, 0x8B090000], True),  # cbz x0, 1f; mov x9, #0; 1: add
-    "call first": ([0x94000010, 0x8B090000], False),
+    "call first": ([0xD63F0000, 0x8B090000], False),  # blr x0; add x0, x0, x9
+    "call that keeps it": (
+        [0x94000010, 0x8B090000],
+        True,
+    ),  # bl of a traced function, and a caller that reads X9 after it
     "return first": ([0xD65F03C0, 0x8B090000], False),
     "read behind a loop": ([0xB4FFFFE0, 0xF90003E9], True),  # 1: cbz x0, 1b-ish; str x9, [sp]
     "insertion": ([0xB3407DE9, 0xB3607CC9, 0x8B090000], False),  # bfxil x9, x15, #0, #32; bfi x9, x6, #32, #32
