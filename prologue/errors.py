@@ -29,6 +29,11 @@ class Location(NamedTuple):
         return f"{self.symbol}{offset} ({inner})"
 
 
+def how_to_install(extra: str) -> str:
+    """What to do about a library that is in one of the package's extras (``pyproject.toml``)."""
+    return f"pip install 'prologue[{extra}]', or pip install '.[{extra}]' in a clone of prologue"
+
+
 class PrologueError(Exception):
     """Base of all errors that we raise on purpose; ``exit_code`` is what the command line ends with."""
 

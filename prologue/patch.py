@@ -48,6 +48,7 @@ class Patched:
     sites: int = 0
     records: int = 0
     words_written: int = 0
+    words_to_write: int | None = None  # with dry_run: how many would be
 
 
 def patch_file(request: PatchRequest, path: Path) -> Patched:
@@ -74,14 +75,21 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
     approved = approve(binary, plan)
     if request.save_plan:
         _save_plan(binary, plan, request.save_plan)
-    state, written = f"{binary.state}, dry run", 0
-    if not request.dry_run:
+    state, written, left = f"{binary.state}, dry run", 0, None
+    if request.dry_run:
+        left = _words_to_write(binary, plan)
+    else:
         independent = bool(request.output) if request.reread is None else request.reread
         state, written = plan.goal, carry_out(approved, request.output, independent=independent)
     return Patched(
         path=path, output=output, contract=plan.contract, state=state,
-        sites=plan.count("site"), records=plan.count("record"), words_written=written,
+        sites=plan.count("site"), records=plan.count("record"), words_written=written, words_to_write=left,
     )  # fmt: skip
+
+
+def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
+    found = (binary.image.words_at(stage.offsets, stage.width) != stage.new for stage in plan.stages)
+    return sum(int(different.sum()) for different in found)
 
 
 def patch_or_error(request: PatchRequest, path: Path) -> Patched | PrologueError:

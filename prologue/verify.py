@@ -116,6 +116,8 @@ _KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_no
 
 def _accounting(before: Binary, after: Binary) -> str:
     found = account(before, after)
+    if found.apart:
+        return f"{after.path}: not compared with {before.path} byte by byte: {found.apart}"
     parts = [f"{count:,} {_KINDS[kind]}" for kind, count in found.words.items()]
     if len(found.unexplained):
         count = len(found.unexplained)

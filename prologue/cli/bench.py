@@ -13,7 +13,7 @@ from typing import Final
 
 from prologue.cli import bench_record, bench_run
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
-from prologue.errors import InternalError, PrologueError, UsageError
+from prologue.errors import InternalError, PrologueError, UsageError, how_to_install
 
 # What the bench needs beyond the tool itself.
 _EXTRA: Final = ("prologue_bench", "scipy", "matplotlib", "qemu")
@@ -58,7 +58,7 @@ def require_bench() -> Iterator[None]:
 def _not_installed(error: ModuleNotFoundError) -> PrologueError:
     package = (error.name or "").partition(".")[0]
     if package in _EXTRA:
-        return UsageError(f"bench needs {package}, which is not installed: pip install 'prologue[bench]'")
+        return UsageError(f"bench needs {package}, which is not installed: {how_to_install('bench')}")
     return InternalError(str(error))
 
 

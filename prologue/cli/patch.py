@@ -77,9 +77,10 @@ def _json(result: dict[str, Any]) -> str:
 def _data(result: Patched) -> dict[str, Any]:
     head = {"schema": SCHEMA, "file": str(result.path), "output": str(result.output), "contract": result.contract}
     if result.contract is None:
-        return head | {"state": result.state, "sites": 0, "records": 0, "words_written": 0}
+        return head | {"state": result.state, "sites": 0, "records": 0, "words_written": 0, "words_to_write": None}
     counts = {"sites": result.sites, "records": result.records}
-    return head | counts | {"state": result.state, "words_written": result.words_written}
+    words = {"words_written": result.words_written, "words_to_write": result.words_to_write}
+    return head | counts | {"state": result.state, **words}
 
 
 def _text(result: Patched) -> str:
@@ -90,8 +91,15 @@ def _text(result: Patched) -> str:
     lab = " (bench and lab use only)" if result.contract == "stock" else ""
     return (
         f"{result.output}: {result.state}: {result.sites:,} sites{moved}, "
-        f"{result.words_written:,} words written, contract {result.contract}{lab}"
+        f"{_words([result])}, contract {result.contract}{lab}"
     )
+
+
+def _words(results: list[Patched]) -> str:
+    planned = [result.words_to_write for result in results if result.words_to_write is not None]
+    if planned:
+        return f"{sum(planned):,} words would be written"
+    return f"{sum(result.words_written for result in results):,} words written"
 
 
 def _summary(results: list[Patched], total: int) -> str:
@@ -99,7 +107,7 @@ def _summary(results: list[Patched], total: int) -> str:
     with_sites = [result for result in results if result.sites]
     parts = [
         f"{len(with_sites):,} of {total:,} files, {sum(result.sites for result in with_sites):,} sites, "
-        f"{sum(result.words_written for result in results):,} words written"
+        f"{_words(results)}"
     ]
     if len(results) > len(with_sites):
         parts.append(f"{len(results) - len(with_sites):,} have no sites")

@@ -22,7 +22,8 @@ def run_list(args: Namespace) -> int:
         return 0
     from tabulate import tabulate
 
-    rows = [(r.code, r.slug, "".join(r.inputs), r.severity) for r in RULES]
+    # What the gate itself refuses is explained like a rule, but cannot be selected or ignored.
+    rows = [(r.code, r.slug, "".join(r.inputs), r.severity) for r in (*RULES, *GATE_RULES)]
     print(tabulate(rows, ("code", "slug", "on", "severity"), tablefmt="plain"))
     return 0
 

@@ -83,8 +83,16 @@ def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) ->
         raise UsageError("--against and --image take one FILE")
     if args.image and not any("I" in rule.inputs for target in targets for rule in target.settings.rules):
         raise UsageError("--image is for PL404, which would not run: take it out of --ignore, or select it")
+    if args.no_config and args.config:
+        raise UsageError("--no-config and --config contradict each other")
+    if args.vmlinux and targets and not release and all(_is_other_kernel(target, args.vmlinux) for target in targets):
+        raise UsageError(f"--vmlinux {args.vmlinux} is for modules, and no FILE is one: it would not be looked at")
     if release and args.require == "untouched":
         raise UsageError("a release must be processed: --release and --require untouched contradict each other")
+
+
+def _is_other_kernel(target: _Target, vmlinux: Path) -> bool:
+    return target.lost is None and is_vmlinux(target.path) and not same_file(vmlinux, target.path)
 
 
 def _with_kernel(args: Namespace, targets: list[_Target]) -> tuple[Path | None, list[_Target]]:

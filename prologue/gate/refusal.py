@@ -26,8 +26,8 @@ GATE: Final = Rule(
     slug="release-gate",
     severity="fatal",
     inputs=("V", "K"),
-    what="With `--release`: a vmlinux that is not native and processed, or a module that cannot be checked against its "
-    "kernel.",
+    what="With `--release`: a vmlinux that is not native and processed; a module that cannot be checked against its "
+    "kernel, or that is neither processed nor untouched.",
     why="A release says that only safe live transitions remain. That is proved for a kernel that takes its records as "
     "the build left them, and for modules of which that kernel is known. A stock kernel that was processed is for "
     "bench and lab use.",

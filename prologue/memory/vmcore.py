@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.elf.files import open_regular
-from prologue.errors import InputError
+from prologue.errors import InputError, how_to_install
 from prologue.memory.base import KernelInfo, Range, UnmappedError, read_vmcoreinfo
 from prologue.memory.core import CoreFile
 from prologue.memory.state import KernelState, LoadedModule
@@ -117,7 +117,7 @@ def _import_drgn(name: str) -> Any:
         import drgn
     except ImportError as error:
         raise InputError(
-            "dumps of a machine's memory are read by drgn: pip install 'prologue[live]'", path=name
+            f"dumps of a machine's memory are read by drgn: {how_to_install('live')}", path=name
         ) from error
     # It complains of flattened dumps on standard error; they are slower, nothing else.
     logging.getLogger("drgn").setLevel(logging.ERROR)

@@ -23,19 +23,20 @@ class Account:
 
     words: dict[Kind, int]  # words that hold what processing writes, by kind
     unexplained: I64  # file offsets of all other bytes that differ, ascending
-    sizes: tuple[int, int]  # bytes of the files, appended signatures left out
+    apart: str = ""  # why the files cannot be compared byte by byte: they are of two builds
 
 
 @lru_cache(maxsize=1)  # PL403 and the note use the same pair, and comparing 350 MB is slow
 def account(before: Binary, after: Binary) -> Account:
     """Compare two files byte by byte and explain what the plan for ``before`` explains.
 
+    Processing changes neither the build-id nor the size: if one differs, every byte may, and none is explained.
     A module's appended signature is not part of the module and is left out: processing must strip it.
     """
-    sizes = _proper_size(before), _proper_size(after)
-    if sizes[0] != sizes[1]:
-        return Account({}, np.zeros(0, np.int64), sizes)
-    differing = differing_files(before.image, after.image, sizes[0])
+    size = _proper_size(after)
+    if apart := _apart(before, after):
+        return Account({}, np.zeros(0, np.int64), apart)
+    differing = differing_files(before.image, after.image, size)
     words: dict[Kind, int] = {}
     explained = [np.zeros(0, np.int64)]
     for stage in _stages(before):
@@ -45,7 +46,17 @@ def account(before: Binary, after: Binary) -> Account:
             words[stage.kind] = words.get(stage.kind, 0) + len(changed)
             explained.append((changed[:, None] + np.arange(stage.width)).ravel())
     unexplained = differing[~among(differing, np.concatenate(explained))]
-    return Account(words, unexplained, sizes)
+    return Account(words, unexplained)
+
+
+def _apart(before: Binary, after: Binary) -> str:
+    """Why the two were not made from one link; empty if they may have been."""
+    if before.build_id and after.build_id and before.build_id != after.build_id:
+        return f"another build: build-id {after.build_id}, before {before.build_id}"
+    sizes = _proper_size(before), _proper_size(after)
+    if sizes[0] != sizes[1]:
+        return f"the files have different sizes: {sizes[0]} and {sizes[1]} bytes"
+    return ""
 
 
 def _stages(before: Binary) -> tuple[Edits, ...]:

@@ -24,8 +24,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     if before is None:
         return
     found = account(before, after)
-    if found.sizes[0] != found.sizes[1]:
-        yield Hit(0, f"the files have different sizes: {found.sizes[0]} and {found.sizes[1]} bytes")
+    if found.apart:
+        yield Hit(0, found.apart)
         return
     strange = found.unexplained[~among(found.unexplained, _told_by_other_rules(before, after))]
     if not len(strange):

@@ -18,6 +18,7 @@ from prologue_bench.results.model import Readback
 from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
 from tests.mini_kernel.build import WRITES_ANYWAY, Spec
 from tests.support.built import Mini
+from tests.support.elf_edit import ElfEdit
 from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, policy, run_script
 
 Said = pytest.CaptureFixture[str]
@@ -44,10 +45,30 @@ def test_doctor_names_what_is_missing(
     assert "warn  no ssh: no --target ssh:HOST\n" in said
 
 
+def test_doctor_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    monkeypatch.setattr("prologue_bench.targets.doctor.find_spec", lambda name: None)
+    assert main(["bench", "doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "fail  no scipy: no bench run, compare, table or plot\n      -> pip install 'prologue[bench]'" in said
+    assert "warn  no matplotlib: no bench plot\n" in said
+
+
 def test_doctor_of_a_vmlinux(mini: Mini) -> None:
     vmlinux = mini(Spec())
-    (good,) = check_vmlinux(vmlinux)
+    good, port = check_vmlinux(vmlinux)
     assert (good.health, good.fix) == ("ok", "")
+    assert (port.health, port.what) == (
+        "warn", "virtio_mmio and virtio_console not built in: guests have no port for results",
+    )  # fmt: skip
+    assert "--modules" in port.fix
+    elf = ElfEdit(vmlinux)
+    elf.rename_symbol("_GLOBAL_OFFSET_TABLE_", "virtcons_probe")
+    elf.save(vmlinux)
+    assert check_vmlinux(vmlinux)[1].what.startswith("virtio_mmio not built in")
+    elf.rename_symbol("aarch64_insn_gen_branch_link", "virtio_mmio_probe")
+    elf.save(vmlinux)
+    assert check_vmlinux(vmlinux)[1].health == "ok"
+    vmlinux = mini(Spec())
     variant = vmlinux.with_name("nop-nop")
     assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(variant)]) == 0
     (unfit,) = check_vmlinux(variant)

@@ -149,6 +149,32 @@ def test_scan_text_and_json(mini: Mini, capsys: pytest.CaptureFixture[str]) -> N
     assert (after["state"], after["moved_records"], after["sites_with_mov"]) == ("processed", 15, 15)
 
 
+def test_a_dry_run_says_what_would_be_written(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = str(mini(Spec()))
+    for _ in range(2):
+        assert main(["patch", vmlinux, "--dry-run"]) == 0
+        assert "untouched, dry run: 15 sites, 15 records, 32 words would be written" in capsys.readouterr().out
+    assert main(["patch", vmlinux, vmlinux, "--dry-run"]) == 0
+    assert "64 words would be written" in capsys.readouterr().out
+    assert main(["patch", vmlinux, "--dry-run", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["words_written"], data["words_to_write"]) == (0, 32)
+    assert main(["patch", vmlinux, "--in-place", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["words_written"], data["words_to_write"]) == (32, None)
+    assert main(["patch", vmlinux, "--dry-run"]) == 0
+    assert "processed, dry run: 15 sites, 15 records, 0 words would be written" in capsys.readouterr().out
+
+
+def test_whatever_explain_explains_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    codes = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert {"GATE", "REQUIRE", "PL101"} <= set(codes)
+    for code in codes:
+        assert main(["explain", code]) == 0
+        assert capsys.readouterr().out.startswith(f"{code} ")
+
+
 @pytest.mark.parametrize(
     ("form", "encoding"),
     [("static", "static"), ("rela", "RELA unapplied"), ("rela-applied", "RELA applied"), ("relr", "RELR")],

@@ -15,6 +15,7 @@ from prologue.cli.main import main
 from prologue.elf.flat import flat_sections
 from prologue.elf.image import ElfImage
 from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
 from tests.rules import pl109, pl201, pl304
 from tests.support.elf_edit import ElfEdit
 from tests.support.tiny_elf import tiny_elf
@@ -140,6 +141,27 @@ def test_one_unreadable_file_does_not_hide_the_others(
     assert verify(bad, vmlinux, "--format", "junit") == 2
     suites = ET.fromstring(capsys.readouterr().out.encode())  # noqa: S314 - ours
     assert [(suite.get("failures"), suite.get("errors")) for suite in suites] == [("0", "1"), ("1", "0")]
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_another_kernel_is_not_called_equal(
+    mini: Callable[[Spec | ModuleSpec], Path], tmp_path: Path, longer: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a file of another build, nor one of another size that names none."""
+    path, before = mini(Spec() if longer else ModuleSpec()), tmp_path / "before"
+    elf = ElfEdit(path)
+    if longer:
+        elf.data += bytes(8)
+    else:
+        note = elf.elf.get_section_by_name(".note.gnu.build-id")
+        elf.data[note["sh_offset"] + 16] ^= 0xFF
+    elf.save(before)
+    assert verify(path, "--against", before) == 1
+    said = capsys.readouterr().out
+    assert "differs from" not in said
+    reason = "the files have different sizes" if longer else "another build: build-id"
+    assert f"not compared with {before} byte by byte: {reason}" in said
+    assert said.count("PL403") == 1
 
 
 def test_the_account_of_a_pair(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

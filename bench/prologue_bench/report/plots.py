@@ -103,7 +103,7 @@ def draw(report: Report) -> Figure:
 
 def _notes(report: Report) -> list[str]:
     results = report.results
-    limits, facts = words.LIMITS[results.campaign.evidence], words.setup_facts(results.campaign)
+    limits, facts = words.limits(results.campaign), words.setup_facts(results.campaign)
     lines = [*limits, words.design(results), *words.caveats(report), *facts]
     return [part for line in lines for part in textwrap.wrap(mail(line), 165)]
 

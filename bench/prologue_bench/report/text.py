@@ -113,7 +113,7 @@ def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
 
 def _foot(report: Report) -> Iterator[str]:
     results, campaign = report.results, report.results.campaign
-    yield from words.LIMITS[campaign.evidence]
+    yield from words.limits(campaign)
     if results.boots_known or campaign.evidence == "smoke":
         yield words.design(results)
     yield from words.caveats(report)

@@ -28,11 +28,20 @@ EXACT: Final = (
     "show work, not the cost of the MOV. A workload starts at the scheduler clock that the boot before it reached: a "
     "small difference in its count need not come from the variant."
 )
-LIMITS: Final = {"smoke": (SMOKE,), "exact": (EXACT,), "timing": ()}  # of an evidence class, in words
+OTHER_MACHINE: Final = (
+    "no comparison: smoke evidence. The machine is {arch}, where no arm64 prologue runs: no percentage, no verdict."
+)
 _APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
 _VOIDS_SHOWN: Final = 3
 _HASH_SHOWN: Final = 12
 _HASH: Final = 24  # hexadecimal text from this length on is a hash
+
+
+def limits(campaign: Campaign) -> tuple[str, ...]:
+    """What the evidence class keeps a report from saying, in words."""
+    if campaign.evidence == "smoke" and (arch := campaign.machine.get("arch", "aarch64")) != "aarch64":
+        return (OTHER_MACHINE.format(arch=arch),)
+    return {"smoke": (SMOKE,), "exact": (EXACT,), "timing": ()}[campaign.evidence]
 
 
 def per_cent(relative: float) -> str:

@@ -17,6 +17,7 @@ from prologue_bench.results.model import Boot, Campaign
 from prologue_bench.results.store import CAMPAIGN, RESULTS, decode_campaign, encode_boot, encode_campaign, read_results
 
 _LOCK = "lock"
+_BEGUN = (_LOCK, "images")  # what there is before the plan
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -58,11 +59,13 @@ def hold(directory: Path) -> Iterator[None]:
     """Make a directory if need be, and keep every other recorder out of it.
 
     Raises:
-        BenchError: one is at work there, or it cannot be made; or, while it is held, the disk is full.
+        BenchError: one is at work there, it cannot be made, or it holds other things than a campaign; or, while it is
+            held, the disk is full.
 
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        _require_own(directory)
         guard = (directory / _LOCK).open("a")
     except OSError as error:
         raise BenchError(f"{error.filename or directory}: {error.strerror}") from error
@@ -74,6 +77,19 @@ def hold(directory: Path) -> Iterator[None]:
             if error.errno not in _FULL:
                 raise
             raise _no_room(error.filename or directory, error) from error
+
+
+def _require_own(directory: Path) -> None:
+    """Refuse a directory of something else: a campaign would leave its files among those."""
+    if (directory / CAMPAIGN).exists() or (directory / RESULTS).exists():
+        return
+    foreign = sorted(entry.name for entry in directory.iterdir() if entry.name not in _BEGUN)
+    foreign = [name for name in foreign if not name.startswith(f".{CAMPAIGN}.")]
+    if foreign:
+        raise BenchError(
+            f"{directory}: is no result set, and not empty ({foreign[0]}{', ...' if foreign[1:] else ''}): "
+            "name a new directory"
+        )
 
 
 @contextmanager

@@ -6,10 +6,11 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
-from prologue.errors import PrologueError
+from prologue.errors import PrologueError, how_to_install
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
@@ -30,6 +31,13 @@ _USED: Final = {
     "gcc": "no --target icount",
     "aarch64-linux-gnu-gcc": "no --target icount",
 }
+# Of the extra ``bench``.
+_LIBRARIES: Final[Mapping[str, tuple[Health, str]]] = {
+    "scipy": ("fail", "no bench run, compare, table or plot"),
+    "matplotlib": ("warn", "no bench plot"),
+}
+# A function of each driver that the guests' port needs, and the module that it is in if it is not built in.
+_PORT: Final = {"virtio_mmio_probe": "virtio_mmio", "virtcons_probe": "virtio_console"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,15 @@ def check_host() -> list[Diagnosis]:
     """What this host needs to drive campaigns. An arm64 host can be measured itself: there, nothing is a must."""
     arm64 = platform.machine() == "aarch64"
     need: Health = "warn" if arm64 else "fail"
-    return [_qemu(need), _kvm(arm64), *_programs(_NEEDED, need), *_programs(_USED, "warn")]
+    return [_qemu(need), _kvm(arm64), *_programs(_NEEDED, need), *_programs(_USED, "warn"), *_libraries()]
+
+
+def _libraries() -> Iterator[Diagnosis]:
+    for name, (absent, what) in _LIBRARIES.items():
+        if find_spec(name) is None:
+            yield Diagnosis(absent, f"no {name}: {what}", how_to_install("bench"))
+        else:
+            yield Diagnosis("ok", name)
 
 
 def _qemu(need: Health) -> Diagnosis:
@@ -98,7 +114,18 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
         return [Diagnosis("fail", str(found[0]), found[0].fix)]
     if found := run_rules(Subject(kernel), (find_rule("bench-variant"),)):
         return [Diagnosis("fail", str(found[0]), "bench run needs the vmlinux as linked")]
-    return [Diagnosis("ok", what)]
+    return [Diagnosis("ok", what), _port(kernel)]
+
+
+def _port(kernel: Kernel) -> Diagnosis:
+    """Whether guests can hand their results out."""
+    absent = [module for function, module in _PORT.items() if kernel.symbols.find(function) is None]
+    if not absent:
+        return Diagnosis("ok", "virtio port built in")
+    return Diagnosis(
+        "warn", f"{' and '.join(absent)} not built in: guests have no port for results",
+        "--target qemu: give --modules DIR with that kernel's modules; boards do without",
+    )  # fmt: skip
 
 
 def check_machine(recorded: Recorded, vmlinux: Path | None = None) -> list[Diagnosis]:

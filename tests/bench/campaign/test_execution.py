@@ -262,6 +262,21 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "lock"]
 
 
+def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    """And one of which only the beginning is there is not something else."""
+    (tmp_path / "images").mkdir()
+    (tmp_path / ".campaign.json.abcdefgh.prologue.tmp").touch()
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "z").touch()
+    with pytest.raises(BenchError, match=r"is no result set, and not empty \(thesis.tex, ...\): name a new directory"):
+        record(tmp_path, Machine())
+    assert not (tmp_path / "lock").exists()
+    (tmp_path / "thesis.tex").unlink()
+    (tmp_path / "z").unlink()
+    record(tmp_path, Machine())
+    assert read_results(tmp_path).boots
+
+
 def test_results_without_a_plan_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text("{}\n")
     with pytest.raises(BenchError, match=r"has results\.jsonl but no campaign\.json"):

@@ -129,6 +129,16 @@ def test_the_same_twice(capsys: Said) -> None:
     assert bench(capsys, "compare", "inconclusive") == bench(capsys, "compare", "inconclusive")
 
 
+def test_another_machine_is_not_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    """What ``bench record`` took on x86 is smoke evidence, but QEMU has nothing to do with it."""
+    monkeypatch.chdir(tmp_path)
+    made = Made(evidence="smoke")
+    write(tmp_path / "x86", replace(campaign(made), machine=MappingProxyType({"arch": "x86_64"})), boots(made))
+    said = " ".join(bench(capsys, "compare", "x86").split())
+    assert "no comparison: smoke evidence. The machine is x86_64, where no arm64 prologue runs" in said
+    assert "TCG" not in said
+
+
 @pytest.mark.usefixtures("sets")
 def test_smoke_prints_no_percentage(capsys: Said) -> None:
     for form in ("text", "markdown"):
