@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _SOURCES = "/proc/kcore, ssh:HOST, a capture, what perf record --kcore wrote, or a dump (kdump, QEMU, libvirt)"
 
+_SSH_WORDS = "for ssh, as in --ssh-options='-p 2222'"
+
 
 def add_live(group: Subcommand) -> None:
     """Add its commands."""
@@ -45,7 +47,27 @@ def add_live(group: Subcommand) -> None:
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
     _how(overlay, "live-overlay")
+    _audit(actions)
     _perf(actions)
+
+
+def _audit(actions: Commands) -> None:
+    audit = add_command(
+        actions, "audit", "prologue.cli.live_audit:run",
+        "explain every word of the running text: which mechanism of the kernel put it there, and may it stand there?",
+        "  prologue live audit vmlinux /proc/kcore                   this machine, as root\n"
+        "  prologue live audit vmlinux board.capture.zst --all\n"
+        "  prologue live audit vmlinux vmcore --format sarif -o report.sarif",
+    )  # fmt: skip
+    audit.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
+    audit.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    audit.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
+    amount = audit.add_mutually_exclusive_group()
+    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    audit.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
+                       help="of the report (json: schema prologue.live-audit/1)")  # fmt: skip
+    audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
 
 
 def _perf(actions: Commands) -> None:
@@ -62,7 +84,7 @@ def _perf(actions: Commands) -> None:
 
 
 def _how(command: Subcommand, schema: str) -> None:
-    command.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
+    command.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
     _say(command, schema)
 
 

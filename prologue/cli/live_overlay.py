@@ -11,9 +11,10 @@ from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
 from prologue.errors import OutputError
 from prologue.memory.sources import open_memory
-from prologue.overlay.kernel import OverlaidKernel, open_running, overlay_kernel
+from prologue.overlay.kernel import OverlaidKernel, overlay_kernel
 from prologue.overlay.modules import OverlaidModules, module_files, overlay_modules
 from prologue.overlay.text import SectionText
+from prologue.sites.running import open_running
 
 SCHEMA: Final = "prologue.live-overlay/1"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import mmap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -273,25 +273,35 @@ class ElfImage:
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
         """For each distance in instructions, the word that far from each address; 0 outside of its section."""
-        result = {distance: np.zeros(vaddrs.shape, np.uint32) for distance in distances}
-        aligned = vaddrs & np.uint64(3) == 0
-        for section in self.text_sections:
-            # Below the section the difference wraps to a huge number, so one comparison bounds both ends.
-            offset = vaddrs - np.uint64(section.addr)
-            inside = np.flatnonzero((offset < np.uint64(section.size & ~3)) & aligned)
-            if not len(inside):
+        return gather_words(self.text_sections, lambda section: self.view(section, "<u4"), vaddrs, distances)
+
+
+def gather_words(
+    sections: Iterable[Section], view: Callable[[Section], U32], vaddrs: U64, distances: Iterable[int]
+) -> dict[int, U32]:
+    """For each distance in instructions, the word that far from each address; 0 outside of its section.
+
+    ``view`` gives the words of a section, shape (size // 4,).
+    """
+    result = {distance: np.zeros(vaddrs.shape, np.uint32) for distance in distances}
+    aligned = vaddrs & np.uint64(3) == 0
+    for section in sections:
+        # Below the section the difference wraps to a huge number, so one comparison bounds both ends.
+        offset = vaddrs - np.uint64(section.addr)
+        inside = np.flatnonzero((offset < np.uint64(section.size & ~3)) & aligned)
+        if not len(inside):
+            continue
+        words = view(section)
+        index = (offset[inside] >> np.uint64(2)).astype(np.int64)
+        low, high = int(index.min()), int(index.max())
+        for distance, found in result.items():
+            at = index + distance
+            if low + distance >= 0 and high + distance < len(words):
+                found[inside] = words[at]
                 continue
-            words = self.view(section, "<u4")
-            index = (offset[inside] >> np.uint64(2)).astype(np.int64)
-            low, high = int(index.min()), int(index.max())
-            for distance, found in result.items():
-                at = index + distance
-                if low + distance >= 0 and high + distance < len(words):
-                    found[inside] = words[at]
-                    continue
-                out = (at < 0) | (at >= len(words))
-                found[inside] = np.where(out, 0, words[np.where(out, 0, at)])
-        return result
+            out = (at < 0) | (at >= len(words))
+            found[inside] = np.where(out, 0, words[np.where(out, 0, at)])
+    return result
 
 
 def unaligned(data: bytes | bytearray | memoryview | mmap.mmap, width: int) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ from prologue.memory.reading import read_twice
 from prologue.outputs import new_file, require_other
 from prologue.overlay.runtime import carry_out, find_moves
 from prologue.overlay.text import SectionText, kept_text, running_text, text_range
+from prologue.sites.running import find_slide, open_running
 from prologue.write.apply import copy_file
 
 # What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-6.12), and
@@ -64,38 +65,6 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = 
             if moves is not None:
                 carry_out(moves, stream.fileno())
     return OverlaidKernel(out, memory.info.release, gnu_build_id(image), slide, runtime, sections)
-
-
-def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
-    """Open the vmlinux of the kernel in memory.
-
-    Raises:
-        InputError: it is a module, or has another build-id than the kernel in memory, if that one says.
-
-    """
-    image = ElfImage(vmlinux)
-    if image.relocatable:
-        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
-    own, runs = gnu_build_id(image), memory.info.build_id
-    if runs and own and runs != own:
-        release = f" of {memory.info.release}" if memory.info.release else ""
-        raise InputError(f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=vmlinux)
-    return image
-
-
-def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
-    """How far the kernel runs from where it is linked, in bytes.
-
-    Raises:
-        InputError: memory does not say.
-
-    """
-    if memory.info.slide is not None:
-        return memory.info.slide
-    linked, runs = symbols.find("_stext"), memory.info.anchors.get("_stext")
-    if linked is None or runs is None:
-        raise InputError("does not say where the kernel runs: neither VMCOREINFO nor kallsyms", path=memory.name)
-    return runs - linked.vaddr
 
 
 def _sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from prologue.gate.verdict import Verdict
@@ -27,8 +28,10 @@ def findings_data(verdict: Verdict) -> dict[str, Any]:
         "counts": counts(findings),
         "notes": verdict.notes + verdict.exceptions,
         "checked": [_checked(verdict, path) for path in verdict.files],
-        "findings": [_finding(f) for f in findings],
-        "baselined": [_finding(f) | {"reason": known.reason, "owner": known.owner} for f, known in verdict.baselined],
+        "findings": [finding_data(f) for f in findings],
+        "baselined": [
+            finding_data(f) | {"reason": known.reason, "owner": known.owner} for f, known in verdict.baselined
+        ],
     }
 
 
@@ -50,7 +53,8 @@ def _checked(verdict: Verdict, path: str) -> dict[str, Any]:
     }
 
 
-def _finding(f: Finding) -> dict[str, Any]:
+def finding_data(f: Finding) -> dict[str, Any]:
+    """One finding, as documented in docs/json.md."""
     return {
         "code": f.code,
         "slug": f.slug,
@@ -70,9 +74,18 @@ def _finding(f: Finding) -> dict[str, Any]:
 
 def findings_text(verdict: Verdict, *, show_all: bool) -> str:
     """Findings grouped by file and rule, the first few of each, then what could not be read, notes, and a summary."""
+    lines = finding_lines(verdict.findings + verdict.refused, show_all=show_all)
+    lines += [f"could not be verified: {printable(error)}" for error in verdict.unreadable.values()]
+    lines += [f"note: {printable(note)}" for note in verdict.notes + verdict.exceptions]
+    lines.append(closing_line(verdict))
+    return "\n".join(lines)
+
+
+def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
+    """Findings grouped by file and rule, the first few of each."""
     lines: list[str] = []
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in verdict.findings + verdict.refused:
+    for finding in findings:
         groups.setdefault((finding.path, finding.code), []).append(finding)
     for (path, code), group in groups.items():
         first = group[0]
@@ -82,10 +95,7 @@ def findings_text(verdict: Verdict, *, show_all: bool) -> str:
         if len(group) > len(shown):
             lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
         lines += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
-    lines += [f"could not be verified: {printable(error)}" for error in verdict.unreadable.values()]
-    lines += [f"note: {printable(note)}" for note in verdict.notes + verdict.exceptions]
-    lines.append(closing_line(verdict))
-    return "\n".join(lines)
+    return lines
 
 
 def _disassembled(finding: Finding) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from prologue.errors import Location
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import Module
+
+if TYPE_CHECKING:
+    from prologue.rules.live import Audited
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
@@ -34,6 +37,7 @@ class Subject(NamedTuple):
     before: Binary | None = None  # the file that it was made from
     image: Path | None = None  # the boot file that was made from it
     vmlinux: Kernel | None = None  # the kernel that will load this module
+    live: Audited | None = None  # what was found in its running text: then nothing else is looked at
 
     @property
     def kernel(self) -> Kernel:
@@ -52,6 +56,8 @@ class Subject(NamedTuple):
     @property
     def inputs(self) -> frozenset[Input]:
         """What kinds of input this is."""
+        if self.live is not None:
+            return frozenset({"C"})
         kinds: set[Input] = {"V" if isinstance(self.binary, Kernel) else "K"}
         if self.before is not None:
             kinds.add("P")

@@ -27,6 +27,12 @@ _MODULES: Final = (
     "pl403_edit_outside_plan",
     "pl404_image_stale",
     "pl406_build_id_shared",
+    "pl501_live_first_slot_not_mov",
+    "pl502_live_call_target_unknown",
+    "pl503_live_text_unexplained",
+    "pl504_live_unstable",
+    "pl505_kcore_wrong_kernel",
+    "pl508_live_word_wrong",
 )
 
 RULES: Final = tuple(sorted((*DECIDING, *load_rules(_MODULES)), key=attrgetter("code")))

@@ -81,6 +81,10 @@ class Binary(ABC):
         """The addresses that 4-byte fields at these addresses hold as distances from themselves."""
 
     @abstractmethod
+    def relative64(self, fields: U64) -> U64:
+        """The addresses that 8-byte fields at these addresses hold as distances from themselves."""
+
+    @abstractmethod
     def absolute64(self, fields: U64) -> U64:
         """The addresses that 8-byte fields at these addresses hold."""
 

@@ -141,6 +141,14 @@ class Kernel(Binary):
         result[known] = fields[known] + distance.view(np.uint64)
         return result
 
+    def relative64(self, fields: U64) -> U64:
+        """The linker resolved these; 0 for fields outside of the file."""
+        offsets = self.image.offsets(fields)
+        known = offsets >= 0
+        result = np.zeros(len(fields), np.uint64)
+        result[known] = fields[known] + self.image.words_at(offsets[known], 8)
+        return result
+
     def absolute64(self, fields: U64) -> U64:
         """What a relocation gives, else what stands there; 0 for fields outside of the file."""
         offsets = self.image.offsets(fields)

@@ -147,6 +147,10 @@ class Module(Binary):
         """What the relocation at each field refers to; 0 if nothing of this module."""
         return self.relocations.targets_of(fields)
 
+    def relative64(self, fields: U64) -> U64:
+        """What the relocation at each field refers to; 0 if nothing of this module."""
+        return self.relocations.targets_of(fields)
+
     def absolute64(self, fields: U64) -> U64:
         """What the relocation at each field refers to; 0 if nothing of this module."""
         return self.relocations.targets_of(fields)

@@ -66,6 +66,16 @@ def jump_labels(binary: Binary) -> JumpLabels:
     return JumpLabels(entries, binary.relative32(entries), binary.relative32(entries + np.uint64(4)))
 
 
+def jump_label_keys(binary: Binary, entries: U64) -> tuple[U64, Bool]:
+    """The key of each entry, and bit 0 of its field: the word is a branch while the key is not enabled.
+
+    The field is an s64, relative to itself; bit 1 marks init text (include/linux/jump_label.h, 6.1-7.2).
+    """
+    fields = entries + np.uint64(8)
+    keys = binary.relative64(fields)
+    return keys & ~np.uint64(3), keys & np.uint64(1) == 1
+
+
 def exception_words(binary: Binary) -> tuple[U64, U64]:
     """Faulting instructions and their fixups.
 

@@ -10,8 +10,11 @@ from typing import Literal
 from prologue.rules.base import Rule
 from tests.mutation.world import World
 
-Where = Literal["6.1", "6.12", "module", "module 4,2", "signed", "native 6.1", "native 6.12"]
+Where = Literal[
+    "6.1", "6.12", "module", "module 4,2", "signed", "native 6.1", "native 6.12", "booted 6.1", "booted 6.12"
+]
 BOTH: tuple[Where, ...] = ("6.1", "6.12")
+BOOTED: tuple[Where, ...] = ("booted 6.1", "booted 6.12")
 ALL: tuple[Where, ...] = (*BOTH, "module", "module 4,2")
 
 NONE = 1 << 65  # an address that nothing has: the finding is about the file
@@ -27,6 +30,10 @@ class Mutation:
     mutate: Callable[[World], int | set[int]]
     of_before: bool = False  # it breaks the file that the whole one is compared with
     name: str = ""  # where a rule has several
+
+    def runs(self, each: int) -> int:
+        """How often it is tried: an audit of a whole kernel takes as long as a dozen rules."""
+        return each // 4 if self.where[0].startswith("booted") else each
 
 
 def mutations_of(rule: Rule) -> tuple[Mutation, ...]:

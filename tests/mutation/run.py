@@ -15,6 +15,7 @@ from prologue.rules.base import Finding, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
+from tests.mutation.booted import BootedWorld
 from tests.mutation.mutation import NONE, Mutation, Where
 from tests.mutation.world import World
 
@@ -46,28 +47,29 @@ def run_mutations(
     """Every mutation of every rule's code ``each`` times, spread over the kinds of files that it is about."""
     for code, several in mutations.items():
         for mutation in several:
-            for k in range(each):
+            for k in range(mutation.runs(each)):
                 where = mutation.where[k % len(mutation.where)]
                 chance = random.Random(f"{seed} {code} {mutation.name} {k}")  # noqa: S311 - not a secret
                 yield _run(code, mutation, where, materials[where], chance)
 
 
-_WORLDS: dict[Path, World] = {}
+_WORLDS: dict[tuple[type[World], Path], World] = {}
 
 
-def _world(path: Path, seed: random.Random) -> World:
-    if path not in _WORLDS:
+def _world(path: Path, seed: random.Random, where: Where) -> World:
+    kind = BootedWorld if where.startswith("booted") else World
+    if (kind, path) not in _WORLDS:
         # Modules are many and small: only the kernels are worth keeping.
-        for old in [p for p in _WORLDS if p.suffix == ".ko"]:
+        for old in [key for key in _WORLDS if key[1].suffix == ".ko"]:
             del _WORLDS[old]
-        _WORLDS[path] = World(path, seed)
-    _WORLDS[path].seed = seed
-    return _WORLDS[path]
+        _WORLDS[kind, path] = kind(path, seed)
+    _WORLDS[kind, path].seed = seed
+    return _WORLDS[kind, path]
 
 
 def _run(code: str, mutation: Mutation, where: Where, material: Material, seed: random.Random) -> Outcome:
     path = seed.choice(material.paths)
-    world = _world(path, seed)
+    world = _world(path, seed, where)
     try:
         expected = mutation.mutate(world)
         places = expected if isinstance(expected, set) else {expected}
@@ -83,6 +85,8 @@ def _run(code: str, mutation: Mutation, where: Where, material: Material, seed: 
 
 def _findings(code: str, mutation: Mutation, material: Material, world: World) -> tuple[Finding, ...]:
     rule = find_rule(code)
+    if isinstance(world, BootedWorld):
+        return tuple(finding for finding in world.findings() if finding.code == code)
     mutated = world.open()
     if mutation.of_before:
         return run_rules(Subject(world.pristine, mutated), (rule,))

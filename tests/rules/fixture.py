@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 from prologue.cli.main import main
 from prologue.rules.base import Rule
 from tests.mini_kernel.build import Contract
 from tests.support.built import Mini
+from tests.support.cores import SLIDE, running
 from tests.support.elf_edit import ElfEdit
 
-Arguments = list[str | Path]  # of `prologue verify`
+Arguments = list[str | Path]  # of the fixture's command
 
 MOV_X5_X5 = 0xAA0503E5
 B_LABEL_TARGET = 0x14000002  # what the jump label's instruction is while the label is on
@@ -28,6 +30,18 @@ class Fixture:
     healthy: Callable[[Mini], Arguments]
     symbol: str | None = None  # of the finding's place, where it has one
     contract: Contract = "native"
+    command: tuple[str, ...] = ("verify",)
+    status: int | None = None  # of the command; the severity's, if None
+
+
+AUDIT: Final = ("live", "audit")
+
+
+def as_running(path: Path, changes: Mapping[int, int], slide: int = SLIDE) -> Arguments:
+    """A processed kernel and the core of it while it runs, with words changed by link-time address."""
+    source = path.with_name("core")
+    source.write_bytes(running(path, changes, slide))
+    return [path, source]
 
 
 def fixture_of(rule: Rule) -> Fixture:

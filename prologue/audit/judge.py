@@ -1,0 +1,163 @@
+"""Puts together what the mechanisms say of one file's text: every word has one owner, or is as it was linked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import I64, U32, U64, Bool, among
+from prologue.audit.breakpoints import Breakpoint
+from prologue.audit.claims import Claims
+from prologue.audit.describe import Describer
+from prologue.insn import a64
+from prologue.rules.live import Audited, LiveWord, MechanismCount
+from prologue.sites.running import LiveSection
+
+TWICE: Final = -1
+
+
+class TextJudge:
+    """One file's text. ``sections`` are without breakpoints; ``lifted`` are those, by link-time address."""
+
+    def __init__(
+        self, sections: Sequence[tuple[LiveSection, U32]], lifted: dict[int, Breakpoint], describer: Describer
+    ) -> None:
+        """``sections`` come with the words that were linked."""
+        self._sections = sections
+        self._lifted = lifted
+        self._describer = describer
+        # Of these the original is not known, only that somebody covered it.
+        covered = [vaddr for vaddr, one in lifted.items() if one.original is None]
+        self._covered: U64 = np.array(sorted(covered), np.uint64)
+        unstable = sorted({vaddr for section, _ in sections for vaddr in section.unstable})
+        self._unstable: U64 = np.array(unstable, np.uint64)
+
+    def judge(self, claims: Sequence[Claims], unlooked: Sequence[str]) -> Audited:
+        """All words that are wrong, ascending, and counts."""
+        owners = [self._owners(section, claims) for section, _ in self._sections]
+        words = [word for one in claims for word in self._wrong(one)]
+        words += self._breakpoints()
+        for (section, linked), owner in zip(self._sections, owners, strict=True):
+            words += self._unexplained(section, linked, owner, claims)
+            words += self._restless(section, linked)
+        counts = self._counts(claims)
+        looked = sum(int(section.there.sum()) for section, _ in self._sections)
+        return Audited(tuple(sorted(words, key=lambda word: word.vaddr)), tuple(counts), looked, tuple(unlooked))
+
+    def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
+        """Which claim owns each word: its number plus one; 0 for none, TWICE for two."""
+        owner = np.zeros(len(section.words), np.int64)
+        for number, one in enumerate(claims, 1):
+            offset = one.vaddrs - np.uint64(section.section.addr)
+            at = (offset[offset < np.uint64(4 * len(owner))] >> np.uint64(2)).astype(np.int64)
+            owner[at] = np.where(owner[at] == 0, number, TWICE)
+        return owner
+
+    def _settled(self, vaddrs: U64) -> Bool:
+        """Words that can be judged: they stand still, and it is known what they are."""
+        return ~among(vaddrs, self._unstable) & ~among(vaddrs, self._covered)
+
+    def _wrong(self, one: Claims) -> Iterator[LiveWord]:
+        wrong = np.flatnonzero(~one.right)
+        for k in wrong[self._settled(one.vaddrs[wrong])].tolist():
+            vaddr, expected = int(one.vaddrs[k]), int(one.expected[k])
+            live, linked = self._word(vaddr)
+            shown = [
+                f"{word:#010x}" if one.kind == "data" else self._insn(word, vaddr) for word in (live, linked, expected)
+            ]
+            message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {one.why(k)}"
+            own = one.malformed is not None and bool(one.malformed[k]) and one.kind != "data"
+            yield LiveWord(one.kind if own and one.kind != "data" else "word", vaddr, live, expected, message)
+
+    def _word(self, vaddr: int) -> tuple[int, int]:
+        """The live and the linked word."""
+        for section, linked in self._sections:
+            at = (vaddr - section.section.addr) // 4
+            if 0 <= at < len(linked):
+                return int(section.words[at]), int(linked[at])
+        raise LookupError(hex(vaddr))
+
+    def _insn(self, word: int, vaddr: int) -> str:
+        return self._describer.insn(word, vaddr)
+
+    def _breakpoints(self) -> Iterator[LiveWord]:
+        """Copies that kprobes execute instead of what they cover."""
+        for vaddr, one in self._lifted.items():
+            if one.copy is not None and one.original is not None and one.copy != one.original:
+                message = (
+                    f"a kprobe covers {self._insn(one.original, vaddr)}, but the copy that is executed instead is "
+                    f"{self._insn(one.copy, vaddr)}"
+                )
+                yield LiveWord("word", vaddr, one.copy, one.original, message)
+
+    def _unexplained(
+        self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]
+    ) -> Iterator[LiveWord]:
+        """Words that nobody owns, or two do, and that are not as linked; neighbours are one finding."""
+        odd = np.flatnonzero((section.words != linked) & section.there & (owner <= 0))
+        if not len(odd):
+            return
+        vaddrs = np.uint64(section.section.addr) + odd.astype(np.uint64) * np.uint64(4)
+        odd = odd[self._settled(vaddrs)]
+        edges = np.flatnonzero(np.diff(odd, prepend=-2) != 1)
+        for run in np.split(odd, edges[1:]) if len(odd) else ():
+            first = int(run[0])
+            vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(linked[first])
+            more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
+            why = self._nearest(owner, first, claims)
+            message = f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_what(live)}{why}"
+            yield LiveWord("unexplained", vaddr, live, was, message, len(run))
+
+    @staticmethod
+    def _nearest(owner: I64, at: int, claims: Sequence[Claims]) -> str:
+        """The mechanism whose word is next to it, and so fails to explain it."""
+        if owner[at] == TWICE:
+            both = [one.mechanism for one in claims]
+            return f"more than one of {', '.join(dict.fromkeys(both))} own it"
+        for distance in range(1, 1024):
+            for other in (at - distance, at + distance):
+                if 0 <= other < len(owner) and owner[other] > 0:
+                    where = "after" if other < at else "before"
+                    mechanism = claims[int(owner[other]) - 1].mechanism
+                    return f"no mechanism owns it; {4 * distance} bytes {where} it is a word of the {mechanism}"
+        return "no mechanism owns it, nor any word near it"
+
+    def _restless(self, section: LiveSection, linked: U32) -> Iterator[LiveWord]:
+        for vaddr in section.unstable:
+            at = (vaddr - section.section.addr) // 4
+            live = int(section.words[at])
+            message = f"held {self._insn(live, vaddr)} when last read, and still changed after several readings"
+            yield LiveWord("unstable", vaddr, live, int(linked[at]), message)
+
+    def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
+        """Claims of one mechanism are one row; breakpoints are the last."""
+        rows: dict[str, MechanismCount] = {}
+        for one in claims:
+            live, linked = self._both(one.vaddrs)
+            settled = self._settled(one.vaddrs)
+            old = rows.get(one.mechanism, MechanismCount(one.mechanism, 0, 0, 0, 0))
+            rows[one.mechanism] = MechanismCount(
+                one.mechanism,
+                old.words + len(one.vaddrs),
+                old.changed + int((live != linked).sum()),
+                old.wrong + int((~one.right & settled).sum()),
+                old.unsure + int((one.unsure | one.changing | ~settled).sum()),
+            )
+        count = len(self._lifted)
+        return [*rows.values(), MechanismCount("breakpoints", count, count, 0, len(self._covered))]
+
+    def _both(self, vaddrs: U64) -> tuple[U32, U32]:
+        live, before = np.zeros(len(vaddrs), np.uint32), np.zeros(len(vaddrs), np.uint32)
+        for section, linked in self._sections:
+            offset = vaddrs - np.uint64(section.section.addr)
+            inside = np.flatnonzero(offset < np.uint64(4 * len(linked)))
+            at = (offset[inside] >> np.uint64(2)).astype(np.int64)
+            live[inside], before[inside] = section.words[at], linked[at]
+        return live, before
+
+
+def _what(word: int) -> str:
+    """What kind of word it is, where that helps."""
+    return "a breakpoint that is in no table; " if a64.classify(word) == "BRK" else ""

@@ -1,0 +1,54 @@
+"""Jump labels: NOP, or the B of their entry, as their key in memory says.
+
+``include/linux/jump_label.h`` (6.1-7.2): a key begins with ``atomic_t enabled``; an entry's word is a branch if the key
+is enabled, and the other way round if bit 0 of the entry's key field is set. ``enabled`` is -1 while it is being set.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.audit.claims import But, Claims, Compared, claim
+from prologue.audit.locks import is_held
+from prologue.audit.scene import Scene
+from prologue.insn import a64
+from prologue.sites.tables import jump_label_keys, jump_labels
+
+_BEING_SET: Final = 0xFFFFFFFF
+
+
+def claim_jump_labels(scene: Scene) -> Claims:
+    """Every label in text that memory has."""
+    binary = scene.binary
+    labels = jump_labels(binary)
+    mine = np.flatnonzero(binary.text.in_text(labels.code))
+    code, target = labels.code[mine], labels.target[mine]
+    keys, inverted = jump_label_keys(binary, labels.entries[mine])
+    enabled = scene.read(keys, 4)
+    being_set = enabled.values == _BEING_SET
+    jumps = (enabled.values != 0) ^ inverted
+    live = binary.text.words(code)
+    to_target = (a64.CLASSES["B"][1] | (target - code).view(np.int64) >> 2 & 0x3FFFFFF).astype(np.uint32)
+    nop = np.uint32(a64.NOP)
+    formed = (live == to_target) | (live == nop)
+    expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
+    at_work = is_held(scene.variables, "jump_label_mutex", realtime=scene.realtime)
+    in_between = formed & (being_set | at_work)
+
+    def why(k: int) -> str:
+        name = _name(scene, keys, k)
+        if not enabled.known[k]:
+            return f"the key {name}, which memory does not have"
+        return f"the key {name} is {'' if int(enabled.values[k]) else 'not '}enabled"
+
+    but = But(allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed)
+    return claim("jump labels", "label", Compared(code, live, expected), why, but)
+
+
+def _name(scene: Scene, keys: U64, k: int) -> str:
+    where = scene.binary.symbols.locate(int(keys[k]))
+    offset = f"+{where.symbol_offset:#x}" if where.symbol_offset else ""
+    return f"{where.symbol}{offset}" if where.symbol else f"at {int(keys[k]):#x}"

@@ -1,0 +1,101 @@
+"""Audits the text of a running kernel: every word against the mechanism that owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U32
+from prologue.audit.alternatives import claim_alternatives
+from prologue.audit.breakpoints import Breakpoint, Breakpoints, find_breakpoints
+from prologue.audit.claims import Claims
+from prologue.audit.constants import claim_constants
+from prologue.audit.describe import Describer
+from prologue.audit.ftrace import claim_ftrace
+from prologue.audit.ftrace_state import FtraceState
+from prologue.audit.judge import TextJudge
+from prologue.audit.jump_labels import claim_jump_labels
+from prologue.audit.literals import claim_literals
+from prologue.audit.scene import Scene
+from prologue.audit.shadow_stacks import claim_shadow_stacks
+from prologue.audit.variables import Variables
+from prologue.memory.state import KernelState
+from prologue.rules.live import Audited
+from prologue.sites.running import LiveSection, LiveText, RunningKernel
+
+# Read with one question, for sources that answer slowly.
+_NAMES: Final = (
+    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_lock", "ftrace_ops_list",
+    "ftrace_pages_start", "ftrace_trace_function", "jump_label_mutex", "kimage_voffset", "kprobe_table",
+    "memstart_addr", "tag_lsb", "tag_val", "va_mask",
+)  # fmt: skip
+
+
+class KernelFacts(NamedTuple):
+    """What is read of a kernel's memory once, for its own text and that of its modules."""
+
+    variables: Variables
+    ftrace: FtraceState
+    breakpoints: Breakpoints
+    state: KernelState | None
+    realtime: bool
+
+
+def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
+    """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked."""
+    variables = Variables(kernel.memory, kernel.symbols, kernel.slide)
+    variables.fetch_named(_NAMES)
+    realtime = "PREEMPT_RT" in kernel.banner
+    breakpoints = find_breakpoints(variables, state.kprobes if state else ())
+    return KernelFacts(
+        variables, FtraceState(kernel, kernel.slide, variables, realtime=realtime), breakpoints, state, realtime
+    )
+
+
+def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
+    """TextJudge the kernel's own text."""
+    lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
+    claims = list(kernel_claims(kernel, facts))
+    sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
+    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state))
+    return judge.judge(claims, list(_unlooked(sections)))
+
+
+def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
+    words: U32 = kernel.image.view(one.section, "<u4")
+    return words
+
+
+def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
+    """What each mechanism says of the kernel's text, without breakpoints."""
+    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime)
+    yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
+    yield claim_alternatives(scene)
+    yield claim_jump_labels(scene)
+    yield from claim_constants(scene)
+    yield from claim_literals(scene)
+    yield from claim_shadow_stacks(scene)
+
+
+def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:
+    """Take out breakpoints that stand in the text: put back what they cover, or what was linked if that is not known.
+
+    Returns:
+        Those, by address in the file.
+
+    """
+    found: dict[int, Breakpoint] = {}
+    for one in breakpoints.at.values():
+        vaddr = one.vaddr - slide & (1 << 64) - 1
+        if text.lift(vaddr, one.brk, one.original):
+            found[vaddr] = one
+    return found
+
+
+def _unlooked(sections: Sequence[tuple[LiveSection, U32]]) -> Iterator[str]:
+    for section, _ in sections:
+        missing = int((~section.there).sum())
+        if missing:
+            yield f"{section.section.name}: {missing:,} words that memory does not have"

@@ -1,0 +1,40 @@
+"""One file whose text is judged, and what every mechanism needs besides."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U32, U64
+from prologue.audit.variables import MemoryWords, Variables
+from prologue.sites.binary import Binary
+
+
+class Scene(NamedTuple):
+    """A running kernel, or a module of it.
+
+    ``binary.text`` is what runs (breakpoints taken out), ``binary.image`` what was linked. ``slide`` leads from the
+    file's addresses to those of memory. ``variables`` are the kernel's.
+    """
+
+    binary: Binary
+    slide: int
+    variables: Variables
+    realtime: bool  # PREEMPT_RT
+
+    def runs_at(self, vaddrs: U64) -> U64:
+        """Run-time addresses of the file's."""
+        return vaddrs + np.uint64(self.slide & (1 << 64) - 1)
+
+    def read(self, vaddrs: U64, width: int) -> MemoryWords:
+        """Data of the file as memory has it."""
+        return self.variables.at(self.runs_at(vaddrs), width)
+
+    def callback_names(self, vaddr: int) -> tuple[str, ...]:
+        """Names of the function that an alternative calls."""
+        return self.binary.symbols.names_at(vaddr)
+
+    def linked(self, vaddrs: U64) -> U32:
+        """Instructions as they were linked."""
+        return self.binary.image.words(vaddrs)

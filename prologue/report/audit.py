@@ -1,0 +1,113 @@
+"""An audit of running text as text, JSON, SARIF, JUnit or KTAP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from prologue.audit.run import LIVE_RULES, Audit, AuditedFile
+from prologue.report.closing import counts
+from prologue.report.findings import finding_data, finding_lines
+from prologue.report.printable import printable
+from prologue.report.render import Format
+from prologue.rules.base import Input, Severity
+from prologue.rules.live import MechanismCount
+
+SCHEMA: Final = "prologue.live-audit/1"
+FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
+
+
+def failed(audit: Audit) -> bool:
+    """Whether a finding makes the audit fail."""
+    return any(finding.severity in FAILING for finding in audit.findings)
+
+
+def render_audit(audit: Audit, kind: Format, *, show_all: bool) -> str:
+    """Return the report; no format ends with a newline."""
+    if kind == "text":
+        return _text(audit, show_all=show_all)
+    if kind == "json":
+        return json.dumps(_data(audit), indent=2)
+    files, findings = [str(one.path) for one in audit.files], list(audit.findings)
+    notes = [*_table(audit), *_not_looked_at(audit), closing(audit)]
+    if kind == "sarif":
+        from prologue.report.sarif import findings_sarif
+
+        return json.dumps(findings_sarif(files, findings, notes), indent=2)
+    from prologue.report.junit import findings_junit
+    from prologue.report.ktap import findings_ktap
+
+    live: frozenset[Input] = frozenset({"C"})
+    write = findings_junit if kind == "junit" else findings_ktap
+    return write(files, findings, notes, FAILING, LIVE_RULES, inputs=dict.fromkeys(files, live))
+
+
+def closing(audit: Audit) -> str:
+    """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``."""
+    found = [f"{count:,} {severity}" for severity, count in counts(audit.findings).items() if count]
+    words = sum(one.audited.text for one in audit.files)
+    unsure = sum(row.unsure for row in _rows(audit))
+    modules = sum(1 for one in audit.files if one.name != "kernel")
+    looked = [audit.release or "release unknown", f"{words:,} words of text"]
+    looked += [f"{modules:,} module{'s' if modules != 1 else ''}"] if modules else []
+    looked += [f"{unsure:,} could not be decided"] if unsure else []
+    return printable(f"{audit.source}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
+
+
+def _text(audit: Audit, *, show_all: bool) -> str:
+    lines = finding_lines(audit.findings, show_all=show_all)
+    lines += _table(audit)
+    lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
+    return "\n".join([*lines, closing(audit)])
+
+
+def _rows(audit: Audit) -> list[MechanismCount]:
+    """Counts of all files together."""
+    rows: dict[str, MechanismCount] = {}
+    for one in audit.files:
+        for row in one.audited.mechanisms:
+            old = rows.get(row.mechanism, MechanismCount(row.mechanism, 0, 0, 0, 0))
+            sums = (a + b for a, b in zip(old[1:], row[1:], strict=True))
+            rows[row.mechanism] = MechanismCount(row.mechanism, *sums)
+    return [row for row in rows.values() if row.words]
+
+
+def _table(audit: Audit) -> list[str]:
+    from tabulate import tabulate
+
+    rows = [(row.mechanism, *(f"{count:,}" for count in row[1:])) for row in _rows(audit)]
+    if not rows:
+        return []
+    head = ("mechanism", "words that could change", "changed", "wrong", "not decided")
+    align = ("left", *("right",) * 4)
+    return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+
+
+def _not_looked_at(audit: Audit) -> list[str]:
+    several = len(audit.files) > 1
+    files = [f"{one.name}: {note}" if several else note for one in audit.files for note in one.audited.unlooked]
+    return [*files, *audit.notes]
+
+
+def _data(audit: Audit) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "passed": not failed(audit),
+        "summary": closing(audit),
+        "source": audit.source,
+        "release": audit.release or None,
+        "slide": None if audit.slide is None else hex(audit.slide),
+        "counts": counts(audit.findings),
+        "files": [_file(one) for one in audit.files],
+        "not_looked_at": _not_looked_at(audit),
+        "findings": [finding_data(finding) for finding in audit.findings],
+    }
+
+
+def _file(one: AuditedFile) -> dict[str, Any]:
+    return {
+        "file": str(one.path),
+        "name": one.name,
+        "words": one.audited.text,
+        "mechanisms": [row._asdict() for row in one.audited.mechanisms],
+    }

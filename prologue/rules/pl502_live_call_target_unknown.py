@@ -1,0 +1,31 @@
+"""PL502: a second slot of a running kernel calls unknown code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.live import live_hits
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Calls of unknown code."""
+    return live_hits(subject.live, "call")
+
+
+RULE = Rule(
+    code="PL502",
+    slug="live-call-target-unknown",
+    severity="error",
+    inputs=("C",),
+    what="On a running kernel, a second slot (or `ftrace_call`) that calls what ftrace does not know: neither "
+    "`ftrace_caller` (`ftrace_regs_caller`), nor the PLT entry of a module for it, nor the direct trampoline "
+    "of the `ftrace_ops` that the site belongs to.",
+    why="Every call of that function runs foreign code first. This is how a function is hooked by who does not "
+    "ask ftrace.",
+    example="second slot of vfs_read: BL to an address in a module that registered nothing with ftrace",
+    fix="find out what is at the target; take a dump for evidence, and boot the machine from a known image",
+    citation='kernel arch/arm64/kernel/ftrace.c "ftrace_find_callable_addr", "ftrace_update_ftrace_func" (6.1-7.2)',
+    check=check,
+    words=(0xAA1E03E9, 0x94123456),
+)

@@ -1,0 +1,28 @@
+"""PL504: a word of running text does not come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.live import live_hits
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Words that did not come to rest."""
+    return live_hits(subject.live, "unstable")
+
+
+RULE = Rule(
+    code="PL504",
+    slug="live-unstable",
+    severity="warn",
+    inputs=("C",),
+    what="A word of running text that still changed after it had been read several times.",
+    why="Nothing can be said of such a word: it may be half of a change. Switching tracers on and off does this, "
+    "and is harmless.",
+    example="second slot of schedule alternates between NOP and BL while somebody starts and stops a tracer",
+    fix="audit again when nobody switches tracers or probes, or take a dump of the stopped machine",
+    citation='docs/live.md, "What can go wrong"',
+    check=check,
+)

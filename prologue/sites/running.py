@@ -1,0 +1,221 @@
+"""A kernel that runs or ran: its vmlinux with the text that memory has, by link-time address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import U32, U64, Bool
+from prologue.elf.image import ElfImage, Section, gather_words
+from prologue.elf.notes import gnu_build_id
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
+from prologue.memory.base import PAGE, Memory, Range, UnmappedError
+from prologue.memory.capture import Capture
+from prologue.memory.reading import Steady, read_twice
+from prologue.sites.kernel import Kernel
+from prologue.sites.sites import Sites, find_sites
+from prologue.sites.text import Text
+
+# What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-7.2), and
+# addresses before _stext, which 6.1 does not map (map_kernel, arch/arm64/mm/mmu.c). vmalloc may use either.
+_INIT_BEGIN, _INIT_END, _BEGIN = "__init_begin", "__init_end", "_stext"
+
+
+class AnotherKernelError(InputError):
+    """The memory is that of another build of the kernel, or of another boot than its slide says."""
+
+
+class LiveSection(NamedTuple):
+    """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
+
+    ``words`` are those of the file where ``there`` says that memory has none. ``unstable`` are link-time addresses of
+    words that still changed after several readings.
+    """
+
+    section: Section
+    words: U32
+    there: Bool
+    unstable: tuple[int, ...]
+
+
+class LiveText:
+    """The live words of a file's executable sections, as rules and tables read them."""
+
+    def __init__(self, image: ElfImage, live: Iterable[LiveSection]) -> None:
+        self.text_sections = image.text_sections
+        self.live = {one.section.index: one for one in live}
+        self._image = image
+
+    def lift(self, vaddr: int, word: int, original: int | None) -> bool:
+        """Replace ``word``, if it stands there, by what it covers, or by the file's word if that is None.
+
+        Returns:
+            Whether it stood there, in text that memory has.
+
+        """
+        for one in self.live.values():
+            offset = vaddr - one.section.addr
+            at = offset // 4
+            if 0 <= at < len(one.words) and offset % 4 == 0 and one.there[at] and int(one.words[at]) == word:
+                one.words[at] = self._image.view(one.section, "<u4")[at] if original is None else original
+                return True
+        return False
+
+    def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The section's elements, read-only; of what is no text those of the file."""
+        if section.index not in self.live:
+            return self._image.view(section, dtype)
+        words = self.live[section.index].words
+        return words if dtype == "<u4" else np.frombuffer(words.tobytes(), dtype)
+
+    def read_at(self, vaddr: int, size: int) -> bytes | None:
+        """Bytes by address: of text what runs, else those of the file."""
+        for one in self.live.values():
+            at = vaddr - one.section.addr
+            if at >= 0 and at + size <= 4 * len(one.words):
+                return one.words.tobytes()[at : at + size]
+        return self._image.read_at(vaddr, size)
+
+    def in_text(self, vaddrs: U64) -> Bool:
+        """Which addresses are 4-aligned and in text that memory has."""
+        inside = np.zeros(vaddrs.shape, np.bool_)
+        for one in self.live.values():
+            offset = vaddrs - np.uint64(one.section.addr)
+            at = np.flatnonzero((offset < np.uint64(4 * len(one.words))) & (vaddrs & np.uint64(3) == 0))
+            inside[at] |= one.there[(offset[at] >> np.uint64(2)).astype(np.int64)]
+        return inside
+
+    def words(self, vaddrs: U64) -> U32:
+        """The instruction word at each address; 0 where there is no text."""
+        return self.words_around(vaddrs, (0,))[0]
+
+    def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
+        """For each distance in instructions, the word that far from each address; 0 outside of its section."""
+        return gather_words(self.text_sections, lambda section: self.live[section.index].words, vaddrs, distances)
+
+
+class RunningKernel(Kernel):
+    """A vmlinux whose text is what memory has; tables, symbols and sites are those of the file."""
+
+    def __init__(self, image: ElfImage, memory: Memory) -> None:
+        """Read the text.
+
+        Raises:
+            AnotherKernelError: it is not that kernel's.
+            InputError: it cannot be read.
+
+        """
+        super().__init__(image)
+        self.memory = memory
+        self.slide = find_slide(image, self.symbols, memory)
+        self.live_text = LiveText(image, _read_text(image, self.symbols, memory, self.slide))
+
+    @property
+    def text(self) -> Text:
+        """What runs."""
+        return self.live_text
+
+    @cached_property
+    def sites(self) -> Sites | None:
+        """The sites by the words of the file: those that run do not tell one layout from another."""
+        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+
+
+def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
+    """Open the vmlinux of the kernel in memory.
+
+    Raises:
+        AnotherKernelError: it has another build-id than the kernel in memory, if that one says.
+        InputError: it is a module, or no vmlinux at all.
+
+    """
+    image = ElfImage(vmlinux)
+    if image.relocatable:
+        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
+    own, runs = gnu_build_id(image), memory.info.build_id
+    if runs and own and runs != own:
+        release = f" of {memory.info.release}" if memory.info.release else ""
+        raise AnotherKernelError(
+            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=vmlinux
+        )
+    return image
+
+
+def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
+    """How far the kernel runs from where it is linked, in bytes.
+
+    Raises:
+        InputError: memory does not say.
+
+    """
+    if memory.info.slide is not None:
+        return memory.info.slide
+    linked, runs = symbols.find("_stext"), memory.info.anchors.get("_stext")
+    if linked is None or runs is None:
+        raise InputError("does not say where the kernel runs: neither VMCOREINFO nor kallsyms", path=memory.name)
+    return runs - linked.vaddr
+
+
+def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[LiveSection]:
+    init, end, begin = (symbols.find(name) for name in (_INIT_BEGIN, _INIT_END, _BEGIN))
+    freed = range(init.vaddr, end.vaddr) if init and end else range(0)
+    ranges = [Range(section.addr + slide, section.size & ~3) for section in image.text_sections]
+    restless = memory.unstable if isinstance(memory, Capture) else ()  # when it was taken
+    found = []
+    for section, steady in zip(image.text_sections, read_twice(memory, ranges), strict=True):
+        given_away = section.addr in freed or bool(begin and section.addr < begin.vaddr)
+        trusted = None if given_away else memory
+        one = _live_section(image.view(section, "<u4"), section, slide, steady, trusted)
+        differ = int((one.words != image.view(section, "<u4")).sum())
+        if 2 * differ > int(one.there.sum()):
+            if not given_away:
+                raise AnotherKernelError(_not_this_text(one, differ, slide), path=memory.name)
+            one = _nothing(image, section)  # its memory has a new owner
+        more = (place - slide for place in restless if place - slide in section)
+        found.append(one._replace(unstable=(*one.unstable, *more)))
+    main = max(found, key=lambda one: len(one.words), default=None)
+    if main is None:
+        raise InputError("has no text", path=image.path)
+    if not main.there.any():
+        raise AnotherKernelError(_not_this_text(main, 0, slide), path=memory.name)
+    return found
+
+
+def _live_section(linked: U32, section: Section, slide: int, steady: Steady, memory: Memory | None) -> LiveSection:
+    """With ``memory``, zeros that can be read there are zeros, and no sign that nothing is there."""
+    vaddr = section.addr + slide
+    absent = steady.absent.copy()
+    if memory is not None:
+        for page in np.flatnonzero(absent).tolist():
+            absent[page] = not _readable(memory, max(vaddr, vaddr // PAGE * PAGE + page * PAGE))
+    gone = np.repeat(absent, PAGE // 4)[vaddr % PAGE // 4 :][: len(linked)]
+    words = np.where(gone, linked, np.frombuffer(steady.data, "<u4"))
+    return LiveSection(section, words, ~gone, tuple(place - slide for place in steady.unstable))
+
+
+def _readable(memory: Memory, vaddr: int) -> bool:
+    try:
+        memory.read(vaddr, 4)
+    except UnmappedError:
+        return False
+    return True
+
+
+def _nothing(image: ElfImage, section: Section) -> LiveSection:
+    words: U32 = image.view(section, "<u4")
+    return LiveSection(section, words, np.zeros(len(words), np.bool_), ())
+
+
+def _not_this_text(one: LiveSection, differ: int, slide: int) -> str:
+    there = int(one.there.sum())
+    what = f"{differ:,} of {there:,} words differ" if there else "there is no memory"
+    return (
+        f"has not this kernel's {one.section.name} at {one.section.addr + slide:#x} ({what}): the slide {slide:#x} is "
+        "that of another boot, or the vmlinux that of another build"
+    )
