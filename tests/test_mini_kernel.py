@@ -93,4 +93,4 @@ def test_one_forgotten_site_is_seen(mini: Mini) -> None:
 
 def test_its_sources_are_small() -> None:
     lines = sum(len(p.read_text().splitlines()) for p in HERE.iterdir() if p.suffix in (".c", ".S", ".h"))
-    assert lines < 900  # some sixty of them break the native contract in nine ways
+    assert lines < 1150  # some sixty of them break the native contract in nine ways; 220 park a task

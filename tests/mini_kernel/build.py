@@ -54,10 +54,12 @@ class Spec:
     weak: bool = False  # an overridden weak function, whose record has no symbol
     labels: bool = False  # a jump label
     broken: int = 0  # how it breaks the native contract
+    parked: int = 0  # swings of a function whose task is preempted between its slots
     options: tuple[str, ...] = ()  # more of the compiler's, for ftrace.c
 
     def __str__(self) -> str:
         extras = [name for name in ("bti", "zeros", "weak", "labels") if getattr(self, name)]
+        extras += [f"parked{self.parked}"] * bool(self.parked)
         extras += [f"broken{self.broken}"] * bool(self.broken) + [option.lstrip("-") for option in self.options]
         return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
 
@@ -89,13 +91,14 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     defines["LINK_ADDR"] = hex(_link_address(spec))
     flags += [f"-DMINI_{name}={value}" for name, value in defines.items()]
     flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
+    flags += [f"-DMINI_PARKED={spec.parked}"] * bool(spec.parked)
     traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
     sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"] + ["labels.S"] * spec.labels
-    sources += ["weak.c"] * spec.weak + ["work.c"]
+    sources += ["weak.c"] * spec.weak + ["parked.S", "parked.c"] * bool(spec.parked) + ["work.c"]
     objects = []
     for source in sources:
         target = directory / f"{source}.o"
-        more = traced if source in ("work.c", "weak.c") else []
+        more = traced if source in ("work.c", "weak.c", "parked.c") else []
         if source == "ftrace.c":
             more = [*(f"-DMINI_BROKEN={spec.broken}" for _ in range(bool(spec.broken))), *spec.options]
         run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])

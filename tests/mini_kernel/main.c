@@ -101,7 +101,7 @@ static void __attribute__((noreturn)) power_off(void)
 		;
 }
 
-static void __attribute__((noreturn)) fail(const char *why)
+void fail(const char *why)
 {
 	say("mini: calls=%d bad_x9=%d\nmini: FAIL %s\n", calls, bad_x9, why);
 	power_off();
@@ -136,6 +136,10 @@ void ftrace_trace(u64 ip, u64 x9)
 	u32 call;
 
 	calls++;
+#ifdef MINI_PARKED
+	if (is_parked_site(ip - 4))
+		parked_traced++;
+#endif
 	if (in_text(x9) && in_text(x9 - 4)) {
 		call = *(u32 *)(x9 - 4);
 		if ((call & 0xfffffc1f) == 0xd63f0000)
@@ -159,23 +163,26 @@ static void wait_for_rounds(unsigned long more)
 			fail("CPU 1 makes no progress");
 }
 
-/* Replace every second slot, if it holds what it should; also where ftrace_init, cut short, has no records. */
-static void swing(int on)
+/* Replace a second slot, if it holds what it should; also where ftrace_init, cut short, has no records. */
+void swing(unsigned long *record, int on)
 {
-	unsigned long *p, ip;
-	u32 call, old;
+	unsigned long ip = ftrace_call_adjust(*record);
+	u32 call = aarch64_insn_gen_branch_link(ip, (unsigned long)ftrace_caller), old;
 
-	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++) {
-		if (!*p)
-			continue;
-		ip = ftrace_call_adjust(*p);
-		call = aarch64_insn_gen_branch_link(ip, (unsigned long)ftrace_caller);
-		if (aarch64_insn_read((void *)ip, &old) || old != (on ? INSN_NOP : call)) {
-			ftrace_bug(ip, on ? INSN_NOP : call);
-			fail("ftrace bug");
-		}
-		aarch64_insn_patch_text_nosync((void *)ip, on ? call : INSN_NOP);
+	if (aarch64_insn_read((void *)ip, &old) || old != (on ? INSN_NOP : call)) {
+		ftrace_bug(ip, on ? INSN_NOP : call);
+		fail("ftrace bug");
 	}
+	aarch64_insn_patch_text_nosync((void *)ip, on ? call : INSN_NOP);
+}
+
+static void swing_all(int on)
+{
+	unsigned long *p;
+
+	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++)
+		if (*p)
+			swing(p, on);
 }
 
 void start_kernel(u64 offset)
@@ -201,10 +208,13 @@ void start_kernel(u64 offset)
 	if (psci(PSCI_CPU_ON, 1, (u64)secondary_entry, 0))
 		fail("CPU 1 does not start");
 	wait_for_rounds(1);
+#ifdef MINI_PARKED
+	swing_parked(MINI_PARKED);
+#endif
 	for (i = 0; i < SWINGS; i++) {
-		swing(1);
+		swing_all(1);
 		wait_for_rounds(2);
-		swing(0);
+		swing_all(0);
 		wait_for_rounds(1);
 	}
 	stop_work = 1;

@@ -6,6 +6,7 @@
  *   MINI_LAYOUT      "2" or "4,2", the argument of -fpatchable-function-entry
  *   MINI_CALL_OPS    defined for "4,2": an 8-byte literal stands before each function
  *   MINI_STOCK       defined: an unmodified kernel, no marker, records are always adjusted
+ *   MINI_PARKED      how often parked.c swings its function; CPU 0 does nothing else then
  *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR
  */
 #ifndef MINI_H
@@ -25,6 +26,12 @@ typedef unsigned long u64;
 #define noinline	__attribute__((__noinline__))
 #define notrace		__attribute__((patchable_function_entry(0, 0)))
 #define barrier()	asm volatile("" ::: "memory")
+#ifdef __clang__
+#define traced		noinline
+#else
+#define traced		__attribute__((noipa))
+#endif
+#define CALL(fn, ...)	({ asm volatile("mov x9, %0" :: "i"(X9_POISON) : "memory"); fn(__VA_ARGS__); })
 
 #define INSN_NOP	0xd503201fu
 #define INSN_BTI_C	0xd503245fu
@@ -85,9 +92,19 @@ extern volatile unsigned long work_rounds, work_errors;
 extern unsigned long kaslr_offset;	/* where it runs minus where it was linked */
 
 void say(const char *fmt, ...);
+void fail(const char *why) __attribute__((noreturn));
+void die_exception(u64 esr, u64 elr);
+void swing(unsigned long *record, int on);
 
 /* work.c */
 void work_loop(void);
+
+/* parked.c */
+extern unsigned long parked_traced;	/* calls of its second slot's BL */
+extern char parked_vectors[];		/* parked.S */
+void swing_parked(unsigned long swings);
+int is_parked_site(unsigned long ip);
+void task_preempted(u64 esr, u64 elr);
 
 #endif /* __ASSEMBLER__ */
 #endif /* MINI_H */

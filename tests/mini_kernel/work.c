@@ -11,14 +11,6 @@
  */
 #include "mini.h"
 
-#ifdef __clang__
-#define traced		noinline
-#else
-#define traced		__attribute__((noipa))
-#endif
-
-#define CALL(fn, ...)	({ asm volatile("mov x9, %0" :: "i"(X9_POISON) : "memory"); fn(__VA_ARGS__); })
-
 struct eight {
 	u64 v[8];
 };
