@@ -44,11 +44,23 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceCounts:
+    """Instructions that maintain caches and TLBs, or wait for that."""
+
+    dc: int  # DC CVAU and its like, not DC ZVA
+    ic: int  # IC IVAU, IC IALLU, IC IALLUIS
+    tlbi: int
+    dsb: int
+    isb: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What one boot does, from reset to the first instruction of init.
 
     ``instructions`` and ``ftrace_init`` are guest instructions, the latter those of ``ftrace_init`` and all that it
-    calls; ``words`` and ``ftrace_init_words`` the text written in the same two spans.
+    calls; ``words`` and ``ftrace_init_words`` are the text written in the same two spans, ``maintenance`` and
+    ``ftrace_init_maintenance`` are those of the instructions that maintain caches.
     """
 
     release: str
@@ -58,6 +70,8 @@ class Counts:
     ftrace_init: int
     words: Words
     ftrace_init_words: Words
+    maintenance: MaintenanceCounts
+    ftrace_init_maintenance: MaintenanceCounts
 
     @property
     def per_site(self) -> float:
@@ -119,6 +133,8 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
         ftrace_init=inside["instructions"],
         words=_words(boot),
         ftrace_init_words=_words(inside),
+        maintenance=_maintenance(boot),
+        ftrace_init_maintenance=_maintenance(inside),
     )
     if not counts.words.total:
         raise BenchError(
@@ -130,6 +146,10 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
 
 def _words(span: dict[str, int]) -> Words:
     return Words(**{field.name: span[field.name] for field in fields(Words)})
+
+
+def _maintenance(span: dict[str, int]) -> MaintenanceCounts:
+    return MaintenanceCounts(**{field.name: span[field.name] for field in fields(MaintenanceCounts)})
 
 
 def _require_equal(runs: list[dict[str, Any]], vmlinux: Path) -> None:

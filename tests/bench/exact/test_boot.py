@@ -22,7 +22,7 @@ from prologue.elf.symbols import Symbols
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact import boot
-from prologue_bench.exact.boot import Counts, Words, count_boot
+from prologue_bench.exact.boot import Counts, MaintenanceCounts, Words, count_boot
 from prologue_bench.exact.emulator import ONE_CPU, run_plugin
 from prologue_bench.exact.places import find_places, load_address
 from tests.support.needs import needs_kernel, needs_tools
@@ -53,9 +53,20 @@ end:    str     x1, [x0, #8]            // 1    both words of the literal
         stxr    w5, w3, [x4]            // 1    other
         bl      freed                   // 1
         str     w1, [x0, #24]           // 1    no text any more
+        dc      cvau, x0                // 1    maintenance
+        at      s1e1r, x0               // 1    no maintenance
+        dsb     ish                     // 1
+        ic      ivau, x0                // 1
+        ic      ialluis                 // 1
+        dsb     sy                      // 1
+        isb                             // 1
+        dmb     ish                     // 1    no maintenance
+        tlbi    vmalle1                 // 1
+        tlbi    vale1is, x1             // 1
         b       stop                    // 1
 
-begin:  mov     w2, #{LOOPS}            // 1
+begin:  dc      civac, x0               // 1
+        mov     w2, #{LOOPS}            // 1
 1:      stp     w1, w1, [x0]            //      first and second, {LOOPS} times
         subs    w2, w2, #1
         b.ne    1b
@@ -100,11 +111,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[s
 def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     seen = run_plugin(command, numbers, CLASSES, stem=tmp_path / "a,b", timeout=20)
-    inside = 3 * LOOPS + 3
-    assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 9 + 1
+    inside = 3 * LOOPS + 4
+    assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 9 + 1 + 10
     assert seen["ftrace_init"]["instructions"] == inside
     assert boot._words(seen["ftrace_init"]) == Words(first=LOOPS, second=LOOPS, literal=0, other=0)
     assert boot._words(seen["boot"]) == Words(first=LOOPS + 1, second=LOOPS, literal=2, other=3)
+    assert boot._maintenance(seen["ftrace_init"]) == MaintenanceCounts(dc=1, ic=0, tlbi=0, dsb=0, isb=0)
+    assert boot._maintenance(seen["boot"]) == MaintenanceCounts(dc=2, ic=2, tlbi=2, dsb=2, isb=1)
     assert {name: place["offset"] for name, place in seen["places"].items()} == {
         name: numbers[name] - LOAD for name in ("load", "begin", "end", "freed", "stop")
     }
@@ -168,6 +181,8 @@ BOOT = Counts(
     ftrace_init=27_642_309,
     words=Words(43880, 0, 87760, 3850),
     ftrace_init_words=Words(43880, 0, 87760, 0),
+    maintenance=MaintenanceCounts(dc=90_000, ic=90_000, tlbi=180_000, dsb=400_000, isb=300_000),
+    ftrace_init_maintenance=MaintenanceCounts(dc=43880, ic=43880, tlbi=175_520, dsb=350_000, isb=260_000),
 )
 BUILD = replace(
     BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=Words(0, 0, 87760, 3850),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Counts what an arm64 kernel does from reset to the first instruction of its
- * init: instructions executed, and words of its text written.
+ * init: instructions executed, those of them that maintain caches and TLBs or
+ * wait for it, and words of its text written.
  *
  * -plugin libcount.so,NAME=VALUE,... with numbers in hex:
  *
@@ -25,9 +26,13 @@
  */
 #include "common.h"
 
+/* Cache maintenance by address, I-cache invalidation, TLBI, and barriers */
+enum operation { DC, IC, TLBI, DSB, ISB, OPERATIONS };
+
 struct counts {
 	uint64_t instructions;
 	uint64_t words[CLASSES];
+	uint64_t operations[OPERATIONS];
 };
 
 /* A place in the guest's code, and what had been counted when it was reached */
@@ -58,12 +63,19 @@ static void print_counts(FILE *out, const char *name, const struct counts *from,
 		[FIRST] = "first", [SECOND] = "second", [LITERAL] = "literal",
 		[OTHER] = "other",
 	};
+	static const char * const operations[OPERATIONS] = {
+		[DC] = "dc", [IC] = "ic", [TLBI] = "tlbi", [DSB] = "dsb",
+		[ISB] = "isb",
+	};
 
 	fprintf(out, ", \"%s\": {\"instructions\": %" PRIu64, name,
 		to->instructions - from->instructions);
 	for (int k = FIRST; k < CLASSES; k++)
 		fprintf(out, ", \"%s\": %" PRIu64, names[k],
 			to->words[k] - from->words[k]);
+	for (int k = DC; k < OPERATIONS; k++)
+		fprintf(out, ", \"%s\": %" PRIu64, operations[k],
+			to->operations[k] - from->operations[k]);
 	fprintf(out, "}");
 }
 
@@ -102,6 +114,36 @@ static void report(void)
 static void count(unsigned int cpu, void *data)
 {
 	now.instructions++;
+}
+
+static void operate(unsigned int cpu, void *data)
+{
+	now.operations[(uintptr_t)data]++;
+}
+
+/* Arm ARM DDI 0487, "System instruction class encoding overview": SYS with
+ * CRn 7 is cache maintenance, DC ZVA and AT; with CRn 8 and 9 it is TLBI.
+ */
+static enum operation operation(uint32_t word)
+{
+	uint32_t crm = word >> 8 & 15;
+
+	switch (word & 0xfff8f000) {
+	case 0xd5087000:
+		if (crm == 1 || crm == 5)
+			return IC;
+		return crm == 6 || (crm >= 10 && crm <= 14) ? DC : OPERATIONS;
+	case 0xd5088000:
+	case 0xd5089000:
+		return TLBI;
+	}
+	switch (word & 0xfffff0ff) {
+	case 0xd503309f:
+		return DSB;
+	case 0xd50330df:
+		return ISB;
+	}
+	return OPERATIONS;
 }
 
 static void gone(uint64_t id)
@@ -160,6 +202,8 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	for (size_t k = 0; k < n; k++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
 		uint64_t vaddr = qemu_plugin_insn_vaddr(insn);
+		const uint32_t *word = qemu_plugin_insn_haddr(insn);
+		enum operation what = word ? operation(*word) : OPERATIONS;
 
 		/* Before it is counted: callbacks run in their order here. */
 		for (int p = 0; p < PLACES; p++) {
@@ -172,6 +216,10 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 		}
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, count, CB_NO_REGS,
 						       NULL);
+		if (what != OPERATIONS)
+			qemu_plugin_register_vcpu_insn_exec_cb(
+				insn, operate, CB_NO_REGS,
+				(void *)(uintptr_t)what);
 		qemu_plugin_register_vcpu_mem_cb(insn, store, CB_NO_REGS, MEM_W,
 						 NULL);
 	}
