@@ -67,8 +67,8 @@ def verify_file(request: Request, path: Path) -> Verified:
 
 
 def _verify(request: Request, path: Path) -> Verified:
-    binary = open_binary(path)
-    before = open_binary(request.against) if request.against else None
+    binary = open_binary(path, unpack=True)
+    before = open_binary(request.against, unpack=True) if request.against else None
     if before is not None and before.image.relocatable != binary.image.relocatable:
         raise InputError("a vmlinux and a module cannot be compared", path=path)
     if request.image is not None and not isinstance(binary, Kernel):

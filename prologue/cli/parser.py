@@ -52,7 +52,11 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
 
 
 def _scan(command: Subcommand) -> None:
-    command.add_argument("file", type=Path, metavar="FILE")
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux or module, compressed or not, boot file, or a directory of modules")  # fmt: skip
+    command.add_argument(
+        "--jobs", type=number_from(0), default=0, metavar="N", help="processes (default: one for each CPU)"
+    )
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
 
 
@@ -90,7 +94,7 @@ def _how_to_say(command: Subcommand, schema: str, quiet: str) -> None:
 
 def _verify(command: Subcommand) -> None:
     command.add_argument("files", type=Path, nargs="+", metavar="FILE",
-                         help="vmlinux, module (.ko, .ko.xz, .ko.gz, .ko.zst), or a directory of modules")  # fmt: skip
+                         help="vmlinux or module (.xz, .gz, .zst, too), or a directory of modules")  # fmt: skip
     command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
     command.add_argument("--image", type=Path, metavar="IMAGE",
                          help="boot file made from this vmlinux: flat, compressed or EFI zboot")  # fmt: skip
@@ -214,7 +218,8 @@ def _trace(group: Subcommand) -> None:
 _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], ...]] = (
     (
         "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
-        "  prologue scan vmlinux\n  prologue scan vmlinux --json | jq .sites_by_section",
+        "  prologue scan vmlinux\n  prologue scan vmlinux.xz modules/\n"
+        "  prologue scan vmlinux --json | jq .sites_by_section",
         _scan,
     ),
     (

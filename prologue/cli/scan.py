@@ -5,24 +5,65 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
+from pathlib import Path
+from typing import Any, Final
 
 from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
+from prologue.errors import PrologueError
 from prologue.report.scan import SCHEMA, scan_data, scan_text
-from prologue.sites.load import open_binary
+from prologue.sites.load import named_files, open_binary
 
 # Healthy files that simply are neither vmlinux nor module: naming them is an answer, not an error.
-_NAMED = frozenset({"image", "zboot", "pe"})
+_NAMED: Final = frozenset({"image", "zboot", "pe"})
 
 
 def run(args: Namespace) -> int:
-    """Print what the file is."""
-    with open_regular(args.file) as (fd, size):
+    """Print what each file is; the exit code is the worst one."""
+    paths = named_files(args.files)
+    if len(paths) == 1:
+        data = _scan(paths[0])
+        print(json.dumps(data, indent=2) if args.json else _text(data))
+        return 0
+    return _scan_many(paths, args)
+
+
+def _scan_many(paths: list[Path], args: Namespace) -> int:
+    from prologue.cli.parallel import print_errors, run_many
+
+    results: list[dict[str, Any]] = []
+    errors: list[PrologueError] = []
+    for outcome in run_many(_scan_or_error, paths, "scan", args.jobs):
+        if isinstance(outcome, PrologueError):
+            errors.append(outcome)
+        else:
+            results.append(outcome)
+            if not args.json:
+                print(_text(outcome), end="\n\n")
+    print_errors([(error.message, str(error)) for error in errors])
+    if args.json:
+        print(json.dumps({"schema": SCHEMA, "files": results, "failed": len(errors)}, indent=2))
+    else:
+        print(f"{len(results):,} of {len(paths):,} files" + (", the others FAILED (see above)" if errors else ""))
+    return max((error.exit_code for error in errors), default=0)
+
+
+def _scan_or_error(path: Path) -> dict[str, Any] | PrologueError:
+    try:
+        return _scan(path)
+    except PrologueError as error:
+        return error
+
+
+def _scan(path: Path) -> dict[str, Any]:
+    with open_regular(path) as (fd, size):
         kind = identify(os.pread(fd, 4096, 0), size)
     if kind.kind in _NAMED:
-        data = {"schema": SCHEMA, "file": str(args.file), "kind": kind.kind, "description": kind.description}
-        print(json.dumps(data, indent=2) if args.json else f"{args.file}: {kind.description}{kind.advice}")
-        return 0
-    data = scan_data(open_binary(args.file))
-    print(json.dumps(data, indent=2) if args.json else scan_text(data))
-    return 0
+        return {"schema": SCHEMA, "file": str(path), "kind": kind.kind, "description": kind.description}
+    return scan_data(open_binary(path, unpack=True))
+
+
+def _text(data: dict[str, Any]) -> str:
+    if data["kind"] in _NAMED:
+        return f"{data['file']}: {data['description']}: give the vmlinux that it was made from"
+    return scan_text(data)

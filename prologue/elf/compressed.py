@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import lzma
 import zlib
+from collections.abc import Generator, Iterator
+from mmap import mmap
 from typing import Final, Literal, Protocol
 
 from prologue.errors import InputError
@@ -58,28 +60,33 @@ def decompress(data: bytes, path: object) -> bytes:
         InputError: none that we know, damaged, truncated, followed by something else, or bigger than ``MAX_OUTPUT``.
 
     """
+    return b"".join(pieces(data, path))
+
+
+def pieces(data: bytes | mmap, path: object) -> Iterator[bytes]:
+    """Yield a file's content piece by piece, if it is too big to be held twice; errors as of ``decompress``."""
     kind = compression(data[:8])
     if kind is None:
         raise InputError("is not compressed with gzip, xz or zstd: give it as it is", path=path)
-    result = bytearray()
-    at = 0
+    at, room = 0, MAX_OUTPUT
     while at < len(data) and not (at and _is_padding(data, at, kind)):
         if not _begins_stream(data[at : at + 8], kind):
             raise InputError(
                 f"{len(data) - at} bytes that are not {kind} after its data, at {at:#x}: damaged", path=path
             )
-        at = _stream(_decoding(kind), data, at, result, path)
-    return bytes(result)
+        at, room = yield from _stream(_decoding(kind), data, at, room, path)
 
 
 def decompress_lzma(data: bytes, path: object) -> bytes:
     """Unpack the format of the old ``lzma`` tool, which has no magic and one stream; errors as of ``decompress``."""
-    result = bytearray()
-    decoding = lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError
-    end = _stream(decoding, data, 0, result, path)
-    if end < len(data):
-        raise InputError(f"{len(data) - end} bytes after the end of the lzma data, at {end:#x}: damaged", path=path)
-    return bytes(result)
+
+    def unpacked() -> Iterator[bytes]:
+        decoding = lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError
+        end, _ = yield from _stream(decoding, data, 0, MAX_OUTPUT, path)
+        if end < len(data):
+            raise InputError(f"{len(data) - end} bytes after the end of the lzma data, at {end:#x}: damaged", path=path)
+
+    return b"".join(unpacked())
 
 
 def compress(data: bytes, kind: Compression) -> bytes:
@@ -112,23 +119,27 @@ def _decoding(kind: Compression) -> _Decoding:
     return decoder, zstandard.ZstdError
 
 
-def _stream(decoding: _Decoding, data: bytes, at: int, result: bytearray, path: object) -> int:
-    """Unpack the stream at ``at`` to the end of ``result``; return where it ends."""
+def _stream(
+    decoding: _Decoding, data: bytes | mmap, at: int, room: int, path: object
+) -> Generator[bytes, None, tuple[int, int]]:
+    """Yield what the stream at ``at`` unpacks to, ``room`` bytes at most; return where it ends, and the room left."""
     (decoder, damage), start = decoding, at
     while not decoder.eof:
         if at >= len(data):
             raise InputError(f"the compressed data that begin at {start:#x} do not end: truncated", path=path)
         try:
-            result += decoder.decompress(data[at : at + _STEP])
+            piece = decoder.decompress(data[at : at + _STEP])
         except (damage, MemoryError) as error:
             raise InputError(f"damaged compressed data that begin at {start:#x} ({error})", path=path) from error
         at = min(at + _STEP, len(data))
-        if len(result) > MAX_OUTPUT:
+        room -= len(piece)
+        if room < 0:
             raise InputError(f"unpacks to more than {MAX_OUTPUT >> 20} MiB: no kernel and no module", path=path)
-    return at - len(decoder.unused_data)
+        yield piece
+    return at - len(decoder.unused_data), room
 
 
-def _is_padding(data: bytes, at: int, kind: Compression) -> bool:
+def _is_padding(data: bytes | mmap, at: int, kind: Compression) -> bool:
     """Whether zeros follow that pad: tapes for gzip, and to units of 4 for xz (its format, "Stream Padding")."""
     if data[at] or kind == "zstd" or (kind == "xz" and (len(data) - at) % 4):
         return False

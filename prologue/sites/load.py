@@ -1,13 +1,16 @@
-"""Opens whatever file with patch sites one is given: a vmlinux, or a module, compressed or not."""
+"""Opens whatever file with patch sites one is given: a vmlinux or a module, compressed or not."""
 
 from __future__ import annotations
 
+import mmap
 import os
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from prologue.elf.files import open_regular
-from prologue.elf.identify import identify
+from prologue.elf.identify import FileKind, identify
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.sites.binary import Binary
@@ -17,11 +20,14 @@ from prologue.sites.module import Module
 MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
 
 
-def open_binary(path: Path, *, unsigned: bool = False) -> Binary:
-    """Open a vmlinux or a module; ``unsigned`` leaves a module's appended signature out.
+def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> Binary:
+    """Open a vmlinux or a module.
+
+    ``unsigned`` leaves a module's appended signature out. ``unpack`` takes a compressed vmlinux, too, for those that
+    only read it.
 
     Raises:
-        InputError: neither, damaged, or compressed in a way that modules are not.
+        InputError: neither, damaged, or compressed in a way that it may not be.
 
     """
     with open_regular(path) as (fd, _):
@@ -33,14 +39,45 @@ def open_binary(path: Path, *, unsigned: bool = False) -> Binary:
         module = Module(image)
         return _without_signature(module) if unsigned and module.signature else module
 
-    from prologue.elf.compressed import compression, decompress
+    from prologue.elf.compressed import compression
 
-    content = decompress(path.read_bytes(), path)
-    kind = identify(content[:4096], len(content))
+    pieces = _pieces(path)
+    begin, kind = _begin(pieces)
+    if kind.kind == "elf" and unpack:
+        return Kernel(ElfImage(path, _unpacked(path, chain((begin,), pieces))))
     if kind.kind != "module":
         raise InputError(f"{kind.description}, compressed: unpack it first", path=path)
-    module = Module(ElfImage(path, content), compression(head))
+    module = Module(ElfImage(path, b"".join(chain((begin,), pieces))), compression(head))
     return _without_signature(module) if unsigned and module.signature else module
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    from prologue.elf.compressed import pieces
+
+    with open_regular(path) as (fd, _):
+        yield from pieces(mmap.mmap(fd, 0, access=mmap.ACCESS_READ), path)
+
+
+def _begin(pieces: Iterator[bytes]) -> tuple[bytes, FileKind]:
+    """The first bytes of what is compressed, and what that is."""
+    begin = b""
+    while len(begin) < 4096 and (piece := next(pieces, None)) is not None:
+        begin += piece
+    return begin, identify(begin[:4096], len(begin))
+
+
+def _unpacked(path: Path, pieces: Iterable[bytes]) -> mmap.mmap:
+    """A mapped file without a name: a vmlinux with debug information has some 400 MB."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile() as spool:
+            for piece in pieces:
+                spool.write(piece)
+            spool.flush()
+            return mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InputError(f"cannot be unpacked in {tempfile.gettempdir()}: {error.strerror}", path=path) from error
 
 
 def _without_signature(module: Module) -> Module:
@@ -92,13 +129,14 @@ def unfollowed_links(directory: Path) -> list[str]:
 
 
 def is_vmlinux(path: Path) -> bool:
-    """Whether the file begins like a vmlinux; no, too, if it cannot be read."""
+    """Whether the file, unpacked if it is compressed, begins like a vmlinux; no, too, if it cannot be read."""
     try:
         with open_regular(path) as (fd, _):
             head = os.pread(fd, 4096, 0)
+        kind = identify(head, len(head)).kind
+        return kind == "elf" or (kind.startswith("compressed-") and _begin(_pieces(path))[1].kind == "elf")
     except InputError:
         return False
-    return identify(head, len(head)).kind == "elf"
 
 
 def load_vmlinux(path: Path) -> Kernel:
@@ -112,7 +150,10 @@ def load_vmlinux(path: Path) -> Kernel:
 
 @cache
 def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
-    return Kernel(ElfImage(path))
+    kernel = open_binary(path, unpack=True)
+    if not isinstance(kernel, Kernel):
+        raise InputError("is a module: name the vmlinux of its kernel", path=path)
+    return kernel
 
 
 def mismatch(module: Binary, vmlinux: Kernel) -> str:

@@ -1,0 +1,84 @@
+"""``prologue scan`` of many files, and of compressed ones, which ``verify`` reads as well."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.elf.compressed import Compression, compress
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+
+Mini = Callable[[Spec | ModuleSpec], Path]
+Said = pytest.CaptureFixture[str]
+
+
+def test_many_files_and_directories(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    vmlinux, ko, modules = mini(Spec()), mini(ModuleSpec()), tmp_path / "modules"
+    modules.mkdir()
+    for number in range(10):  # more than one process does
+        shutil.copy(ko, modules / f"m{number}.ko")
+    image = tmp_path / "Image"
+    assert main(["image", str(vmlinux), "-o", str(image)]) == 0
+    capsys.readouterr()
+    files = [str(vmlinux), str(modules), str(image)]
+    assert main(["scan", *files]) == 0
+    said = capsys.readouterr().out
+    assert said.count("state      untouched") == 11
+    assert f"{image}: a flat arm64 Image" in said
+    assert said.endswith("\n12 of 12 files\n")
+    assert main(["scan", *files, str(tmp_path / "absent"), "--json"]) == 2
+    output = capsys.readouterr()
+    assert output.err == f"prologue: {tmp_path / 'absent'}: cannot be opened: No such file or directory\n"
+    data = json.loads(output.out)
+    assert (data["schema"], data["failed"]) == ("prologue.scan/1", 1)
+    assert [entry["kind"] for entry in data["files"]] == ["vmlinux", *["module"] * 10, "image"]
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
+def test_a_compressed_vmlinux_is_read_and_not_written(
+    mini: Mini, tmp_path: Path, kind: Compression, capsys: Said
+) -> None:
+    vmlinux, stored = mini(Spec()), tmp_path / f"vmlinux.{kind}"
+    stored.write_bytes(compress(vmlinux.read_bytes(), kind))
+    assert main(["scan", str(vmlinux), "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert main(["scan", str(stored), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == plain | {"file": str(stored)}
+    assert main(["verify", str(stored)]) == 0
+    assert capsys.readouterr().out == "1 file: clean (15 sites, untouched, native)\n"
+    assert main(["patch", str(vmlinux), "--in-place"]) == 0
+    assert main(["verify", str(vmlinux), "--against", str(stored)]) == 0
+    assert "15 sites, 15 records" in capsys.readouterr().out
+    assert main(["verify", str(mini(ModuleSpec())), "--vmlinux", str(stored)]) == 0
+    before = stored.read_bytes()
+    for options in (["--in-place"], ["-o", str(tmp_path / "out")]):
+        assert main(["patch", str(stored), *options]) == 2
+        assert "an arm64 ELF file, compressed: unpack it first" in capsys.readouterr().err
+    assert stored.read_bytes() == before
+    assert not (tmp_path / "out").exists()
+    assert main(["verify", str(stored), "--vmlinux", str(vmlinux)]) == 2
+    assert "is for modules, and no FILE is one" in capsys.readouterr().err
+
+
+def test_a_compressed_vmlinux_without_room_to_unpack_it(
+    mini: Mini, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = tmp_path / "vmlinux.xz"
+    stored.write_bytes(compress(mini(Spec()).read_bytes(), "xz"))
+    monkeypatch.setattr("tempfile.TemporaryFile", partial(Path("/dev/full").open, "w+b"))
+    assert main(["scan", str(stored)]) == 2
+    assert "cannot be unpacked in" in capsys.readouterr().err
+
+
+def test_a_module_is_no_vmlinux_of_modules(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    module = mini(ModuleSpec())
+    other = Path(shutil.copy(module, tmp_path / "other.ko"))
+    assert main(["verify", str(module), "--vmlinux", str(other)]) == 2
+    assert f"{other}: is a module: name the vmlinux of its kernel" in capsys.readouterr().err
