@@ -284,7 +284,8 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
     ),
     (
         "trace", "", "what a kernel really executed",
-        "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     in QEMU\n",
+        "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     in QEMU\n"
+        "  perf script --itrace=b -F +addr | prologue trace disasm - --vmlinux vmlinux.live\n",
         _trace,
     ),
     (

@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prologue.cli import trace_record
+from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 
 def add_trace(group: Subcommand) -> None:
     """Add its commands."""
     actions = add_commands(group)
-    record = add_command(
-        actions, "record", "prologue.cli.trace_record:run", trace_record.HELP, trace_record.EXAMPLES
+    disasm = add_command(
+        actions, "disasm", "prologue.cli.trace_disasm:run", "print the instructions that ran",
+        "  perf script --itrace=b -F comm,pid,tid,cpu,time,event,ip,sym,symoff,addr,dso | \\\n"
+        "      prologue trace disasm - --vmlinux vmlinux.live\n"
+        "  prologue trace disasm decoded.txt --vmlinux vmlinux --memory board.capture --modules /lib/modules/6.12.0\n"
+        "  prologue trace disasm run.ptrace --vmlinux vmlinux.live --symbols vfs_read --format srcline",
     )  # fmt: skip
+    disasm.when_chosen(_disasm)
+    record = add_command(actions, "record", "prologue.cli.trace_record:run", trace_record.HELP, trace_record.EXAMPLES)
     record.when_chosen(trace_record.add_options)
+
+
+def _disasm(command: Subcommand) -> None:
+    add_images(command)
+    add_filters(command)
+    command.add_argument("--format", choices=("perf", "text", "json", "srcline"), default="perf",
+                         help="perf: as arm-cs-trace-disasm.py -d (default); srcline: with source lines")  # fmt: skip
+    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write there, not to standard output")
+
+
+def add_images(command: Subcommand) -> None:
+    """Add the trace, and what ran."""
+    command.add_argument("trace", metavar="TRACE",
+                         help="text of perf script or trc_pkt_lister -decode, a recording, or - (stdin)")  # fmt: skip
+    command.add_argument("--vmlinux", type=Path, required=True, metavar="VMLINUX",
+                         help="unstripped; best the overlay of live overlay")  # fmt: skip
+    command.add_argument("--memory", metavar="SOURCE",
+                         help="what had the text: a capture, perf's data, a dump, /proc/kcore, ssh:HOST")  # fmt: skip
+    command.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: the files of loaded modules")
+    command.add_argument("--slide", metavar="BYTES",
+                         help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
+    command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
+                         help="a guest's kernel; ID: its VMID, or its process in perf's names")  # fmt: skip
+    command.add_argument("--host-el", type=int, choices=(1, 2),
+                         help="level of the host's kernel: 2 with VHE, else 1")  # fmt: skip
+    command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")
+
+
+def add_filters(command: Subcommand) -> None:
+    """Add what to look at."""
+    command.add_argument("--symbols", action="append", default=[], metavar="FUNC",
+                         help="only ranges that touch this function; repeatable")  # fmt: skip
+    command.add_argument("--cpu", type=number_from(0), action="append", metavar="N", help="only this CPU; repeatable")
+    command.add_argument("--time", metavar="FROM,TO", help="only from second FROM to second TO; either may be left out")
+    command.add_argument("--level", type=int, choices=(0, 1, 2, 3), action="append",
+                         help="only this exception level; repeatable")  # fmt: skip

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import U64, Bool
+from prologue.arrays import U64, Bool, sorted_unique
 from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError, Location
 
@@ -180,6 +180,21 @@ class Symbols:
         rank = (kind[rows] == STT_FUNC) * 2 + (self.table["info"][rows] >> 4 != 0)
         order = rows[np.lexsort((rank, self._values[rows]))]
         return self._values[order], order
+
+    @cached_property
+    def place_starts(self) -> U64:
+        """Addresses that ``locate`` names things by, ascending, each once."""
+        return sorted_unique(self._places[0])
+
+    def matching(self, pattern: re.Pattern[str]) -> tuple[Symbol, ...]:
+        """Every defined symbol whose name the pattern finds something in, in table order; reads all names."""
+        rows = np.flatnonzero(self.defined & (self._names != 0))
+        named = ((row, self._name(int(self._names[row]))) for row in rows.tolist())
+        return tuple(
+            Symbol(name, int(self._values[row]), int(self.table["size"][row]))
+            for row, name in named
+            if pattern.search(name)
+        )
 
     def locate(self, vaddr: int) -> Location:
         """Describe an address as symbol+offset and section+offset; a module's made-up address is left out."""

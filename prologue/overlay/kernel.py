@@ -51,7 +51,7 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = 
     image = open_running(vmlinux, memory)
     symbols = Symbols(image)
     slide = find_slide(image, symbols, memory)
-    sections = tuple(_sections(image, symbols, memory, slide))
+    sections = tuple(running_sections(image, symbols, memory, slide))
     taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
     moves = find_moves(image, slide, taken) if runtime and slide else None
     with new_file(out, like=vmlinux) as temporary:
@@ -67,7 +67,13 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = 
     return OverlaidKernel(out, memory.info.release, gnu_build_id(image), slide, runtime, sections)
 
 
-def _sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
+def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
+    """The executable sections as memory has them, in the order of the file.
+
+    Raises:
+        InputError: memory cannot be read, or has other text.
+
+    """
     init, end, begin = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END), symbols.find(_BEGIN)
     freed = range(init.vaddr, end.vaddr) if init and end else range(0)
     places = [section.addr + slide for section in image.text_sections]

@@ -57,7 +57,7 @@ def _function_at(dwarf: Any, vaddr: int) -> Any:
     if top is None:
         return None
     for entry in top.iter_children():
-        if entry.tag == "DW_TAG_subprogram" and any(low <= vaddr < high for low, high in _code(dwarf, entry)):
+        if entry.tag == "DW_TAG_subprogram" and any(low <= vaddr < high for low, high in code_of(dwarf, entry)):
             return entry
     return None
 
@@ -69,10 +69,10 @@ def _unit_at(dwarf: Any, vaddr: int) -> Any:
     if offset is not None:
         return dwarf.get_CU_at(offset).get_top_DIE()
     units = (unit.get_top_DIE() for unit in dwarf.iter_CUs())
-    return next((top for top in units if any(low <= vaddr < high for low, high in _code(dwarf, top))), None)
+    return next((top for top in units if any(low <= vaddr < high for low, high in code_of(dwarf, top))), None)
 
 
-def _code(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
+def code_of(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
     """The addresses of a function or unit: one run, or several, if a function's unlikely part stands elsewhere."""
     from elftools.dwarf.ranges import BaseAddressEntry
 

@@ -21,7 +21,7 @@ from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
 COMMANDS = (
-    "scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", "live", "kernel",
+    "scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", "live", "trace", "kernel",
     "protocol", "bench",
 )  # fmt: skip
 

@@ -1,0 +1,75 @@
+"""``prologue trace disasm``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from prologue.cli.trace_inputs import make_filters, open_kernels
+from prologue.outputs import new_file, require_other
+from prologue.trace.known import KnownRanges
+from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
+from prologue.trace.sources import open_trace
+from prologue.trace.summary import TraceSummary
+
+SCHEMA: Final = "prologue.trace-disasm/1"
+
+
+def run(args: Namespace) -> int:
+    """Print the instructions that ran."""
+    require_other(args.output, Path(args.trace), args.vmlinux)
+    with open_trace(args.trace) as trace:
+        kernels = open_kernels(args, trace)
+        known = KnownRanges(kernels)
+        filters, summary = make_filters(args, kernels), TraceSummary(known)
+        lines = _renderer(args.format, known)
+        with _output(args.output) as out:
+            head = {
+                "schema": SCHEMA,
+                "trace": trace.name,
+                "kind": trace.kind,
+                "images": [p.name for p in kernels.programs],
+            }
+            out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(args.format, b""))
+            for batch in trace.batches:
+                kept, numbers = filters.kept(batch, known.numbers(batch), known)
+                summary.add(kept, numbers)
+                out.write(lines.render(kept, numbers))
+            out.write(PERF_TAIL if args.format == "perf" else b"")
+        print_said([*summary.lines(), *trace.account.lines()])
+    return 0
+
+
+def _renderer(format_: str, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:
+    if format_ == "perf":
+        return PerfLines(known)
+    if format_ == "json":
+        return JsonLines(known)
+    if format_ == "srcline":
+        from prologue.trace.source_lines import SourceBlocks
+
+        return PlainLines(known, SourceBlocks(known).block)
+    return PlainLines(known)
+
+
+def print_said(lines: list[str]) -> None:
+    """Say on standard error what was read and what could not be used: standard output is for the trace."""
+    sys.stdout.flush()
+    for line in lines:
+        print(f"prologue: {line}", file=sys.stderr)
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[BinaryIO]:
+    if path is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with new_file(path) as temporary, temporary.open("wb") as stream:
+        yield stream

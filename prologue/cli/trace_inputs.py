@@ -1,0 +1,99 @@
+"""What the commands of ``prologue trace`` read: the images and the filters that their options name."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from prologue.errors import InputError, UsageError
+from prologue.memory.sources import open_memory
+from prologue.trace.assign import GuestKernel, Kernels
+from prologue.trace.filters import Filters
+from prologue.trace.programs import linked_program, running_program
+from prologue.trace.sources import Trace
+
+
+def open_kernels(args: Namespace, trace: Trace) -> Kernels:
+    """The host's and the guests' kernels.
+
+    Raises:
+        InputError: a file that is none, or another kernel than memory's.
+        UsageError: options that do not go together.
+
+    """
+    hyp = None if args.hyp_text is None else number("--hyp-text", args.hyp_text)
+    if args.memory is not None:
+        if args.slide is not None or hyp is not None:
+            raise UsageError("--slide and --hyp-text are for --vmlinux without --memory, which says where it is")
+        host = running_program(args.vmlinux, open_memory(args.memory), args.modules)
+    elif args.modules is not None:
+        raise UsageError("--modules needs --memory: only memory says where modules were loaded")
+    else:
+        said = trace.header.slide if trace.header else None
+        slide = (said or 0) if args.slide is None else number("--slide", args.slide)
+        host = linked_program(args.vmlinux, slide, hyp)
+    guests = tuple(_guest(text) for text in args.guest_vmlinux)
+    if len(guests) > 1 and (
+        any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)
+    ):
+        raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
+    return Kernels(host, guests, args.host_el)
+
+
+def _guest(text: str) -> GuestKernel:
+    path, at, rest = text.rpartition("@")
+    if not at or Path(text).exists():
+        return GuestKernel(linked_program(Path(text), 0), None)
+    name, plus, slide = rest.partition("+")
+    if not name.isdigit() and name:
+        raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
+    return GuestKernel(
+        linked_program(Path(path), number("--guest-vmlinux", slide) if plus else 0), int(name) if name else None
+    )
+
+
+def number(option: str, text: str) -> int:
+    """A number of 64 bits, decimal or with 0x; also negative.
+
+    Raises:
+        UsageError: it is none.
+
+    """
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a number, as 0x1234") from None
+    if abs(value) >> 64:
+        raise UsageError(f"{option} {text}: has more than 64 bits")
+    return value
+
+
+def make_filters(args: Namespace, kernels: Kernels) -> Filters:
+    """What of the trace to look at.
+
+    Raises:
+        InputError: a function that no image has.
+        UsageError: times that are none.
+
+    """
+    places = []
+    for name in args.symbols:
+        found = [(row, place) for row, one in enumerate(kernels.programs) for place in one.find(name)]
+        if not found:
+            raise InputError(f"has no symbol {name}", path=args.vmlinux)
+        places += found
+    return Filters(tuple(places), frozenset(args.cpu or ()), _times(args.time), frozenset(args.level or ()))
+
+
+def _times(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    begin, comma, end = text.partition(",")
+    try:
+        first, last = (round(float(part) * 1e9) if part.strip() else None for part in (begin, end))
+    except (ValueError, OverflowError):
+        comma = ""
+        first = last = None
+    if not comma:
+        raise UsageError(f"--time {text}: expected FROM,TO in seconds")
+    return max(first or 0, 0), min(last if last is not None else (1 << 64) - 1, (1 << 64) - 1)

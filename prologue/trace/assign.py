@@ -1,0 +1,105 @@
+"""Which kernel a range is of: by the program that perf names, or by exception level and VMID; never by a guess.
+
+Under VHE a host kernel runs at EL2 and its guests' kernels at EL1; an nVHE host runs at EL1 like its guests, and only
+the VMID (0 for the host: ``__load_host_stage2``, arch/arm64/include/asm/kvm_mmu.h, 6.1-6.12) tells them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64
+from prologue.memory.base import KERNEL_HALF
+from prologue.trace.form import AARCH32, NO_LEVEL, NO_VMID, Batch
+from prologue.trace.programs import Program
+
+USER, UNDECIDED = -1, -2
+"""Instead of a program's row: no kernel; a kernel, but the trace does not say which."""
+_HOST, _GUEST, _PROCESS, _UNSAID = range(4)
+_GUEST_MARK: Final = ("[guest.kernel", "VM:")
+_NO_MODULE: Final = ("[vdso]", "[vdso32]", "[vectors]", "[heap]", "[stack]", "[unknown]", "[vsyscall]", "[uprobes]")
+
+
+class GuestKernel(NamedTuple):
+    """A guest's kernel; ``number`` is its VMID, or its process in perf's names; None if there is only one guest."""
+
+    program: Program
+    number: int | None
+
+
+class Kernels(NamedTuple):
+    """Host (row 0) and guests (from row 1 on), and the level at which the host's kernel runs; None if not known."""
+
+    host: Program
+    guests: tuple[GuestKernel, ...] = ()
+    host_level: int | None = None
+
+    @property
+    def programs(self) -> list[Program]:
+        """All of them, by row."""
+        return [self.host, *(guest.program for guest in self.guests)]
+
+    def rows(self, batch: Batch) -> I64:
+        """Row of each range's program, ``USER`` or ``UNDECIDED``; shape (n,)."""
+        ranges = batch.ranges
+        said = np.array([_class_of(name) for name in batch.dsos])[ranges["dso"]]
+        user = (ranges["level"] == 0) | (said == _PROCESS) | (ranges["flags"] & np.uint8(AARCH32) != 0)
+        low = np.flatnonzero(~user & (ranges["level"] == NO_LEVEL) & (ranges["start"] < np.uint64(KERNEL_HALF)))
+        # Before the MMU is on, a kernel runs at low addresses, too: where its image was said to be.
+        user[low] = self.host.piece_of(ranges["start"][low], ranges["end"][low]) < 0
+        if not self.guests:
+            rows = np.where(said == _GUEST, UNDECIDED, 0)
+            if self.host_level == 2:  # what runs at EL1 is a guest's, and no image of it was given
+                rows = np.where((ranges["level"] == 1) & (said == _UNSAID), UNDECIDED, rows)
+        else:
+            rows = self._by_level(ranges)
+            rows = np.where(said == _HOST, 0, rows)
+            rows = np.where(said == _GUEST, self._by_name(batch)[ranges["dso"]], rows)
+        return np.where(user, USER, rows).astype(np.int64)
+
+    def _by_level(self, ranges: np.ndarray[tuple[int], np.dtype[np.void]]) -> I64:
+        level, vmid = ranges["level"], ranges["vmid"]
+        rows = np.full(len(ranges), UNDECIDED, np.int64)
+        known = vmid != NO_VMID
+        guest = np.full(len(ranges), UNDECIDED, np.int64)
+        for row, one in enumerate(self.guests, 1):
+            if one.number is None:
+                guest[:] = row
+            else:
+                guest[known & (vmid == one.number)] = row
+        rows[level == 2] = 0
+        at_el1 = level == 1
+        if self.host_level == 2:
+            rows[at_el1] = guest[at_el1]
+        elif self.host_level == 1:
+            rows[at_el1 & known & (vmid == 0)] = 0
+            mine = at_el1 & known & (vmid != 0)
+            rows[mine] = guest[mine]
+        rows[level == NO_LEVEL] = UNDECIDED
+        return rows
+
+    def _by_name(self, batch: Batch) -> I64:
+        """For each of perf's names of guests, the row of the guest."""
+        rows = np.full(len(batch.dsos), UNDECIDED, np.int64)
+        for k, name in enumerate(batch.dsos):
+            digits = "".join(c if c.isdigit() else " " for c in name).split()
+            for row, one in enumerate(self.guests, 1):
+                if one.number is None or str(one.number) in digits:
+                    rows[k] = row
+                    break
+        return rows
+
+
+def _class_of(name: str) -> int:
+    """What a program's name of perf says."""
+    if not name or name == "[unknown]":
+        return _UNSAID
+    if name.startswith(_GUEST_MARK):
+        return _GUEST
+    if name.startswith("[kernel") or name.rpartition("/")[2].startswith("vmlinux"):
+        return _HOST
+    if (name.startswith("[") and name not in _NO_MODULE) or ".ko" in name.rpartition("/")[2]:
+        return _HOST  # a module
+    return _PROCESS

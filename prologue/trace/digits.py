@@ -1,0 +1,80 @@
+"""Numbers in text, many at once: eight characters are one 64-bit word, and a few operations convert all of them.
+
+Text is little-endian in a word: its first character is the lowest byte. Blanks before a number count as zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64, Bool
+
+_ONES: Final = 0x0101010101010101
+
+
+def _every(byte: int) -> np.uint64:
+    return np.uint64(byte * _ONES)
+
+
+def words_view(block: bytes) -> npt.NDArray[Any]:
+    """Eight characters from every place on; the block must be padded, so that the last line has eight after it."""
+    return np.ndarray((max(len(block) - 7, 0),), "<u8", block, 0, (1,))
+
+
+def hexadecimal(text: U64) -> tuple[U64, Bool]:
+    """Eight characters of right-aligned lower-case hexadecimal digits.
+
+    Returns:
+        Their values, and which are valid: digits and blanks; shape of ``text``.
+
+    """
+    letter = text >> np.uint64(6) & _every(1)  # a to f are 0x61 to 0x66; digits and the blank have no bit 6
+    low = text & _every(0x0F)
+    some = low + _every(15) >> np.uint64(4) & _every(1)  # bytes whose low half is not 0
+    blank = ~text >> np.uint64(4) & _every(1) & ~letter  # should be 0x20
+    # Digits are 0x30 to 0x39, letters 0x61 to 0x66: the high half is right ...
+    good = text & _every(0xF0) == _every(0x30) + letter * np.uint64(0x30) - blank * np.uint64(0x10)
+    # ... and so is the low half: up to 9, from 1 to 6, or 0. No sum leaves its byte.
+    good &= (low + _every(6) + letter * np.uint64(3)) & _every(0xF0) == 0
+    good &= some & (letter | blank) == letter
+    nibbles = low + letter * np.uint64(9)
+    return _join(nibbles, 4), good
+
+
+def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
+    """Sixteen such characters from each place ``at`` on: 64-bit numbers, and which are valid and not blank."""
+    top, low = words[at], words[at + 8]
+    high_value, high_good = hexadecimal(top)
+    low_value, low_good = hexadecimal(low)
+    said = low >> np.uint64(56) != np.uint64(0x20)
+    return high_value << np.uint64(32) | low_value, high_good & low_good & said
+
+
+def _join(digits: U64, bits: int) -> U64:
+    """Digits of ``bits`` bits in bytes, the first the most significant, as one number."""
+    weight = np.uint64(1 << bits)
+    pairs = (digits & np.uint64(0x00FF00FF00FF00FF)) * weight + (digits >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF))
+    weight = np.uint64(1 << 2 * bits)
+    fours = (pairs & np.uint64(0x0000FFFF0000FFFF)) * weight + (pairs >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF))
+    weight = np.uint64(1 << 4 * bits)
+    return (fours & np.uint64(0xFFFFFFFF)) * weight + (fours >> np.uint64(32))
+
+
+def decimal(words: npt.NDArray[Any], end: I64, width: int) -> tuple[U64, Bool]:
+    """Decimal numbers of up to eight characters that end before each place ``end``, right-aligned in ``width``."""
+    text = words[end - 8] >> np.uint64(8 * (8 - width)) << np.uint64(8 * (8 - width))
+    padding = np.uint64(0x3030303030303030 & ((1 << 8 * (8 - width)) - 1))
+    text = text | padding
+    low = text & _every(0x0F)
+    blank = ~text >> np.uint64(4) & _every(1)
+    good = text & _every(0xF0) == _every(0x30) - blank * np.uint64(0x10)
+    good &= ((low + _every(6)) & _every(0xF0) == 0) & ((low + _every(15)) >> np.uint64(4) & blank == 0)
+    pairs = (low & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(10) + (
+        low >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
+    )
+    fours = (pairs & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(100)
+    fours += pairs >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF)
+    return (fours & np.uint64(0xFFFFFFFF)) * np.uint64(10000) + (fours >> np.uint64(32)), good

@@ -1,0 +1,90 @@
+"""The form of a trace in memory: straight ranges of instructions that ran, in the order of the input.
+
+Decoders give either taken branches (perf) or ranges (OpenCSD, QEMU's blocks). Both are ranges here: between two of one
+CPU stands one step, from the last instruction of the first to the first of the second.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+RANGE: Final = np.dtype(
+    [
+        ("time", "<u8"),  # ns; of the end of the range where the input has only that; 0 if it has none
+        ("start", "<u8"),  # address of the first instruction
+        ("end", "<u8"),  # address after the last
+        ("cpu", "<i4"),
+        ("task", "<u4"),  # row in Batch.tasks
+        ("dso", "<u4"),  # row in Batch.dsos
+        ("vmid", "<i4"),
+        ("level", "u1"),  # exception level
+        ("flags", "u1"),
+    ]
+)
+TraceRanges = npt.NDArray[Any]
+"""An array of ``RANGE``, shape (n,). The next range of the same CPU follows the one before, unless it has ``GAP``.
+
+A range ends at a taken branch, or anywhere: then the next one begins where it ends.
+"""
+
+NO_CPU: Final = -1
+NO_VMID: Final = -1
+NO_LEVEL: Final = 255
+
+GAP: Final = 1  # what ran before it on this CPU is not known
+EXCEPTION: Final = 2  # an exception or interrupt came before it: no branch led here
+RETURN: Final = 4  # an exception return came before it
+SAMPLE: Final = 8  # one sampled instruction: nothing is known of its neighbours
+LOST: Final = 16  # with GAP: the input says that data were lost here
+AARCH32: Final = 32  # no A64 code
+
+BATCH: Final = 1 << 18
+LONGEST: Final = 1 << 20
+"""Bytes between two taken branches; no compiler makes more, so a longer range is two that do not belong together."""
+
+
+class TracedTask(NamedTuple):
+    """What ran, as the kernel names it; -1 for numbers that the input does not say."""
+
+    comm: str
+    pid: int
+    tid: int
+
+
+NO_TASK: Final = TracedTask("", -1, -1)
+
+
+class Batch(NamedTuple):
+    """Some ranges, and the names that their rows ``task`` and ``dso`` refer to; row 0 is "not said"."""
+
+    ranges: TraceRanges
+    tasks: list[TracedTask]
+    dsos: list[str]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a reader met besides ranges, by its name; what it could not use is said, not dropped in silence."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, what: str, count: int = 1) -> None:
+        """Count something; nothing if ``count`` is 0."""
+        if count:
+            self.counts[what] += count
+
+    def lines(self) -> list[str]:
+        """One line for each thing, the most frequent first."""
+        return [f"{count:,} {what}" for what, count in self.counts.most_common()]
+
+
+def new_ranges(count: int) -> TraceRanges:
+    """Ranges of which nothing is known yet."""
+    ranges = np.zeros(count, RANGE)
+    ranges["cpu"], ranges["vmid"], ranges["level"] = NO_CPU, NO_VMID, NO_LEVEL
+    return ranges

@@ -1,0 +1,139 @@
+"""Reads what OpenCSD's ``trc_pkt_lister -decode`` prints: ranges that ran, with the context that trace packets gave.
+
+The elements are those of OpenCSD's generic trace output (``trc_gen_elem.cpp``, 1.3). A trace ID stands for a CPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.trace.form import (
+    AARCH32,
+    EXCEPTION,
+    GAP,
+    LOST,
+    NO_LEVEL,
+    NO_TASK,
+    NO_VMID,
+    RANGE,
+    RETURN,
+    Batch,
+    Tally,
+    TracedTask,
+)
+from prologue.trace.streams import Peekable, blocks
+
+MARK: Final = b"OCSD_GEN_TRC_ELEM_"
+_ELEMENT: Final = re.compile(
+    rb"(?:ID:([0-9a-f]+);[^\n]*?)?OCSD_GEN_TRC_ELEM_(?:"
+    rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
+    rb"last_sz\(\d+\) \(ISA=(\w+)\)[^\n]*\)[^\n]*\n"
+    rb"|(\w+)([^\n]*))"
+)
+_LEVEL: Final = re.compile(rb"\bEL([0-3])")
+_VMID: Final = re.compile(rb"VMID=0x([0-9a-f]+)")
+_CONTEXT: Final = re.compile(rb"CTXTID=0x([0-9a-f]+)")
+_TIME: Final = re.compile(rb"TS=0x([0-9a-f]+)")
+_BREAKS: Final = {
+    b"TRACE_ON": "places where tracing began (trace on)",
+    b"NO_SYNC": "places without synchronisation",
+    b"ADDR_NACC": "places where the decoder had no memory to follow the program",
+    b"UNKNOWN": "unknown elements of the decoder: a gap",
+    b"I_RANGE_NOPATH": "ranges whose path the decoder does not know: a gap",
+    b"EO_TRACE": "ends of trace",
+}
+
+
+@dataclass(slots=True)
+class _Source:
+    """What holds for the next range of a trace ID."""
+
+    flags: int = GAP
+    time: int = 0
+    task: int = 0
+    vmid: int = NO_VMID
+    level: int = NO_LEVEL
+
+
+def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
+    """Give the ranges in the order of the text.
+
+    Raises:
+        InputError: there are none.
+
+    """
+    reader = _Reader(account)
+    some = False
+    for block in blocks(stream):
+        ranges = reader.ranges(block)
+        some |= len(ranges) > 0
+        if len(ranges):
+            yield Batch(ranges, reader.tasks, [""])
+    if not some:
+        raise InputError("has no instruction ranges: is it text of trc_pkt_lister -decode ?", path=stream.name)
+
+
+class _Reader:
+    def __init__(self, account: Tally) -> None:
+        self._account = account
+        self._sources: dict[bytes, _Source] = {}
+        self._numbers = {0: 0}
+        self.tasks = [NO_TASK]
+
+    def ranges(self, block: bytes) -> Any:
+        """The ranges of some lines."""
+        rows: list[tuple[int, ...]] = []
+        for name, start, end, count, isa, element, said in _ELEMENT.findall(block):
+            source = self._sources.get(name)
+            if source is None:
+                source = self._sources[name] = _Source()
+            if start:
+                first, last = int(start, 16), int(end, 16)
+                if (isa == b"A64" and last - first != 4 * int(count)) or last <= first or last >> 64:
+                    self._unreadable()
+                    continue
+                flags = source.flags if isa == b"A64" else source.flags | AARCH32
+                cpu = int(name or b"-1", 16)
+                rows.append((source.time, first, last, cpu, source.task, 0, source.vmid, source.level, flags))
+                source.flags = 0
+            elif element == b"INSTR_RANGE":
+                self._unreadable()
+            else:
+                self._apply(source, element, said)
+        return np.array(rows, RANGE)
+
+    def _unreadable(self) -> None:
+        self._account.add("lines that cannot be read: a gap on every CPU")
+        for source in self._sources.values():
+            source.flags = GAP
+
+    def _apply(self, source: _Source, element: bytes, said: bytes) -> None:
+        if element in _BREAKS:
+            lost = LOST if b"overflow" in said or element != b"TRACE_ON" else 0
+            source.flags = GAP | lost
+            self._account.add(_BREAKS[element])
+        elif element == b"EXCEPTION":
+            source.flags |= EXCEPTION
+        elif element == b"EXCEPTION_RET":
+            source.flags |= RETURN
+        elif element == b"TIMESTAMP":
+            found = _TIME.search(said)
+            source.time = int(found[1], 16) & (1 << 64) - 1 if found else source.time
+        elif element == b"PE_CONTEXT":
+            self._context(source, said)
+
+    def _context(self, source: _Source, said: bytes) -> None:
+        level, vmid, context = (pattern.search(said) for pattern in (_LEVEL, _VMID, _CONTEXT))
+        source.level = int(level[1]) if level else NO_LEVEL
+        source.vmid = int(vmid[1], 16) & 0x7FFFFFFF if vmid else NO_VMID
+        number = int(context[1], 16) & 0xFFFFFFFF if context else 0
+        if number not in self._numbers:
+            self._numbers[number] = len(self.tasks)
+            self.tasks.append(TracedTask("", number, number))
+        source.task = self._numbers[number]

@@ -1,0 +1,88 @@
+"""Taken branches as perf prints them, made into ranges: from the target of one to the next one of the same CPU."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, Bool
+from prologue.trace.form import GAP, LONGEST, SAMPLE, Tally, TraceRanges, new_ranges
+
+BRANCH: Final = np.dtype(
+    [
+        ("time", "<u8"),
+        ("ip", "<u8"),  # the branch; 0: trace on
+        ("addr", "<u8"),  # its target; 0: the trace ends here
+        ("cpu", "<i4"),
+        ("lane", "<i4"),  # rows of one lane are one sequence: the CPU, or the task where no CPU is said
+        ("task", "<u4"),
+        ("dso", "<u4"),  # of ip
+        ("era", "<u4"),  # grows where any CPU may have lost something
+        ("sample", "?"),  # an instruction sample: no branch
+    ]
+)
+BranchRows = npt.NDArray[Any]
+
+
+class _Last(NamedTuple):
+    """What is remembered of a lane between two batches."""
+
+    addr: int
+    era: int
+    ranged: bool
+
+
+class Pairing:
+    """Makes ranges of branches, batch by batch."""
+
+    def __init__(self, account: Tally) -> None:
+        self._account = account
+        self._last: dict[int, _Last] = {}
+
+    def ranges(self, rows: BranchRows) -> TraceRanges:
+        """The ranges that rows end, in the order of the rows."""
+        branch = np.flatnonzero(~rows["sample"])
+        start, whole, joined = self._pair(rows[branch])
+        good = np.zeros(len(rows), np.bool_)
+        good[branch] = whole
+        good |= rows["sample"]
+        ranges = new_ranges(len(rows))
+        for name in ("time", "cpu", "task", "dso"):
+            ranges[name] = rows[name]
+        ranges["start"] = rows["ip"]
+        ranges["start"][branch] = start
+        ranges["end"] = rows["ip"] + np.uint64(4)
+        ranges["flags"] = np.where(rows["sample"], np.uint8(SAMPLE), np.uint8(0))
+        ranges["flags"][branch] |= np.where(joined, np.uint8(0), np.uint8(GAP))
+        return ranges[good]
+
+    def _pair(self, rows: BranchRows) -> tuple[npt.NDArray[np.uint64], Bool, Bool]:
+        """For each branch: where its range starts, whether there is one, and whether one stands just before it."""
+        order: I64 = np.argsort(rows["lane"], kind="stable")
+        lane, ip, addr, era = (rows[name][order] for name in ("lane", "ip", "addr", "era"))
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = lane[1:] != lane[:-1]
+        start, before = np.zeros_like(addr), np.zeros_like(era)
+        start[1:], before[1:] = addr[:-1], era[:-1]
+        heads = np.flatnonzero(first)
+        carried = [self._last.get(key) for key in lane[heads].tolist()]
+        for k, last in zip(heads.tolist(), carried, strict=True):
+            start[k], before[k] = (last.addr, last.era) if last else (0, 0)
+        there = (start != 0) & (ip != 0) & (before == era)
+        size = ip - start  # wraps if the end is before the start
+        whole = there & (size < np.uint64(LONGEST)) & ((start | ip) & np.uint64(3) == 0)
+        impossible = int((there & ~whole).sum())
+        self._account.add("ranges that end before they begin, or are too long: samples are missing", impossible)
+        joined = np.zeros(len(rows), np.bool_)
+        joined[1:] = whole[:-1]
+        for k, last in zip(heads.tolist(), carried, strict=True):
+            joined[k] = last is not None and last.ranged
+        joined &= whole
+        for k in np.flatnonzero(np.append(first[1:], True)).tolist() if len(rows) else []:
+            self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]))
+        self._account.add("places where tracing began (trace on)", int((ip == 0).sum()))
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return start[back], whole[back], joined[back]

@@ -1,0 +1,321 @@
+"""Reads the text of ``perf script``: taken branches (``--itrace=b``) or instruction samples, some megabytes at once.
+
+Lines that have the shape of one seen before are read as columns of a whole block; only a line of a new shape, a line of
+a stack or what is no sample at all is looked at alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64, Bool
+from prologue.errors import InputError
+from prologue.trace.digits import decimal, hex16, words_view
+from prologue.trace.form import NO_CPU, NO_TASK, Batch, Tally, TracedTask
+from prologue.trace.intern import Interner, mixed, run_starts
+from prologue.trace.pairing import BRANCH, Pairing
+from prologue.trace.perf_lines import LineKind, PerfLine, Shape, dso_of, read_line
+from prologue.trace.streams import Peekable, blocks
+
+_BEFORE: Final = b"\n" * 16  # so that the characters before a number at the start, and after one at the end, are there
+_AFTER: Final = b"\n" * 1024
+_MOST_SHAPES: Final = 64
+_TO: Final = int.from_bytes(b" => ", "little")
+
+
+def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
+    """Give the ranges between branches, and sampled instructions, in the order of the text.
+
+    Raises:
+        InputError: no line is a branch or an instruction sample with an address.
+
+    """
+    reader = _Reader(account)
+    pairing = Pairing(account)
+    for block in blocks(stream):
+        rows = reader.rows(block)
+        if len(rows):
+            yield Batch(pairing.ranges(rows), reader.tasks, reader.dsos)
+    if not reader.samples:
+        raise InputError(reader.nothing(), path=stream.name)
+
+
+class _Reader:
+    """Keeps what was learned of the lines: their shapes, tasks and programs."""
+
+    def __init__(self, account: Tally) -> None:
+        self._account = account
+        self._shapes: list[Shape] = []
+        self._task_keys = Interner()
+        self._task_rows: list[int] = []  # row in tasks of each key
+        self._task_numbers: dict[TracedTask, int] = {NO_TASK: 0}
+        self._dso_numbers: dict[str, int] = {"": 0}
+        self._era = 0
+        self._waiting: npt.NDArray[Any] | None = None  # a sample whose stack follows
+        self.tasks = [NO_TASK]
+        self.dsos = [""]
+        self.samples = 0
+        self._untargeted = 0
+
+    def nothing(self) -> str:
+        """Why there is no sample, in one line."""
+        if self._untargeted:
+            return "prints branches without their targets: add addr to -F of perf script"
+        return "has no branches and no instruction samples: is it text of perf script --itrace=b -F +addr ?"
+
+    def rows(self, block: bytes) -> npt.NDArray[Any]:
+        """The branches and samples of a block of lines."""
+        text = _Text(block)
+        rows = np.zeros(text.count, BRANCH)
+        rows["cpu"] = NO_CPU
+        there = np.zeros(text.count, np.bool_)
+        rest = np.arange(text.count)
+        breaks: list[int] = []
+        for shape in list(self._shapes):
+            rest = self._take(shape, text, rest, rows, there)
+        while len(rest):
+            rest = self._look(text, rest, rows, there, breaks)
+        rows["era"] = self._era + np.searchsorted(np.array(breaks, np.int64), np.arange(text.count), side="right")
+        self._era += len(breaks)
+        lanes = rows["cpu"].astype(np.int32)
+        rows["lane"] = np.where(lanes >= 0, lanes, -1 - rows["task"].astype(np.int32))
+        self.samples += int(there.sum())
+        return rows[there]
+
+    def _look(self, text: _Text, rest: I64, rows: npt.NDArray[Any], there: Bool, breaks: list[int]) -> I64:
+        """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
+        at = int(rest[0])
+        line = text.line(at)
+        read = read_line(line)
+        if read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None and read.found is not None:
+            shape = Shape(line, read.found)
+            if (
+                shape.usable
+                and shape.key not in [known.key for known in self._shapes]
+                and (shape.has_target or shape.kind is LineKind.SAMPLE)
+            ):
+                left = self._take(shape, text, rest, rows, there)
+                if not len(left) or left[0] != at:
+                    self._shapes = [shape, *self._shapes][:_MOST_SHAPES]
+                    return left
+        self._alone(read, at, rows, there, breaks)
+        return rest[1:]
+
+    def _take(self, shape: Shape, text: _Text, rest: I64, rows: npt.NDArray[Any], there: Bool) -> I64:
+        """Read all remaining lines that have a shape; return the others."""
+        if not len(rest):
+            return rest
+        mine, target = text.fitting(shape, rest)
+        lines, starts = rest[mine], text.starts[rest[mine]]
+        good = np.ones(len(lines), np.bool_)
+        found = np.zeros(len(lines), BRANCH)
+        found["cpu"] = NO_CPU
+        found["ip"], valid = hex16(text.words, starts + shape.ip)
+        good &= valid
+        if shape.has_target:
+            found["addr"], valid = hex16(text.words, target + 4)
+            good &= valid
+        if shape.cpu:
+            found["cpu"], valid = decimal(text.words, starts + shape.cpu[1], min(shape.cpu[1] - shape.cpu[0], 8))
+            good &= valid
+        if shape.sec and shape.frac:
+            found["time"], valid = text.times(shape.sec, shape.frac, starts)
+            good &= valid
+        found["sample"] = not shape.has_target
+        ends = target if shape.has_target else text.ends[lines]
+        numbers, valid = self._dsos_before(text, ends, shape) if shape.dso else (np.zeros(len(lines), np.int64), good)
+        found["dso"], good = numbers, good & valid
+        lines, found = lines[good], found[good]
+        found["task"] = self._tasks_of(text, lines, shape)
+        rows[lines] = found
+        there[lines] = True
+        left = np.ones(len(rest), np.bool_)
+        left[np.flatnonzero(mine)[good]] = False
+        return rest[left]
+
+    def _tasks_of(self, text: _Text, lines: I64, shape: Shape) -> I64:
+        """Row of each line's task: the characters before the CPU are its key."""
+        if not shape.task_end or not len(lines):
+            return np.zeros(len(lines), np.int64)
+        starts = text.starts[lines]
+        parts = []
+        for at in range(0, shape.task_end, 8):
+            over = max(at + 8 - shape.task_end, 0)
+            parts.append(text.words[starts + at] << np.uint64(8 * over))
+        fresh = run_starts(*parts)
+        keys = mixed(*(part[fresh] for part in parts), np.full(int(fresh.sum()), shape.task_end, np.uint64))
+        numbers, new = self._task_keys.numbers(keys)
+        heads = np.flatnonzero(fresh)
+        for row in new.tolist():
+            self._task_rows.append(self._task(read_line(text.line(int(lines[heads[row]])))))
+        found: I64 = np.array(self._task_rows, np.int64)[numbers][np.cumsum(fresh) - 1]
+        return found
+
+    def _task(self, line: PerfLine) -> int:
+        one = line.number("one")
+        pid, tid = line.number("pid"), line.number("tid")
+        pid, tid = (one, one) if pid is None else (pid, tid)
+        task = TracedTask(line.text("comm"), -1 if pid is None else pid, -1 if tid is None else tid)
+        if task not in self._task_numbers:
+            self._task_numbers[task] = len(self.tasks)
+            self.tasks.append(task)
+        return self._task_numbers[task]
+
+    def _dso(self, name: str) -> int:
+        if name not in self._dso_numbers:
+            self._dso_numbers[name] = len(self.dsos)
+            self.dsos.append(name)
+        return self._dso_numbers[name]
+
+    def _dsos_before(self, text: _Text, ends: I64, shape: Shape) -> tuple[I64, Bool]:
+        """Row of the program in brackets that ends at each place; and where one does."""
+        numbers = np.zeros(len(ends), np.int64)
+        rest = np.arange(len(ends))
+        prefix = f"{shape.machine} " if shape.machine else ""
+        for name in [*self.dsos[:_MOST_SHAPES], None]:
+            if name is None or not name.startswith(prefix) or (not prefix and name.startswith("VM:")):
+                continue
+            same = text.ends_with(ends[rest], f" ({name.removeprefix(prefix)})".encode())
+            numbers[rest[same]] = self._dso(name)
+            rest = rest[~same]
+            if not len(rest):
+                break
+        found: dict[bytes, int] = {}
+        good = np.ones(len(ends), np.bool_)
+        for k in rest.tolist():  # programs not met before, or more of them than are worth a comparison each
+            said = text.before(int(ends[k]))
+            if said not in found:
+                name = dso_of(said)
+                found[said] = self._dso(prefix + name) if name else -1
+            numbers[k], good[k] = max(found[said], 0), found[said] >= 0
+        return numbers, good
+
+    def _alone(self, line: PerfLine, at: int, rows: npt.NDArray[Any], there: Bool, breaks: list[int]) -> None:
+        """Use a line that was read alone."""
+        kind = line.kind
+        if self._waiting is not None:
+            self._stack(line, self._waiting, at, rows, there)
+            if kind in (LineKind.STACK, LineKind.TARGET):
+                return
+        if kind in (LineKind.BRANCH, LineKind.SAMPLE):
+            if kind is LineKind.BRANCH and line.number("addr", 16) is None:
+                self._untargeted += 1
+                breaks.append(at)
+                self._account.add("branches without a target: a gap on every CPU")
+                return
+            rows[at], there[at] = self._row(line), True
+        elif kind is LineKind.HEAD:
+            self._waiting = self._row(line)
+        elif kind is LineKind.LOSS:
+            breaks.append(at)
+            self._account.add("losses that perf says: a gap on every CPU")
+        elif kind is LineKind.UNREADABLE:
+            breaks.append(at)
+            self._account.add("lines that are none of perf script's: a gap on every CPU")
+        elif kind is LineKind.OTHER:
+            self._account.add(f"other events: {line.event}")
+
+    def _stack(self, line: PerfLine, waiting: npt.NDArray[Any], at: int, rows: npt.NDArray[Any], there: Bool) -> None:
+        """Complete a sample whose addresses stand in the lines after it: the first of its stack, and the target."""
+        if line.kind in (LineKind.STACK, LineKind.TARGET):
+            ip, addr = (line.number(name, 16) for name in ("ip", "addr"))
+            if ip is not None and not waiting["ip"]:
+                waiting["ip"] = ip
+                waiting["dso"] = self._dso(dso_of(line.found["from"])) if line.found else 0
+            if addr is not None:
+                waiting["addr"] = addr
+            if not waiting["sample"] and addr is None:
+                return
+        if (waiting["sample"] and waiting["ip"]) or waiting["addr"]:
+            rows[at], there[at] = waiting, True
+        self._waiting = None
+
+    def _row(self, line: PerfLine) -> Any:
+        row = np.zeros((), BRANCH)
+        cpu = line.number("cpu")
+        row["cpu"] = NO_CPU if cpu is None else cpu
+        row["time"], row["task"] = line.time(), self._task(line)
+        row["ip"], row["addr"] = line.number("ip", 16) or 0, line.number("addr", 16) or 0
+        row["sample"] = line.kind is LineKind.SAMPLE or line.event.startswith("instructions")
+        machine = line.text("machine").replace(" ", "")
+        name = dso_of(line.found["from"]) if line.found and "from" in line.found.re.groupindex else ""
+        row["dso"] = self._dso(f"{machine} {name}" if machine and name else name)
+        return row
+
+
+class _Text:
+    """A block of lines as arrays."""
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block = _BEFORE + block + _AFTER
+        letters = np.frombuffer(block, np.uint8)
+        self.words = words_view(block)
+        self.ends: I64 = np.flatnonzero(letters[: len(block) - len(_AFTER)] == 10)[len(_BEFORE) - 1 :]
+        self.starts: I64 = self.ends[:-1] + 1
+        self.ends = self.ends[1:]
+        self.count = len(self.starts)
+        arrows = np.flatnonzero(letters == ord(">")) - 2
+        arrows = arrows[self.words[arrows] & np.uint64(0xFFFFFFFF) == np.uint64(_TO)]
+        colons = np.flatnonzero(letters == ord(":"))
+        colons = colons[letters[colons + 1] == ord(" ")]
+        self._arrows = np.append(arrows, len(block))
+        bounds = np.append(self.starts, len(block))
+        self._first_arrow = np.searchsorted(arrows, bounds)
+        self._colons = np.diff(np.searchsorted(colons, bounds))
+
+    def line(self, at: int) -> bytes:
+        """One line with its end."""
+        return self._block[self.starts[at] : self.ends[at] + 1]
+
+    def before(self, end: int) -> bytes:
+        """What stands in the line before a place."""
+        return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]
+
+    def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
+        """Which of the lines have a shape, and where their arrow is, if it has one."""
+        arrows = self._first_arrow[rest + 1] - self._first_arrow[rest]
+        mine = (arrows == int(shape.has_target)) & (self._colons[rest] == shape.colons)
+        mine &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
+        chosen = rest[mine]
+        fits = shape.fits(self.words, self.starts[chosen])
+        at = self._arrows[self._first_arrow[chosen]]
+        if shape.has_target:
+            fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])
+            after = self._letters_at(at + 20)
+            fits &= (after == 32) | (after == 10)
+        mine[mine] = fits
+        return mine, at[fits]
+
+    def _letters_at(self, at: I64) -> npt.NDArray[np.uint8]:
+        letters = np.frombuffer(self._block, np.uint8)
+        return letters[np.minimum(at, len(letters) - 1)]
+
+    def times(self, sec: tuple[int, int], frac: tuple[int, int], starts: I64) -> tuple[U64, Bool]:
+        """Times in ns, and which are valid."""
+        seconds, good = self._long(starts, *sec)
+        fraction, valid = self._long(starts, *frac)
+        scale = 10 ** (9 - (frac[1] - frac[0]))
+        return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good & valid
+
+    def _long(self, starts: I64, begin: int, end: int) -> tuple[U64, Bool]:
+        """Decimal numbers of any width."""
+        low, good = decimal(self.words, starts + end, min(end - begin, 8))
+        if end - begin <= 8:
+            return low, good
+        high, valid = decimal(self.words, starts + end - 8, min(end - begin - 8, 8))
+        return high * np.uint64(10**8) + low, good & valid
+
+    def ends_with(self, ends: I64, wanted: bytes) -> Bool:
+        """Before which of the places these characters stand."""
+        same = np.ones(len(ends), np.bool_)
+        size = len(wanted)
+        for at in range(0, size, 8):
+            have = self.words[np.maximum(ends - size + at, 0)]
+            part = wanted[at : at + 8]
+            mask = np.uint64((1 << 8 * len(part)) - 1)
+            same &= have & mask == np.uint64(int.from_bytes(part, "little"))
+        return same

@@ -1,0 +1,220 @@
+"""The code that a trace may have run: kernels and their modules, at run-time addresses, with symbols."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, U32, U64, Bool
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
+from prologue.memory.base import Memory
+from prologue.overlay.kernel import running_sections
+from prologue.overlay.modules import module_files, overlay_modules
+from prologue.sites.running import find_slide, open_running
+
+# Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 6.1-7.2).
+_VECTORS: Final = re.compile(r"(vectors|_hyp_vector|_hyp_host_vector|_hyp_vecs|_hyp_init)$")
+VECTOR_TABLE: Final = 0x800  # bytes of one table, 16 entries (Arm ARM, "Exception vectors")
+VECTOR: Final = 0x80
+_TOP: Final = 0xFFFFFFFFFFFFFFFF
+
+
+class Owner(NamedTuple):
+    """A file that text and symbols are of; its addresses plus ``slide`` are those of the trace."""
+
+    label: str  # empty for the kernel, a module's name for others
+    image: ElfImage
+    symbols: Symbols
+    slide: int
+
+
+class TextPiece(NamedTuple):
+    """Consecutive text: its first address, its words, and whose it is."""
+
+    vaddr: int
+    words: U32
+    owner: Owner
+
+
+class Program:
+    """A kernel with its modules."""
+
+    def __init__(self, name: str, pieces: list[TextPiece]) -> None:
+        self.name = name
+        self.pieces = sorted((piece for piece in pieces if len(piece.words)), key=lambda piece: piece.vaddr)
+        self._starts = np.array([piece.vaddr for piece in self.pieces], np.uint64)
+        self._sizes = np.array([4 * len(piece.words) for piece in self.pieces], np.uint64)
+        self._names: dict[int, str] = {}
+        self._tables: dict[int, U64] = {}
+        self._owners = tuple({id(piece.owner): piece.owner for piece in self.pieces}.values())
+
+    def piece_of(self, starts: U64, ends: U64) -> I64:
+        """Row of the piece that has each range whole; -1 where none does."""
+        if not self.pieces:
+            return np.full(len(starts), -1, np.int64)
+        row = np.searchsorted(self._starts, starts, side="right") - 1
+        safe = np.maximum(row, 0)
+        inside = (row >= 0) & (ends > starts) & (ends - self._starts[safe] <= self._sizes[safe])
+        return np.where(inside, row, -1)
+
+    def words(self, start: int, end: int, piece: int) -> U32:
+        """The words of a range that a piece has whole."""
+        base = self.pieces[piece].vaddr
+        return self.pieces[piece].words[(start - base) // 4 : (end - base) // 4]
+
+    def words_at(self, vaddrs: U64) -> tuple[U32, Bool]:
+        """The word at each address, and where there is one."""
+        rows = self.piece_of(vaddrs, vaddrs + np.uint64(4))
+        found = np.zeros(len(vaddrs), np.uint32)
+        for row in np.unique(rows[rows >= 0]).tolist():
+            mine = rows == row
+            at = (vaddrs[mine] - self._starts[row]) >> np.uint64(2)
+            found[mine] = self.pieces[row].words[at.astype(np.int64)]
+        return found, rows >= 0
+
+    def place_starts(self, vaddrs: U64) -> U64:
+        """Address of the symbol that each address belongs to; 0 where there is none."""
+        rows = self.piece_of(vaddrs, vaddrs + np.uint64(1))
+        found = np.zeros(len(vaddrs), np.uint64)
+        for row in np.unique(rows[rows >= 0]).tolist():
+            mine = rows == row
+            table = self._table(row)
+            at = np.searchsorted(table, vaddrs[mine], side="right") - 1
+            if len(table):
+                found[mine] = np.where(at >= 0, table[np.maximum(at, 0)], np.uint64(0))
+        return found
+
+    def starts_within(self, start: int, end: int) -> list[int]:
+        """Addresses of symbols in a range, ascending."""
+        row = int(self.piece_of(np.array([start], np.uint64), np.array([start + 1], np.uint64))[0])
+        if row < 0:
+            return []
+        table = self._table(row)
+        low, high = np.searchsorted(table, np.array([start, end], np.uint64))
+        return [int(vaddr) for vaddr in table[low:high]]
+
+    def _table(self, row: int) -> U64:
+        """Addresses of symbols in a piece, ascending, each once."""
+        if row not in self._tables:
+            piece = self.pieces[row]
+            slide = np.uint64(piece.owner.slide & _TOP)
+            places = piece.owner.symbols.place_starts + slide
+            size = np.uint64(4 * len(piece.words))
+            self._tables[row] = np.sort(places[places - np.uint64(piece.vaddr) < size])
+        return self._tables[row]
+
+    def name_at(self, place: int) -> str:
+        """Name of the symbol that begins at an address; modules add theirs, as perf does: ``sym [module]``."""
+        if place not in self._names:
+            row = int(self.piece_of(np.array([place], np.uint64), np.array([place + 1], np.uint64))[0])
+            owner = self.pieces[row].owner if row >= 0 else None
+            name = owner.symbols.locate((place - owner.slide) & _TOP).symbol if owner else None
+            label = f" [{owner.label}]" if owner and owner.label else ""
+            self._names[place] = f"{name}{label}" if name else ""
+        return self._names[place]
+
+    def place(self, vaddr: int) -> tuple[str, int]:
+        """Symbol and offset of an address; an empty name where there is none."""
+        start = int(self.place_starts(np.array([vaddr], np.uint64))[0])
+        if start:
+            return self.name_at(start), vaddr - start
+        return self._data_place(vaddr)
+
+    def _data_place(self, vaddr: int) -> tuple[str, int]:
+        """The same for data: their symbols are needed for ADRP only."""
+        for owner in self._owners:
+            where = owner.symbols.locate((vaddr - owner.slide) & _TOP)
+            if where.symbol:
+                return where.symbol, where.symbol_offset
+        return "", 0
+
+    def find(self, name: str) -> list[int]:
+        """Addresses of the symbols of that name."""
+        found = set()
+        for owner in self._owners:
+            for symbol in owner.symbols.with_prefix(name):
+                if symbol.name == name:
+                    found.add((symbol.vaddr + owner.slide) & _TOP)
+        return sorted(found)
+
+    @cached_property
+    def vectors(self) -> U64:
+        """Every address where an exception may enter, ascending."""
+        found: set[int] = set()
+        for owner in (owner for owner in self._owners if not owner.label):
+            for symbol in owner.symbols.matching(_VECTORS):
+                size = max(symbol.size, VECTOR_TABLE)
+                found.update(range(symbol.vaddr + owner.slide, symbol.vaddr + owner.slide + size, VECTOR))
+        return np.array(sorted(vaddr & _TOP for vaddr in found), np.uint64)
+
+
+def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Program:
+    """A kernel with the text of its file, ``slide`` bytes from where it is linked.
+
+    ``hyp_text`` is where ``__hyp_text_start`` is at EL2 of an nVHE host, which maps it at addresses of its own.
+
+    Raises:
+        InputError: no unstripped arm64 vmlinux.
+
+    """
+    image = ElfImage(vmlinux)
+    if image.relocatable:
+        raise InputError("is a module: name the vmlinux", path=vmlinux)
+    owner = Owner("", image, Symbols(image), slide)
+    pieces = [
+        TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), owner) for section in image.text_sections
+    ]
+    if not pieces:
+        raise InputError("the vmlinux has no text", path=vmlinux)
+    if hyp_text is not None:
+        pieces += _hyp_pieces(image, owner.symbols, hyp_text)
+    return Program(str(vmlinux), pieces)
+
+
+def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPiece]:
+    start, section = symbols.find("__hyp_text_start"), image.section(".hyp.text")
+    if start is None or section is None:
+        raise InputError("has no .hyp.text: built without KVM?", path=image.path)
+    slide = hyp_text - start.vaddr
+    return [TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
+
+
+def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Program:
+    """A kernel with the text that memory has, and its modules if the directory of their files is given.
+
+    Raises:
+        InputError: another kernel, or memory that cannot be read, or that does not say where modules are.
+
+    """
+    image = open_running(vmlinux, memory)
+    symbols = Symbols(image)
+    slide = find_slide(image, symbols, memory)
+    owner = Owner("", image, symbols, slide)
+    pieces = [
+        TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner)
+        for text in running_sections(image, symbols, memory, slide)
+    ]
+    if modules is not None:
+        with TemporaryDirectory(prefix="prologue-") as directory:
+            out = Path(directory)
+            done = overlay_modules(module_files(modules), memory, memory.state(vmlinux), out)
+            for error in done.errors:
+                raise error
+            for module in done.written:
+                pieces += _module_pieces(module.name, module.path)
+    return Program(str(vmlinux), pieces)
+
+
+def _module_pieces(name: str, path: Path) -> list[TextPiece]:
+    image = ElfImage(path, path.read_bytes())
+    owner = Owner(name, image, Symbols(image), 0)
+    return [
+        TextPiece(section.addr, image.view(section, "<u4"), owner) for section in image.text_sections if section.addr
+    ]

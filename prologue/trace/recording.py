@@ -1,0 +1,151 @@
+"""Recordings: ranges as ``trace record`` streams them. 64 bytes of header, then 32 bytes for each range, until the end.
+
+Nothing is seeked and there is no end mark: a recording may come through a pipe, and that of a machine that was killed
+reads up to its last whole record. All is little-endian. docs/trace.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import Bool
+from prologue.errors import InputError
+from prologue.trace.form import (
+    AARCH32,
+    BATCH,
+    EXCEPTION,
+    GAP,
+    LONGEST,
+    LOST,
+    NO_TASK,
+    RETURN,
+    Batch,
+    Tally,
+    TracedTask,
+    TraceRanges,
+    new_ranges,
+)
+
+MAGIC: Final = b"PROTRACE"
+VERSION: Final = 1
+_HEADER: Final = struct.Struct("<8sIIQII20s4xq")
+RECORD: Final = np.dtype(
+    [
+        ("time", "<u8"),
+        ("start", "<u8"),
+        ("count", "<u4"),  # instructions; 0: no range, data of this CPU were lost here
+        ("cpu", "<u2"),
+        ("level", "u1"),
+        ("flags", "u1"),
+        ("vmid", "<i4"),
+        ("task", "<u4"),  # pid, or 0
+    ]
+)
+_KNOWN: Final = GAP | EXCEPTION | RETURN | LOST | AARCH32
+_HIGHEST_CPU: Final = 4095  # CONFIG_NR_CPUS' upper end (arch/arm64/Kconfig, 6.12)
+
+
+class RecordingHeader(NamedTuple):
+    """What a recording says of itself; ``start_time`` in ns since 1970, 0 if unknown; ``build_id`` empty if unknown.
+
+    ``clocked``: times are ns, else only an order. ``slide`` is the kernel's run-time minus its link-time address, None
+    if unknown.
+    """
+
+    start_time: int = 0
+    clocked: bool = True
+    cpus: int = 0
+    build_id: bytes = b""
+    slide: int | None = None
+
+    def pack(self) -> bytes:
+        """The header's bytes."""
+        flags = int(self.clocked) | (self.slide is not None) << 1
+        own = self.start_time, flags, self.cpus, self.build_id.ljust(20, b"\0"), self.slide or 0
+        return _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, *own)
+
+
+def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
+    """Read the first 64 bytes.
+
+    Raises:
+        InputError: they are no header, or of another version.
+
+    """
+    data = stream.read(_HEADER.size)
+    if len(data) < _HEADER.size or not data.startswith(MAGIC):
+        raise InputError(f"is no recording: it has not the {_HEADER.size} bytes of header", path=name)
+    _, version, size, start_time, flags, cpus, build_id, slide = _HEADER.unpack(data)
+    if version != VERSION or size != RECORD.itemsize:
+        raise InputError(
+            f"is a recording of version {version} with records of {size} bytes; this reads version {VERSION} with "
+            f"{RECORD.itemsize}",
+            path=name,
+        )
+    known = build_id if any(build_id) else b""
+    return RecordingHeader(start_time, bool(flags & 1), cpus, known, slide if flags & 2 else None)
+
+
+def read_records(stream: BinaryIO, account: Tally) -> Iterator[Batch]:
+    """Give the ranges after the header; a record that cannot be is counted, and leaves a gap."""
+    reader = _Reader(account)
+    while data := stream.read(BATCH * RECORD.itemsize):
+        cut = len(data) % RECORD.itemsize
+        account.add("record cut at the end", int(cut > 0))
+        yield Batch(reader.ranges(np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)), reader.tasks, [""])
+
+
+class _Reader:
+    def __init__(self, account: Tally) -> None:
+        self._account = account
+        self._numbers = {0: 0}
+        self._joined: set[int] = set()  # CPUs whose last record was a range
+        self.tasks = [NO_TASK]
+
+    def ranges(self, records: npt.NDArray[Any]) -> TraceRanges:
+        """The ranges among records."""
+        # The address of an exception to come: it is for those who write packets, and no range.
+        exception = records["flags"] & np.uint8(EXCEPTION | GAP | LOST) == np.uint8(EXCEPTION)
+        records = records[(records["count"] != 0) | ~exception]
+        size = records["count"].astype(np.uint64) * np.uint64(4)
+        notes = size == 0
+        wrong = ~notes & ((records["start"] & np.uint64(3) != 0) | (records["cpu"] > _HIGHEST_CPU))
+        wrong |= ~notes & ((size > np.uint64(LONGEST)) | (records["start"] + size < records["start"]))
+        self._account.add("places where the recorder lost data", int(notes.sum()))
+        self._account.add("records that make no sense: a gap on every CPU", int(wrong.sum()))
+        ranges = new_ranges(len(records))
+        for name in ("time", "start", "cpu", "vmid", "level"):
+            ranges[name] = records[name]
+        ranges["end"] = records["start"] + size
+        ranges["flags"] = records["flags"] & np.uint8(_KNOWN)
+        ranges["task"] = self._tasks(records["task"])
+        self._mark_gaps(ranges, notes, wrong)
+        kept: TraceRanges = ranges[~notes & ~wrong]
+        return kept
+
+    def _mark_gaps(self, ranges: TraceRanges, notes: Bool, wrong: Bool) -> None:
+        """The first range of a CPU, the one after a note, and all first ones after a record that makes no sense."""
+        era = np.cumsum(wrong)
+        for cpu in np.unique(ranges["cpu"][~wrong]).tolist():
+            rows = np.flatnonzero((ranges["cpu"] == cpu) & ~wrong)
+            gap = np.zeros(len(rows), np.bool_)
+            gap[1:] = notes[rows[:-1]] | (era[rows[1:]] != era[rows[:-1]])
+            gap[0] = cpu not in self._joined or era[rows[0]] > 0
+            ranges["flags"][rows[gap]] |= np.uint8(GAP)
+            (self._joined.discard if notes[rows[-1]] else self._joined.add)(cpu)
+        if wrong.any():
+            self._joined.clear()
+
+    def _tasks(self, pids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        rows = np.zeros(len(pids), np.uint32)
+        for pid in np.unique(pids).tolist():
+            if pid not in self._numbers:
+                self._numbers[pid] = len(self.tasks)
+                self.tasks.append(TracedTask("", pid, pid))
+            rows[pids == pid] = self._numbers[pid]
+        return rows

@@ -1,0 +1,61 @@
+"""Opens a trace of any kind: its first bytes say which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+from prologue.trace.form import Batch, Tally
+from prologue.trace.opencsd import MARK, read_opencsd
+from prologue.trace.perf_script import read_perf_script
+from prologue.trace.recording import MAGIC, RecordingHeader, read_header, read_records
+from prologue.trace.streams import Peekable, open_stream
+
+_LOOK = 1 << 16
+
+
+@dataclass(slots=True)
+class Trace:
+    """A trace that is being read; ``account`` grows with the batches. ``header`` is that of a recording."""
+
+    name: str
+    kind: str
+    batches: Iterator[Batch]
+    account: Tally
+    header: RecordingHeader | None = None
+
+
+@contextmanager
+def open_trace(source: str) -> Iterator[Trace]:
+    """Open text of ``perf script`` or of ``trc_pkt_lister -decode``, or a recording; ``-`` is standard input.
+
+    Raises:
+        InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
+
+    """
+    account = Tally()
+    with open_stream(source) as stream:
+        head = stream.peek(_LOOK)
+        if head.startswith(MAGIC):
+            header = read_header(cast(BinaryIO, stream), stream.name)
+            yield Trace(stream.name, "recording", read_records(cast(BinaryIO, stream), account), account, header)
+        elif MARK in head or b"Trace Packet Lister" in head:
+            yield Trace(stream.name, "opencsd", read_opencsd(stream, account), account)
+        else:
+            _require_text(stream, head)
+            yield Trace(stream.name, "perf", read_perf_script(stream, account), account)
+
+
+def _require_text(stream: Peekable, head: bytes) -> None:
+    from prologue.errors import InputError
+
+    if head.startswith(b"PERFILE2"):
+        raise InputError(
+            "is perf's data, not text: perf script -i FILE --itrace=b -F +addr | prologue trace ... -", path=stream.name
+        )
+    if not head:
+        raise InputError("is empty", path=stream.name)
+    if b"\0" in head:
+        raise InputError("is no trace: neither a recording nor text of perf script or trc_pkt_lister", path=stream.name)

@@ -1,0 +1,167 @@
+"""Traces as streams: files, standard input, and what is compressed; text in blocks of whole lines."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from prologue.elf.compressed import compression
+from prologue.elf.files import open_regular
+from prologue.errors import InputError, PrologueError
+
+STDIN: Final = "-"
+BLOCK: Final = 4 << 20
+"""Bytes of text that are looked at together."""
+_STEP: Final = 1 << 16
+_WINDOW: Final = 128 << 20  # what zstd -22 --ultra asks for: a damaged header gets no more
+LONGEST_LINE: Final = 1 << 20
+"""No tool prints a longer one; without a bound, a file without line ends would be read into memory whole."""
+
+
+class Peekable:
+    """A stream whose first bytes can be looked at; reads are as long as asked for, but for the last one."""
+
+    def __init__(self, raw: Any, name: str) -> None:
+        self._raw = raw
+        self.name = name
+        self._head = b""
+
+    def peek(self, size: int) -> bytes:
+        """Up to ``size`` bytes that the next read begins with."""
+        if len(self._head) < size:
+            self._head += self._fill(size - len(self._head))
+        return self._head[:size]
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer than ``size`` at the end only.
+
+        Raises:
+            InputError: the file or what is compressed in it is damaged.
+
+        """
+        if len(self._head) < size:
+            self._head += self._fill(size - len(self._head))
+        head, self._head = self._head[:size], self._head[size:]
+        return head
+
+    def _fill(self, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            part = self._some(size)
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _some(self, size: int) -> bytes:
+        from zstandard import ZstdError
+
+        try:
+            return bytes(self._raw.read(size))
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ZstdError) as error:
+            raise InputError(f"its compressed data are damaged or cut ({error})", path=self.name) from error
+
+
+class _Zstd:
+    """Frames of zstd, one after the other; zstandard's own reader takes a frame that was cut for one that ended."""
+
+    def __init__(self, raw: Peekable) -> None:
+        self._raw = raw
+        self._frame: Any = None
+        self._input = b""
+
+    def read(self, size: int) -> bytes:
+        """Some bytes, perhaps more than ``size``; none at the end.
+
+        Raises:
+            EOFError: the last frame was cut.
+
+        """
+        import zstandard
+
+        while True:
+            data = self._input or self._raw.read(_STEP)
+            self._input = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError("the last frame does not end")
+                return b""
+            if self._frame is None:
+                self._frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+            found: bytes = self._frame.decompress(data)
+            if self._frame.eof:
+                self._input, self._frame = self._frame.unused_data, None
+            if found:
+                return found
+
+
+@contextmanager
+def open_stream(source: str) -> Iterator[Peekable]:
+    """Open a file, or standard input for ``-``, and decompress it if it is compressed.
+
+    Raises:
+        InputError: there is none, or it is a directory.
+
+    """
+    with ExitStack() as stack:
+        raw: BinaryIO
+        if source == STDIN:
+            raw, name = sys.stdin.buffer, "standard input"
+        else:
+            raw, name = stack.enter_context(_open(Path(source))), source
+        plain = Peekable(raw, name)
+        kind = compression(plain.peek(8))
+        opened: Any = plain
+        if kind == "gzip":
+            opened = gzip.GzipFile(fileobj=cast(BinaryIO, plain))
+        elif kind == "xz":
+            opened = lzma.LZMAFile(cast(BinaryIO, plain))  # noqa: SIM115 - as above
+        elif kind == "zstd":
+            opened = _Zstd(plain)
+        yield plain if opened is plain else Peekable(opened, name)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, or a FIFO, as a process substitution of the shell gives."""
+    if path.is_fifo() or path.is_char_device():
+        with path.open("rb") as stream:
+            yield stream
+        return
+    with open_regular(path) as (fd, _), open(fd, "rb", closefd=False) as stream:
+        yield stream
+
+
+def blocks(stream: Peekable) -> Iterator[bytes]:
+    """Whole lines, some megabytes at once; the last one may lack its line end, and gets it.
+
+    Raises:
+        InputError: there are no lines, or the stream is damaged.
+
+    """
+    rest = b""
+    while True:
+        try:
+            data = stream.read(BLOCK)
+        except PrologueError:
+            yield from [rest[: rest.rfind(b"\n") + 1]] if b"\n" in rest else []
+            raise
+        if not data:
+            break
+        end = data.rfind(b"\n") + 1
+        if not end:
+            rest += data
+            if len(rest) > LONGEST_LINE + BLOCK:
+                raise InputError(f"has no line end in {len(rest):,} bytes: no text of a trace", path=stream.name)
+            continue
+        yield rest + data[:end]
+        rest = data[end:]
+    if rest:
+        yield rest + b"\n"

@@ -1,0 +1,168 @@
+"""``prologue trace disasm``, on a kernel of a few instructions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.trace.made import KERNEL, perf_text, recording
+
+STEPS: list[tuple[str | int, str | int]] = [
+    ("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"), ("read_zero+0x10", "read_zero+0x18"),
+    ("read_zero+0x18", "vfs_read+0x14"), ("vfs_read+0x18", "vfs_read+0x20"), ("vfs_read+0x24", 0x400000),
+    (0x400010, "vectors+0x400"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def vmlinux(tmp_path: Path) -> Path:
+    return KERNEL.write(tmp_path / "vmlinux")
+
+
+def disasm(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[str, str]:
+    assert main(["trace", "disasm", *map(str, args)]) == 0
+    return capsys.readouterr()
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_the_lines_of_arm_cs_trace_disasm(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said, about = disasm(capsys, written(tmp_path / "t", perf_text(STEPS[:4])), "--vmlinux", vmlinux)
+    place = KERNEL.at("read_zero")
+    assert said.splitlines()[0] == "ARM CoreSight Trace Data Assembler Dump"
+    assert said.splitlines()[7:16] == [
+        "             cat    77/77    [0000]         1.000001000  vfs_read+0x10".ljust(97) + " [kernel.kallsyms]",
+        f"\t{place:016x} <read_zero>:",
+        *(f"\t{place + 4 * k:x}:\td503201f \tnop" for k in range(3)),
+        f"\t{place + 12:x}:\tf100403f \tcmp\tx1, #0x10",
+        f"\t{place + 16:x}:\t54000040 \tb.eq\t{place + 24:x} <read_zero+0x18>",
+        "             cat    77/77    [0000]         1.000002000  read_zero+0x10                           ",
+        f"\t{place + 24:016x} <read_zero+0x18>:",
+    ]
+    assert said.splitlines()[-1] == "End"
+    assert "3 ranges (3 distinct), 11 instructions, 1 CPU, 0 gaps" in about
+
+
+def test_user_space_and_unknown_addresses_are_said_once_with_counts(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown: list[tuple[str | int, str | int]] = [
+        ("vectors+0x400", 0xFFFF800090000000),
+        (0xFFFF800090000010, "vfs_read"),
+    ]
+    trace = written(tmp_path / "t", perf_text((STEPS + unknown) * 3, dso="[unknown]"))
+    said, about = disasm(capsys, trace, "--vmlinux", vmlinux)
+    assert "3 ranges are not a kernel's" in about
+    assert f"3 ranges are not in {vmlinux}: 0xffff800090000000 (3)" in about
+    assert said.count(" 400010 ") == 3
+    assert "ffff800090000000:" not in said
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_other_forms(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    rows = [{"start": KERNEL.at("vfs_read"), "count": 5, "time": 1500, "level": 1, "cpu": 1}]
+    trace = written(tmp_path / "t", recording(rows))
+    said, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", form)
+    if form == "text":
+        assert said.splitlines()[0] == "0.000001500 cpu 1 EL1 vfs_read"
+        assert (
+            said.splitlines()[-1]
+            == f"    {KERNEL.at('vfs_read+0x10'):x}: 94000008  bl {KERNEL.at('read_zero'):x} <read_zero>"
+        )
+        return
+    head, row = map(json.loads, said.splitlines())
+    assert head["schema"] == "prologue.trace-disasm/1"
+    assert (row["time"], row["cpu"], row["level"], row["symbol"], row["offset"]) == (1500, 1, 1, "vfs_read", 0)
+    assert [insn["word"] for insn in row["instructions"]][:2] == ["d503201f", "d503201f"]
+
+
+def test_filters(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"start": KERNEL.at(name), "count": 2, "cpu": cpu, "level": level, "time": 10**9 * k}
+        for k, (name, cpu, level) in enumerate((("vfs_read", 0, 1), ("read_zero", 1, 1), ("vectors+0x80", 0, 2)))
+    ]
+    trace = written(tmp_path / "t", recording(rows))
+    for option, symbol in (
+        (("--symbols", "read_zero"), "read_zero"), (("--cpu", "1"), "read_zero"), (("--level", "2"), "vectors+0x80"),
+        (("--time", "0.5,1.5"), "read_zero"), (("--time", "1.5,"), "vectors+0x80"),
+    ):  # fmt: skip
+        said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", *option)
+        assert said.splitlines()[0].endswith(symbol)
+        assert about.splitlines()[0] == "prologue: 1 ranges (1 distinct), 2 instructions, 1 CPU, 0 gaps"
+
+
+def test_the_slide_of_a_recording_or_of_the_command_line(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from prologue.trace.recording import RecordingHeader
+
+    rows = [{"start": KERNEL.at("vfs_read") + 0x200000, "count": 5}]
+    plain, told = (
+        written(tmp_path / "t", recording(rows)),
+        written(tmp_path / "u", recording(rows, RecordingHeader(slide=0x200000))),
+    )
+    for args in ((plain, "--slide", "0x200000"), (told,)):
+        said, _ = disasm(capsys, args[0], "--vmlinux", vmlinux, "--format", "text", *args[1:])
+        assert f"bl {KERNEL.at('read_zero') + 0x200000:x} <read_zero>" in said
+    _, about = disasm(capsys, plain, "--vmlinux", vmlinux, "--format", "text")
+    assert "1 ranges are not in" in about
+
+
+def test_host_and_guest_are_told_apart_or_not_at_all(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guest = KERNEL.write(tmp_path / "guest", {"vfs_read": 0x52800000})  # the same addresses, other words
+    rows = [
+        {"start": KERNEL.at("vfs_read"), "count": 1, "level": level, "vmid": vmid} for level, vmid in ((2, -1), (1, 5))
+    ]
+    trace = written(tmp_path / "t", recording(rows))
+    images = ("--vmlinux", vmlinux, "--format", "json")
+
+    def names(*args: object) -> list[str | None]:
+        said, _ = disasm(capsys, trace, *images, *args)
+        return [json.loads(line).get("image") for line in said.splitlines()[1:]]
+
+    assert names("--guest-vmlinux", guest, "--host-el", 2) == [str(vmlinux), str(guest)]
+    assert names("--guest-vmlinux", f"{guest}@5", "--host-el", 1) == [str(vmlinux), str(guest)]
+    assert names("--guest-vmlinux", f"{guest}@6", "--host-el", 2) == [str(vmlinux), None]
+    assert names("--guest-vmlinux", guest) == [str(vmlinux), None]
+    assert names("--host-el", 2) == [str(vmlinux), None]
+    both = perf_text(STEPS[:3]) + perf_text(STEPS[:3], dso="[guest.kernel.kallsyms]", cpu=1)
+    trace = written(tmp_path / "p", both)
+    assert set(names("--guest-vmlinux", guest)) == {str(vmlinux), str(guest)}
+    assert set(names()) == {str(vmlinux), None}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--slide", "x"], "expected a number"),
+        (["--time", "5"], "expected FROM,TO"),
+        (["--symbols", "nothing_here"], "has no symbol nothing_here"),
+        (["--modules", "/"], "needs --memory"),
+        (["--guest-vmlinux", "a@x"], "expected VMLINUX"),
+        (["--hyp-text", "0x1000"], "no .hyp.text"),
+        (["--format", "srcline"], "no debug information"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], args: list[str], said: str
+) -> None:
+    trace = written(tmp_path / "t", perf_text(STEPS))
+    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), *args]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_an_output_is_no_input(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = written(tmp_path / "t", perf_text(STEPS))
+    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "-o", str(trace)]) == 2
+    assert "is also an input" in capsys.readouterr().err
+    assert trace.read_text() == perf_text(STEPS)

@@ -1,0 +1,174 @@
+"""Text of perf script: every form of its lines, and every way in which it may be damaged."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import pytest
+import zstandard
+
+from prologue.errors import InputError
+from prologue.trace.form import GAP, SAMPLE, Tally
+from prologue.trace.perf_script import read_perf_script
+from prologue.trace.sources import open_trace
+from prologue.trace.streams import Peekable
+from tests.trace.made import perf_line, perf_text, spans
+
+A, B, C, D = 0xFFFF800080010000, 0xFFFF800080010100, 0xFFFF800080010200, 0xFFFF800080010300
+STEPS: list[tuple[int, int]] = [(A + 8, B), (B + 12, C), (C, D), (D + 4, A)]
+RANGES = [(0, B, B + 16, GAP), (0, C, C + 4, 0), (0, D, D + 8, 0)]
+
+
+def read(text: str | bytes, account: Tally | None = None) -> list[tuple[int, int, int, int]]:
+    data = text.encode() if isinstance(text, str) else text
+    return spans(read_perf_script(Peekable(io.BytesIO(data), "perf.txt"), account or Tally()))
+
+
+def test_the_lines_of_the_mail() -> None:
+    assert read(perf_text(STEPS)) == RANGES
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        " {ip:16x} => {addr:16x}",
+        "[000]     1.000001: branches:  {ip:16x} => {addr:16x}",
+        "[000]  {ip:16x} sym => {addr:16x} other",
+        "    7/7     [000]     1.000001:          1 branches:k:  {ip:16x} sym+0x8 => {addr:16x} x",
+        "    7/7     [000]     1.000001123: branches:k:   call                 {ip:16x} f (vmlinux) => {addr:16x} x",
+        "          my cat     7/7     [000] 123456.000001: branches:  {ip:16x} sym+0x8 ([kernel]) => {addr:16x} y (z)",
+        "          a: b c     7/7     [000] 123456.000001: branches:  {ip:16x} sym+0x8 ([kernel]) => {addr:16x} y (z)",
+        "             cat     7 [000] branches:u:  {ip:16x} f(int, a<b>) (/x (deleted)) => {addr:16x} [unknown]",
+    ],
+)
+def test_other_sets_of_fields(form: str) -> None:
+    found = read("".join(form.format(ip=ip, addr=addr) + "\n" for ip, addr in STEPS))
+    assert [row[1:] for row in found] == [row[1:] for row in RANGES]
+
+
+def test_times_cpus_and_tasks() -> None:
+    text = "".join(perf_line(ip, addr, cpu=3, time=12345 * 10**9 + 678000, pid=123) for ip, addr in STEPS)
+    batch = next(iter(read_perf_script(Peekable(io.BytesIO(text.encode()), "x"), Tally())))
+    assert set(batch.ranges["time"].tolist()) == {12345000678000}
+    assert set(batch.ranges["cpu"].tolist()) == {3}
+    assert batch.tasks[batch.ranges["task"][0]] == ("cat", 123, 123)
+    assert batch.dsos[batch.ranges["dso"][0]] == "[kernel.kallsyms]"
+
+
+def test_two_cpus_interleaved_are_two_sequences() -> None:
+    both = [perf_line(ip + cpu * 4096, addr + cpu * 4096, cpu=cpu) for ip, addr in STEPS for cpu in (0, 1)]
+    found = read("".join(both))
+    for cpu in (0, 1):
+        mine = [(start - cpu * 4096, end - cpu * 4096, flags) for own, start, end, flags in found if own == cpu]
+        assert mine == [row[1:] for row in RANGES]
+
+
+@pytest.mark.parametrize("damage", ["cut", "glued", "noise"])
+def test_a_damaged_line_is_a_gap_on_every_cpu_and_invents_nothing(damage: str) -> None:
+    lines = [perf_line(ip, addr, cpu=cpu) for ip, addr in STEPS * 3 for cpu in (0, 1)]
+    whole = set(read("".join(lines)))
+    middle = len(lines) // 2
+    if damage == "cut":
+        lines[middle] = lines[middle][:80] + "\n"
+    elif damage == "glued":
+        lines[middle] = lines[middle][:100]
+    else:
+        lines[middle] = "Segmentation fault \x00\xff\n"
+    account = Tally()
+    found = read("".join(lines).encode("latin-1"), account)
+    assert sum(count for what, count in account.counts.items() if "every CPU" in what) == 1
+    assert {row[:3] for row in found} <= {row[:3] for row in whole}
+    assert sorted(row[0] for row in found if row[3] & GAP) == [0, 0, 1, 1]
+
+
+def test_a_trace_on_is_a_gap() -> None:
+    found = read(perf_text([*STEPS, (A + 4, 0), (0, C), (C + 8, A), (A, B)]))
+    assert found == [*RANGES, (0, A, A + 8, 0), (0, C, C + 12, GAP), (0, A, A + 4, 0)]
+
+
+@pytest.mark.parametrize("cpu", ["[000] ", ""])
+def test_losses_that_perf_says_are_gaps_on_every_cpu(cpu: str) -> None:
+    lost = f"             cat    77/77    {cpu}    1.000003: PERF_RECORD_LOST lost 12\n"
+    found = read(perf_text(STEPS) + lost + perf_text(STEPS))
+    assert [row[3] & GAP for row in found] == [1, 0, 0, 1, 0, 0]
+
+
+def test_missing_samples_are_counted_and_leave_a_gap() -> None:
+    account = Tally()
+    found = read(
+        perf_text([*STEPS, (B, C), (C + 4, A)]), account
+    )  # from A on to B: too far; what comes next is not joined
+    assert found[-1] == (0, C, C + 8, 0)
+    found = read(perf_text([*STEPS, (A - 8, C), (C + 4, A)]), account)
+    assert found[-1] == (0, C, C + 8, GAP)
+    assert account.counts["ranges that end before they begin, or are too long: samples are missing"] == 1
+
+
+def test_guest_rows_stay_the_guests_however_many_there_are() -> None:
+    text = "".join(
+        perf_line(ip, addr, cpu=cpu, dso="[guest.kernel.kallsyms]" if cpu else "[kernel.kallsyms]")
+        for ip, addr in STEPS * 20
+        for cpu in (0, 1)
+    )
+    for batch in read_perf_script(Peekable(io.BytesIO(text.encode()), "x"), Tally()):
+        names = [batch.dsos[row] for row in batch.ranges["dso"]]
+        assert names == ["[guest.kernel.kallsyms]" if cpu else "[kernel.kallsyms]" for cpu in batch.ranges["cpu"]]
+
+
+def test_instruction_samples_have_no_neighbours_and_stacks_do_not_matter() -> None:
+    head = "             cat    77/77    [000]     1.000001:          4 instructions:k: "
+    plain = read(f"{head} {A:16x} sym+0x4 ([kernel.kallsyms])\n{head} {A + 4:16x} sym ([kernel.kallsyms])\n")
+    stacks = f"{head}\n\t{A:16x} sym+0x4 ([kernel.kallsyms])\n\t{D:16x} caller ([kernel.kallsyms])\n\n"
+    stacks += f"{head}\n\t{A + 4:16x} sym ([kernel.kallsyms])\n\n"
+    assert plain == read(stacks) == [(0, A, A + 4, SAMPLE), (0, A + 4, A + 8, SAMPLE)]
+
+
+def test_branches_with_stacks() -> None:
+    head = "             cat    77/77    [000]     1.000001:          1 branches:k: \n"
+    text = "".join(
+        f"{head}\t{ip:16x} sym+0x4 ([kernel.kallsyms])\n\t{D:16x} caller (vmlinux)\n => {addr:16x} other (x)\n"
+        for ip, addr in STEPS
+    )
+    assert read(text) == RANGES
+
+
+def test_other_events_are_counted() -> None:
+    account = Tally()
+    other = "             cat    77/77    [000]     1.000001:     sched:sched_switch: prev_comm=a ==> next_comm=b\n"
+    cycles = f"             cat    77/77    [000]     1.000001:          1 cycles:k:  {A:16x} sym ([kernel.kallsyms])\n"
+    assert read(perf_text(STEPS[:2]) + other + cycles + perf_text(STEPS[2:]), account) == RANGES
+    assert account.counts == {"other events: sched:sched_switch": 1, "other events: cycles:k": 1}
+
+
+def test_a_branch_without_its_target_says_what_to_do() -> None:
+    line = f"             cat    77/77    [000]     1.000001:          1 branches:k:  {A:16x} sym ([kernel.kallsyms])\n"
+    with pytest.raises(InputError, match="add addr to -F"):
+        read(line * 3)
+
+
+@pytest.mark.parametrize("text", ["hello\n", "\n\n", "Idx:1\n"])
+def test_text_without_branches_is_bad_input(text: str) -> None:
+    with pytest.raises(InputError, match="no branches"):
+        read(text)
+
+
+def test_blocks_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = perf_text(STEPS * 30)
+    whole = read(text)
+    for size in (1, 7, 150, 1000):
+        monkeypatch.setattr("prologue.trace.streams.BLOCK", size)
+        assert read(text) == whole
+
+
+def test_compressed_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    data = perf_text(STEPS).encode()
+    for name, content in (("a.gz", gzip.compress(data)), ("b.zst", zstandard.compress(data)), ("c", data)):
+        path = tmp_path_factory.mktemp("trace") / name
+        path.write_bytes(content)
+        with open_trace(str(path)) as trace:
+            assert spans(trace.batches) == RANGES
+        if name != "c":
+            path.write_bytes(content[: len(content) // 2])
+            with pytest.raises(InputError, match="damaged or cut"), open_trace(str(path)) as trace:
+                list(trace.batches)

@@ -1,0 +1,101 @@
+"""Recordings, whole and damaged."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from prologue.errors import InputError
+from prologue.trace.form import EXCEPTION, GAP, LOST, Tally
+from prologue.trace.recording import RecordingHeader, read_header, read_records
+from prologue.trace.sources import open_trace
+from tests.trace.made import recording, spans
+
+A = 0xFFFF800080010000
+
+
+def read(data: bytes, account: Tally | None = None) -> list[tuple[int, int, int, int]]:
+    stream = io.BytesIO(data)
+    read_header(stream, "x")
+    return spans(read_records(stream, account or Tally()))
+
+
+def test_ranges_of_two_cpus() -> None:
+    rows = [{"start": A, "count": 4}, {"start": A, "count": 1, "cpu": 1}, {"start": A + 64, "count": 2}]
+    assert read(recording(rows)) == [(0, A, A + 16, GAP), (1, A, A + 4, GAP), (0, A + 64, A + 72, 0)]
+
+
+def test_what_a_header_says() -> None:
+    header = RecordingHeader(17, False, 2, bytes(range(20)), -4096)
+    assert read_header(io.BytesIO(header.pack()), "x") == header
+    assert len(header.pack()) == 64
+    assert read_header(io.BytesIO(RecordingHeader().pack()), "x") == RecordingHeader()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"PROTRACE", "64 bytes"), (b"P" * 64, "64 bytes"), (b"PROTRACE\2" + bytes(55), "version 2")],
+)
+def test_other_files_are_bad_input(data: bytes, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_header(io.BytesIO(data), "x")
+
+
+def test_a_note_of_loss_is_a_gap_on_its_cpu() -> None:
+    rows = [{"start": A, "count": 1, "cpu": cpu} for cpu in (0, 1)]
+    found = read(recording([*rows, {"count": 0, "cpu": 1, "flags": GAP | LOST}, *rows]))
+    assert [row[3] & GAP for row in found] == [1, 1, 0, 1]
+
+
+def test_a_note_of_an_exception_to_come_is_none() -> None:
+    rows = [{"start": A, "count": 1}]
+    account = Tally()
+    assert [
+        row[3] for row in read(recording([*rows, {"count": 0, "start": A, "flags": EXCEPTION}, *rows]), account)
+    ] == [1, 0]
+    assert not account.counts
+
+
+def test_records_that_make_no_sense_are_gaps_on_every_cpu() -> None:
+    rows = [{"start": A, "count": 1, "cpu": cpu} for cpu in (0, 1)]
+    for wrong in ({"start": A + 2, "count": 1}, {"start": A, "count": 1 << 30}, {"start": (1 << 64) - 4, "count": 2}):
+        account = Tally()
+        found = read(recording([*rows, wrong, *rows, *rows]), account)
+        assert [row[3] & GAP for row in found] == [1, 1, 1, 1, 0, 0]
+        assert list(account.counts.values()) == [1]
+
+
+def test_a_cut_recording_reads_up_to_its_last_whole_record() -> None:
+    account = Tally()
+    data = recording([{"start": A, "count": 1}, {"start": A + 4, "count": 1}])
+    assert read(data[:-7], account) == [(0, A, A + 4, GAP)]
+    assert account.counts == {"record cut at the end": 1}
+
+
+def test_batches_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"start": A + 4 * k, "count": 1, "cpu": k % 3} for k in range(100)]
+    whole = read(recording(rows))
+    monkeypatch.setattr("prologue.trace.recording.BATCH", 7)
+    assert read(recording(rows)) == whole
+
+
+def test_random_bytes_after_the_header_end_in_no_exception(tmp_path: object) -> None:
+    import random
+
+    chance = random.Random(5)  # noqa: S311 - the same bytes every time
+    for size in (1, 31, 32, 3200, 5000):
+        read(RecordingHeader().pack() + chance.randbytes(size))
+
+
+def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("trace") / "a.ptrace"
+    path.write_bytes(recording([{"start": A, "count": 1}], RecordingHeader(slide=64)))
+    with open_trace(str(path)) as trace:
+        assert trace.kind == "recording"
+        assert trace.header is not None
+        assert trace.header.slide == 64
+    for content, said in ((b"PERFILE2 and more", "perf script"), (b"\x7fELF\0\0", "no trace")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=said), open_trace(str(path)):
+            pass
