@@ -20,8 +20,19 @@ def add_trace(group: Subcommand) -> None:
         "  prologue trace disasm run.ptrace --vmlinux vmlinux.live --symbols vfs_read --format srcline",
     )  # fmt: skip
     disasm.when_chosen(_disasm)
+    check = add_command(
+        actions, "check", "prologue.cli.trace_check:run", "say which words of an image cannot be what ran",
+        "  prologue trace check run.ptrace --vmlinux vmlinux\n"
+        "  prologue trace check decoded.txt.zst --vmlinux vmlinux.live --json | jq .stale",
+    )  # fmt: skip
+    check.when_chosen(_check)
     record = add_command(actions, "record", "prologue.cli.trace_record:run", trace_record.HELP, trace_record.EXAMPLES)
     record.when_chosen(trace_record.add_options)
+
+
+def _check(command: Subcommand) -> None:
+    add_images(command)
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-check/1)")
 
 
 def _disasm(command: Subcommand) -> None:

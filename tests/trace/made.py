@@ -71,7 +71,7 @@ class MadeKernel:
 
 KERNEL = MadeKernel(
     {
-        "vectors": ["nop"] * 0x200,
+        "vectors": ["nop", "eret", *["nop"] * 30] * 16,
         "vfs_read": ["nop", "nop", "stp x29, x30, [sp, #-16]!", "cbz x0, .+16", "bl read_zero", "nop",
                      "b .+8", "mov x0, #1", "ldp x29, x30, [sp], #16", "ret"],
         "read_zero": ["nop", "nop", "nop", "cmp x1, #16", "b.eq .+8", "add x0, x0, #1", "ret"],

@@ -1,0 +1,86 @@
+"""``prologue trace check``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any, Final
+
+from prologue.cli.trace_disasm import print_said
+from prologue.cli.trace_inputs import open_kernels
+from prologue.trace.check import ImageCheck, StaleWord
+from prologue.trace.known import KnownRanges
+from prologue.trace.programs import Program
+from prologue.trace.sources import open_trace
+from prologue.trace.summary import TraceSummary
+
+SCHEMA: Final = "prologue.trace-check/1"
+
+
+def run(args: Namespace) -> int:
+    """Say whether the images can be the code that ran."""
+    with open_trace(args.trace) as trace:
+        kernels = open_kernels(args, trace)
+        known = KnownRanges(kernels)
+        check, summary = ImageCheck(known, says_exceptions=trace.kind != "perf"), TraceSummary(known)
+        for batch in trace.batches:
+            numbers = known.numbers(batch)
+            check.add(batch, numbers)
+            summary.add(batch, numbers)
+        stale = check.stale()
+        rest = [*summary.lines(), *_unjudged(check), *trace.account.lines()]
+    programs = kernels.programs
+    if args.json:
+        data: dict[str, Any] = {
+            "schema": SCHEMA,
+            "trace": trace.name,
+            "images": [program.name for program in programs],
+            "steps_judged": check.judged,
+            "steps_not_judged": dict(check.unjudged),
+            "not_used": dict(trace.account.counts),
+            "stale": [_data(check, one, programs) for one in stale],
+        }
+        print(json.dumps(data, indent=2))
+    else:
+        for one in stale:
+            print(_text(check, one, programs[one.program]))
+        print_said(rest)
+        print(_verdict(check, stale))
+    return 1 if stale else 0
+
+
+def _verdict(check: ImageCheck, stale: list[StaleWord]) -> str:
+    if not check.judged:
+        return "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?"
+    words = "1 word" if len(stale) == 1 else f"{len(stale):,} words"
+    return f"{words} of the image cannot be what ran" if stale else f"{check.judged:,} steps, none impossible"
+
+
+def _unjudged(check: ImageCheck) -> list[str]:
+    return [
+        f"{check.judged:,} steps judged",
+        *(f"{count:,} {what}: not judged" for what, count in check.unjudged.items()),
+    ]
+
+
+def _text(check: ImageCheck, stale: StaleWord, program: Program) -> str:
+    name, offset = program.place(stale.vaddr)
+    place = f"{name}+{offset:#x}" if name else f"{stale.vaddr:#x}"
+    first = f", first on cpu {stale.cpu} at {stale.time // 10**9}.{stale.time % 10**9:09}" if stale.cpu >= 0 else ""
+    times = "once" if stale.count == 1 else f"{stale.count:,} times"
+    return f"image stale at {place} ({stale.vaddr:#x}): {check.describe(stale)} ({times}{first})"
+
+
+def _data(check: ImageCheck, stale: StaleWord, programs: list[Program]) -> dict[str, Any]:
+    program = programs[stale.program]
+    name, offset = program.place(stale.vaddr)
+    return {
+        "image": program.name,
+        "vaddr": hex(stale.vaddr),
+        "symbol": name or None,
+        "symbol_offset": offset,
+        "word": f"{stale.word:08x}",
+        "count": stale.count,
+        "went": [[hex(went) if went else None, count] for went, count in stale.went.most_common()],
+        "message": check.describe(stale),
+    }

@@ -1,0 +1,73 @@
+"""From one range to the next of the same CPU: the steps of a trace, each distinct one met often and looked at once."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64
+from prologue.trace.form import EXCEPTION, GAP, NO_CPU, RETURN, SAMPLE, TraceRanges
+from prologue.trace.intern import Interner, mixed
+
+STEP: Final = np.dtype(
+    [
+        ("before", "<i8"),  # numbers of the distinct ranges that it leads from and to
+        ("after", "<i8"),
+        ("flags", "u1"),  # EXCEPTION or RETURN, if the input says so
+        ("cpu", "<i4"),  # where and when it was seen first
+        ("time", "<u8"),
+    ]
+)
+
+
+class Taken(NamedTuple):
+    """The steps of a batch: the row that each leads to, and its number; shape (m,). Some rows have no step."""
+
+    rows: I64
+    numbers: I64
+
+
+def lanes(ranges: TraceRanges) -> I64:
+    """What one sequence of ranges is: a CPU; or a task, where the input has no CPUs."""
+    cpu = ranges["cpu"].astype(np.int64)
+    return np.where(cpu == NO_CPU, -2 - ranges["task"].astype(np.int64), cpu)
+
+
+class Steps:
+    """Numbers the distinct steps of a trace, batch by batch."""
+
+    def __init__(self) -> None:
+        self._interner = Interner()
+        self._last: dict[int, int] = {}
+        self.table: npt.NDArray[Any] = np.zeros(0, STEP)
+        self.counts = np.zeros(0, np.int64)
+        """How often each step of ``table`` was taken."""
+
+    def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
+        """The steps that lead to the ranges of a batch, whose numbers are those of the distinct ranges."""
+        lane = lanes(ranges)
+        order: I64 = np.argsort(lane, kind="stable")
+        own, mine = lane[order], numbers[order]
+        before = np.full(len(order), -1, np.int64)
+        before[1:] = np.where(own[1:] == own[:-1], mine[:-1], -1)
+        heads = np.flatnonzero(np.append(True, own[1:] != own[:-1])) if len(own) else np.zeros(0, np.int64)
+        for k in heads.tolist():
+            before[k] = self._last.get(int(own[k]), -1)
+        for k in np.append(heads[1:] - 1, len(own) - 1).tolist() if len(own) else []:
+            self._last[int(own[k])] = int(mine[k])
+        flags = ranges["flags"][order]
+        there = np.flatnonzero((before >= 0) & (flags & np.uint8(GAP | SAMPLE) == 0))
+        kind = flags[there] & np.uint8(EXCEPTION | RETURN)
+        keys = mixed(before[there].view(np.uint64), mine[there].view(np.uint64), kind.astype(np.uint64))
+        found, fresh = self._interner.numbers(keys)
+        if len(fresh):
+            new = np.zeros(len(fresh), STEP)
+            new["before"], new["after"], new["flags"] = before[there][fresh], mine[there][fresh], kind[fresh]
+            rows = order[there[fresh]]
+            new["cpu"], new["time"] = ranges["cpu"][rows], ranges["time"][rows]
+            self.table = np.concatenate([self.table, new])
+        self.counts = np.concatenate([self.counts, np.zeros(len(fresh), np.int64)])
+        self.counts += np.bincount(found, minlength=len(self.counts))
+        return Taken(order[there], found)

@@ -1,0 +1,136 @@
+"""``prologue trace check``: a right image is clean, a stale one is named word by word, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.insn.a64 import encode_b
+from prologue.trace.form import EXCEPTION, GAP
+from tests.support.assembler import assemble
+from tests.trace.made import KERNEL, perf_line, perf_text, recording
+
+NOP = 0xD503201F
+# From read_zero's return to the end of vfs_read, through an exception and back, and to user space.
+STEPS: list[tuple[str | int, str | int]] = [
+    ("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"), ("read_zero+0x10", "read_zero+0x18"),
+    ("read_zero+0x18", "vfs_read+0x14"), ("vfs_read+0x18", "vfs_read+0x20"), ("vfs_read+0x24", "vfs_read"),
+    ("vfs_read+0x0", "vectors+0x280"), ("vectors+0x284", "vfs_read+0x4"), ("vfs_read+0xc", "vfs_read+0x1c"),
+    ("vfs_read+0x24", 0x400000), (0x400010, "vectors+0x400"), ("vectors+0x404", "read_zero+0x18"),
+]  # fmt: skip
+
+
+def check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | bytes, changed: dict[str, int]
+) -> list[str]:
+    """Stale words by place, of a trace and an image that has other words than what ran."""
+    vmlinux = KERNEL.write(tmp_path / "vmlinux", changed)
+    trace = tmp_path / "trace"
+    trace.write_bytes(content.encode() if isinstance(content, str) else content)
+    code = main(["trace", "check", str(trace), "--vmlinux", str(vmlinux), "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert code == (1 if data["stale"] else 0)
+    return [f"{one['symbol']}+{one['symbol_offset']:#x}: {one['message']}" for one in data["stale"]]
+
+
+def test_the_right_image_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path, capsys, perf_text(STEPS * 3), {}) == []
+
+
+STALE = {
+    "a branch where the CPU had a NOP": (
+        {"read_zero+0x8": encode_b(KERNEL.at("read_zero+0x8"), KERNEL.at("read_zero+0x18"))},
+        ["read_zero+0x8: b read_zero+0x18 was not taken"],
+    ),
+    "two branches in one range": (
+        {
+            "vfs_read+0x0": encode_b(KERNEL.at("vfs_read"), KERNEL.at("vfs_read+0x18")),
+            "vfs_read+0x4": encode_b(KERNEL.at("vfs_read+0x4"), KERNEL.at("read_zero")),
+        },
+        ["vfs_read+0x0: b vfs_read+0x18 was not taken", "vfs_read+0x4: b read_zero was not taken"],
+    ),
+    "a NOP where the CPU had a call": (
+        {"vfs_read+0x10": NOP},
+        ["vfs_read+0x10: nop is no branch, but execution went on at read_zero"],
+    ),
+    "another target": (
+        {"vfs_read+0x18": encode_b(KERNEL.at("vfs_read+0x18"), KERNEL.at("vfs_read+0x24"))},
+        ["vfs_read+0x18: b vfs_read+0x24 is not what ran: execution went on at vfs_read+0x20"],
+    ),
+    "a conditional branch that went elsewhere": (
+        {"read_zero+0x10": assemble("b.eq #4")},
+        ["read_zero+0x10: b.eq read_zero+0x14 is not what ran: execution went on at read_zero+0x18"],
+    ),
+    "a breakpoint": ({"vfs_read+0x8": 0xD4200080}, ["vfs_read+0x8: brk #4 did not trap"]),
+    "freed memory": ({"vfs_read+0x14": 0}, ["vfs_read+0x14: udf #0 did not trap"]),
+    "a return": ({"read_zero+0x4": 0xD65F03C0}, ["read_zero+0x4: ret was not taken"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", STALE)
+def test_a_stale_image_is_named_word_by_word(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    changed, said = STALE[what]
+    assert check(tmp_path, capsys, perf_text(STEPS * 2), changed) == said
+
+
+def test_words_that_leave_no_mark_are_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = {"vfs_read+0x4": 0xAA1E03E9, "read_zero+0x14": assemble("mov x0, #2")}
+    assert check(tmp_path, capsys, perf_text(STEPS), changed) == []
+
+
+def test_nothing_is_judged_over_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    around: list[tuple[str | int, str | int]] = [("vfs_read+0x10", 0), (0, "vfs_read+0x14"), *STEPS[4:]]
+    assert check(tmp_path, capsys, perf_text([*STEPS[:1], *around]), {}) == []
+    damaged = perf_text(STEPS[:2]) + "line that is none\n" + perf_text(STEPS[5:])
+    assert check(tmp_path, capsys, damaged, {}) == []
+
+
+def test_cpus_are_sequences_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [[KERNEL.at(p) if isinstance(p, str) else p for p in step] for step in STEPS]
+    lines = [perf_line(*step, cpu=cpu) for cpu in (0, 1) for step in steps]
+    mixed = [line for pair in zip(lines[: len(STEPS)], lines[len(STEPS) :], strict=True) for line in pair]
+    assert check(tmp_path, capsys, "".join(mixed), {}) == []
+    one = perf_text([*STEPS[:4], *STEPS[5:]])  # as one sequence with a step left out, it is impossible
+    assert check(tmp_path, capsys, one, {}) != []
+
+
+@pytest.mark.parametrize(("flags", "stale"), [(EXCEPTION, 0), (GAP, 0), (0, 1)])
+def test_what_a_recording_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: int, stale: int) -> None:
+    """An exception whose vectors are in no image (a trampoline's) is one only if the recording says so."""
+    rows = [
+        {"start": KERNEL.at("vfs_read"), "count": 3},
+        {"start": 0xFFFFFDFFFF5F0000, "count": 2, "flags": flags},
+    ]
+    assert len(check(tmp_path, capsys, recording(rows), {})) == stale
+
+
+def test_ranges_that_end_without_a_branch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"start": KERNEL.at("vfs_read"), "count": 2}, {"start": KERNEL.at("vfs_read+0x8"), "count": 3}]
+    assert check(tmp_path, capsys, recording(rows), {}) == []
+    changed = {"vfs_read+0x4": encode_b(KERNEL.at("vfs_read+0x4"), KERNEL.at("vfs_read+0x10"))}
+    assert check(tmp_path, capsys, recording(rows), changed) == ["vfs_read+0x4: b vfs_read+0x10 was not taken"]
+
+
+def test_a_kernel_that_is_somewhere_else_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    (tmp_path / "trace").write_text(perf_text(STEPS))
+    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--slide", "0x400000"]) == 0
+    said = capsys.readouterr()
+    assert "no step could be judged" in said.out
+    assert "ranges are not in" in said.err
+
+
+def test_the_lines_that_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = KERNEL.write(tmp_path / "vmlinux", {"vfs_read+0x10": NOP})
+    (tmp_path / "trace").write_text(perf_text(STEPS))
+    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    place = KERNEL.at("vfs_read+0x10")
+    assert lines == [
+        f"image stale at vfs_read+0x10 ({place:#x}): nop is no branch, but execution went on at read_zero "
+        "(once, first on cpu 0 at 1.000002000)",
+        "1 word of the image cannot be what ran",
+    ]
