@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def add_live(group: Subcommand) -> None:
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
     _how(overlay, "live-overlay")
     _audit(actions)
+    _record(actions)
     _perf(actions)
 
 
@@ -68,6 +70,27 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-audit/1)")  # fmt: skip
     audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
+
+
+def _record(actions: Commands) -> None:
+    record = add_command(
+        actions, "record", "prologue.cli.live_record:run",
+        "record every write to kernel text that kprobe events can see, on a machine that runs",
+        "  prologue live record -o host.writes --seconds 60             this machine, as root; Ctrl-C ends it, too\n"
+        "  prologue live record ssh:root@board -o board.writes          a POSIX shell is all it needs there\n"
+        "  prologue live record ssh:root@board -o board.writes --command 'modprobe loop'\n"
+        "  prologue live record --script >record.sh                     for a board: sh record.sh -t 60 >board.writes\n"
+        "  prologue live judge board.writes",
+    )  # fmt: skip
+    record.add_argument("source", nargs="?", default="local", metavar="SOURCE", help="local (default) or ssh:HOST")
+    record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what live judge reads; mode 0600")
+    record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
+                        help="how long (default: 10; 0: until Ctrl-C)")  # fmt: skip
+    record.add_argument("--command", metavar="WORDS", help="record while this runs there")
+    record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
+                        help="ring buffer of each CPU (default: 8192)")  # fmt: skip
+    record.add_argument("--script", action="store_true", help="print the shell script that records, and do nothing")
+    _how(record, "live-record")
 
 
 def _perf(actions: Commands) -> None:

@@ -11,6 +11,8 @@ from prologue.errors import InputError
 from prologue.perf.read import is_perf_data, read_perf_data
 from prologue.perf.recording import writes_of
 from prologue.perf.script import MARK, read_perf_script
+from prologue.record.output import ANY_START, read_output
+from prologue.record.writes import writes_of_output
 from prologue.writes.file import MAGIC, read_recording
 from prologue.writes.form import Recording
 
@@ -18,7 +20,9 @@ _MOST_TEXT: Final = 1 << 30  # bytes
 
 
 def read_any(path: Path) -> Recording:
-    """Read a recording of ``bench writes``, a perf.data file, or the text of ``perf script --show-text-poke-events``.
+    """Read recorded writes, of whatever recorded them.
+
+    That is ``bench writes``, ``live record``, ``perf record``, or ``perf script --show-text-poke-events`` (its text).
 
     Raises:
         InputError: it is none of these, is damaged, or cannot be read.
@@ -37,11 +41,15 @@ def read_any(path: Path) -> Recording:
     return _of_text(path)
 
 
-_EXPECTED: Final = "holds no recorded writes: expected a file of bench writes, perf.data, or the text of perf script"
+_EXPECTED: Final = (
+    "holds no recorded writes: expected a file of bench writes or live record, perf.data, or the text of perf script"
+)
 
 
 def _of_text(path: Path) -> Recording:
     text = path.read_text(errors="replace")
+    if ANY_START in text:
+        return writes_of_output(read_output(text, path))
     if MARK in text:
         return writes_of(read_perf_script(text.splitlines(), path))
     raise InputError(_EXPECTED, path=path)

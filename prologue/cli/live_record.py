@@ -1,0 +1,59 @@
+"""``prologue live record``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections import Counter
+from typing import Any, Final
+
+from prologue.cli.arguments import shell_words
+from prologue.errors import UsageError
+from prologue.outputs import new_file
+from prologue.record.output import read_output
+from prologue.record.run import record, script
+from prologue.record.writes import writes_of_output
+from prologue.writes.form import Recording
+
+SCHEMA: Final = "prologue.live-record/1"
+
+
+def run(args: Namespace) -> int:
+    """Record on a machine, or print the script that does."""
+    if args.script:
+        sys.stdout.write(script())
+        return 0
+    if args.output is None:
+        raise UsageError("say where the recording is to go: -o FILE (or --script, for a board without ssh)")
+    options = ["-t", str(args.seconds), "-b", str(args.buffer)]
+    if args.command:
+        options += ["--", *shell_words("--command", args.command)]
+    with new_file(args.output, mode=0o600) as temporary:
+        said = record(args.source, options, shell_words("--ssh-options", args.ssh_options))
+        temporary.write_text(said, encoding="utf-8", errors="backslashreplace")
+        recording = writes_of_output(read_output(said, args.output))
+    if args.json:
+        print(json.dumps(_data(args, recording), indent=2))
+    elif not args.quiet:
+        print(_text(args, recording))
+    return 0
+
+
+def _data(args: Namespace, recording: Recording) -> dict[str, Any]:
+    origin, ending = recording.origin, recording.ending
+    return {
+        "schema": SCHEMA, "source": args.source, "output": str(args.output), "release": origin.release,
+        "build_id": origin.build_id or None, "slide": None if ending.slide is None else hex(ending.slide),
+        "words": len(recording.rows), "lost": [loss._asdict() for loss in ending.lost], "notes": list(ending.notes),
+    }  # fmt: skip
+
+
+def _text(args: Namespace, recording: Recording) -> str:
+    origin, ending = recording.origin, recording.ending
+    lines = [f"{args.output}: {origin.release}, {len(recording.rows):,} words of text were written"]
+    if unseen := Counter(recording.rows["pc"].tolist())[0]:
+        lines.append(f"  {unseen:,} of them by something that no probe saw: the text before and after differs")
+    lines += [f"  lost: {loss.amount:,} {loss.what}" for loss in ending.lost if loss.amount is not None]
+    lines += [f"  {note}" for note in ending.notes]
+    return "\n".join(lines)

@@ -1,0 +1,130 @@
+"""Reads what ``record.sh`` printed: its parts, and its events among lines of others (a console's)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prologue.errors import InputError
+
+START: Final = "==== prologue live record 1"
+ANY_START: Final = "==== prologue live record "
+_PARTS: Final = (
+    "machine", "boot_id", "notes", "kernel", "probes", "lost", "ended", "events", "changed", "names",
+)  # fmt: skip
+_LAST: Final = "end"
+# The kernel's messages, which a serial console puts anywhere into a line: a time, and with CONFIG_PRINTK_CALLER who.
+_MESSAGE: Final = re.compile(r"\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? .*$")
+_EVENT: Final = re.compile(
+    r"^ *.+-\d+ +(?:\( *[\d-]+\) )?\[(?P<cpu>\d+)\] \S+ +(?P<seconds>\d+)\.(?P<us>\d{6}): (?P<rest>.*)$"
+)
+_PROBED: Final = re.compile(r"^(?P<name>\w+): \((?P<place>[^)]*)\)(?P<fields>(?: \w+=(?:0x[0-9a-f]+|\d+))*)$")
+_MARKED: Final = re.compile(r"^tracing_mark_write: prologue (?P<mark>\w+)$")
+_LOST: Final = re.compile(r"^CPU:\d+ \[LOST (?P<count>\d+) EVENTS\]$")
+
+
+class ProbeHit(NamedTuple):
+    """An event of a probe: ``fields`` are its arguments; ``time`` in ns, as good as the kernel prints it (1 us)."""
+
+    time: int
+    cpu: int
+    name: str
+    fields: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderOutput:
+    """The parts' lines, and the events.
+
+    ``marks`` are the times of the recorder's own marks, ``unread`` counts lines of events that do not read, and
+    ``dropped`` what the ring buffer lost.
+    """
+
+    path: Path
+    parts: dict[str, list[str]]
+    hits: tuple[ProbeHit, ...]
+    marks: dict[str, int]
+    unread: int
+    dropped: int
+
+    def value(self, name: str) -> str:
+        """A ``name=`` of the part "kernel"; empty if it is not there."""
+        lines = (line.partition("=") for line in self.parts["kernel"])
+        return next((value for key, _, value in lines if key == name), "")
+
+
+def read_output(text: str, path: Path) -> RecorderOutput:
+    """Read the text, which may stand among other text: a console's log.
+
+    Raises:
+        InputError: it is cut off, or of another version.
+
+    """
+    parts = _parts(_whole_lines(text.splitlines()), path)
+    hits: list[ProbeHit] = []
+    marks: dict[str, int] = {}
+    read = dropped = 0
+    for line in parts["events"]:
+        event = _EVENT.match(line)
+        if lost := _LOST.match(line):
+            dropped += int(lost["count"])
+        if lost or event is None:
+            read += lost is not None
+            continue
+        time = int(event["seconds"]) * 10**9 + int(event["us"]) * 1000
+        if marked := _MARKED.match(event["rest"]):
+            marks.setdefault(marked["mark"], time)
+        elif probed := _PROBED.match(event["rest"]):
+            fields = dict(field.split("=") for field in probed["fields"].split())
+            values = {name: int(value, 0) for name, value in fields.items()}
+            hits.append(ProbeHit(time, int(event["cpu"]), probed["name"], values))
+        else:
+            continue
+        read += 1
+    said = parts["ended"][1:2]
+    expected = int(said[0]) if said and said[0].isdecimal() else read
+    if missing := {"armed", "begin", "end", "last"} - marks.keys():
+        raise InputError(f"lacks the recorder's own mark {min(missing)!r}: its events are not whole", path=path)
+    return RecorderOutput(path, parts, tuple(hits), marks, max(expected - read, 0), dropped)
+
+
+def _whole_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Lines without the messages that are in them; what a message cut in two is one line again."""
+    begun = ""
+    for line in lines:
+        text = line.rstrip("\r")
+        message = _MESSAGE.search(text)
+        if message is None:
+            yield begun + text
+            begun = ""
+        else:
+            begun += text[: message.start()]
+    if begun:
+        yield begun
+
+
+def _parts(lines: Iterable[str], path: Path) -> dict[str, list[str]]:
+    """The lines of each part of the first recording in the text."""
+    found: dict[str, list[str]] | None = None
+    current: list[str] = []
+    for line in lines:
+        if line.startswith(ANY_START):
+            if line != START:
+                raise InputError(f"was recorded by another version: {line.strip('= ')}, expected 1", path=path)
+            if found is not None:
+                raise InputError("holds more than one recording: cut it in two", path=path)
+            found = {}
+        elif found is None or not line.startswith("==== "):
+            current.append(line)
+        elif (name := line[5:]) == _LAST:
+            if missing := [part for part in _PARTS if part not in found]:
+                raise InputError(f"is cut off: it has no part {missing[0]!r}", path=path)
+            return found
+        else:
+            current = found[name] = []
+    if found is None:
+        raise InputError("holds nothing that live record printed", path=path)
+    raise InputError(f"is cut off in part {list(found)[-1] if found else 'machine'!r}: record again", path=path)

@@ -1,0 +1,425 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Records every write to kernel text that kprobe events can see, and prints it for `prologue live judge`.
+#
+#     sh record.sh [-t SECONDS] [-b KIB] [-n] [-e] [COMMAND [ARGUMENT]...] >board.writes
+#
+# It records for SECONDS (default 10; 0: until Ctrl-C), or while COMMAND runs; Ctrl-C ends either, and what was recorded
+# is printed. KIB (default 8192) is the ring buffer of each CPU. -n compares no text. -e also ends with standard input.
+#
+# It needs root, tracefs with kprobe events, /proc/kallsyms, awk and the usual small programs; busybox has all of them.
+# /proc/kcore is used if it is there. Its events are in a group of its own, recorded in a trace instance of its own; both go
+# away again, also if it is killed.
+
+seconds=10 kib=8192 compare=yes until_eof=
+while getopts t:b:ne option; do
+	case $option in
+	t) seconds=$OPTARG ;;
+	b) kib=$OPTARG ;;
+	n) compare= ;;
+	e) until_eof=yes ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+
+die() {
+	echo "record.sh: $*" >&2
+	exit 2
+}
+
+# ---- what is taken off again
+
+group=prologue_$$
+scratch= tracing= mounted= instance= reader=
+
+# The others' events are not touched; ours are named one by one. A write to kprobe_events that does not append removes all.
+take_off() {
+	[ -z "$reader" ] || kill "$reader" 2>/dev/null
+	if [ -n "$instance" ] && [ -d "$instance" ]; then
+		echo 0 >"$instance/tracing_on"
+		echo 0 >"$instance/events/$group/enable"
+		rmdir "$instance"
+	fi 2>/dev/null
+	if [ -n "$tracing" ] && [ -d "$tracing/events/$group" ]; then
+		for event in "$tracing/events/$group"/*/; do
+			event=${event%/}
+			echo 0 >"$event/enable"
+			echo "-:$group/${event##*/}" >>"$tracing/kprobe_events"
+		done
+	fi 2>/dev/null
+	[ -z "$mounted" ] || umount "$tracing"
+	[ -z "$scratch" ] || rm -rf "$scratch"
+}
+
+trap take_off EXIT
+trap 'exit 129' HUP
+trap 'exit 143' TERM
+trap 'exit 141' PIPE
+trap 'exit 130' INT
+
+# ---- where everything is
+
+case $(uname -m) in aarch64) ;; *) die "is for arm64 machines: this is $(uname -m)" ;; esac
+[ "$(id -u)" = 0 ] || die "needs root"
+case $seconds$kib in *[!0-9]* | '') die "-t and -b take whole numbers" ;; esac
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/prologue-record.XXXXXX") || die "no directory for scratch files (TMPDIR)"
+for tracing in /sys/kernel/tracing /sys/kernel/debug/tracing; do
+	[ ! -e $tracing/kprobe_events ] || break
+done
+if [ ! -e $tracing/kprobe_events ]; then
+	tracing=$scratch/tracing
+	mkdir "$tracing"
+	mount -t tracefs tracefs "$tracing" 2>/dev/null || die "no tracefs: CONFIG_FTRACE, or lockdown=confidentiality?"
+	mounted=yes
+	[ -e "$tracing/kprobe_events" ] || die "no kprobe events: this kernel lacks CONFIG_KPROBE_EVENTS"
+fi
+debug=/sys/kernel/debug/kprobes
+[ "$(cat $debug/enabled 2>/dev/null)" != 0 ] || die "kprobes are switched off: echo 1 >$debug/enabled"
+
+# The kernel's own symbols that are asked for below; addresses without 0x.
+awk 'NF == 3 && $3 ~ /^(_stext|_etext|__init_begin|__set_fixmap|__text_poke|copy_to_kernel_nofault|apply_alternatives_module)$/ ||
+	NF == 3 && $3 ~ /^(__)?aarch64_insn_/' /proc/kallsyms >"$scratch/symbols"
+address() { awk -v name="$1" '$3 == name { print $1; exit }' "$scratch/symbols"; }
+stext=$(address _stext)
+etext=$(address _etext)
+case $stext in
+ffff*) ;;
+*) die "/proc/kallsyms hides its addresses: sysctl kernel.kptr_restrict=1" ;;
+esac
+
+# Addresses of the kernel begin with ffff, and shells calculate with signed 64 bits: the low 48 bits are what counts.
+low() { echo $((0x${1#ffff})); }
+
+# Segments of kcore: type (and flags), offset, virtual address, size in memory; one a line.
+segments() {
+	count=$(od -An -v -tu2 -j56 -N2 /proc/kcore) || return
+	# shellcheck disable=SC2046 # words are what is wanted
+	set -- $(od -An -v -tx8 -j64 -N$((count * 56)) /proc/kcore)
+	while [ $# -ge 7 ]; do
+		echo "$1 $2 $3 $6"
+		shift 7
+	done
+}
+
+# Offset in kcore of an address without 0x, whose segment must begin with ffff; nothing if it has none.
+kcore_offset() {
+	while read -r type offset start size; do
+		case $type$start in ????????00000001ffff*) ;; *) continue ;; esac
+		at=$(($(low "$1") - $(low "$start")))
+		if [ $at -ge 0 ] && [ $at -lt $((0x$size)) ]; then
+			echo $((0x$offset + at))
+			return
+		fi
+	done <"$scratch/segments"
+}
+
+segments >"$scratch/segments" 2>/dev/null
+dd if=/proc/kcore bs=4096 count=16 2>/dev/null | tr '\0' '\n' | grep -aE '^(KERNELOFFSET|NUMBER\(kimage_voffset\))=' |
+	sort -u >"$scratch/vmcoreinfo"
+# What to add to a physical address of the image for its virtual one: 64 bits, without 0x.
+voffset=$(sed -n 's/^NUMBER(kimage_voffset)=0x//p' "$scratch/vmcoreinfo")
+if [ -z "$voffset" ]; then
+	# Its resource ends before __init_begin (request_standard_resources, arch/arm64/kernel/setup.c, 6.12).
+	last=$(sed -n 's/^ *[0-9a-f]*-\([0-9a-f]*\) : Kernel code$/\1/p' /proc/iomem)
+	case $last in '' | 0 | 00000000) die "neither /proc/kcore nor /proc/iomem says where the kernel is" ;; esac
+	voffset=$(printf 'ffff%012x' $(($(low "$(address __init_begin)") - 1 - 0x$last)))
+fi
+case $voffset in ffff????????????) ;; *) die "the kernel is at an offset of $voffset, which is not understood" ;; esac
+
+# ---- probes
+
+# Return addresses: of the probed function (%lr), and of its callers, by the chain of frame records (AAPCS64, "The Frame
+# Pointer"). A kernel's chain ends with a record of zeros.
+callers='c1=%lr:x64' frame=%x29
+for k in 2 3 4 5 6 7 8 9 10; do
+	callers="$callers c$k=+8($frame):x64"
+	frame="+0($frame)"
+done
+# set_probe EVENT FUNCTION ARGUMENTS: says whether this kernel takes it.
+set_probe() {
+	event=$1 function=$2
+	shift 2
+	if [ -z "$(address "$function")" ]; then
+		echo "$function absent" >>"$scratch/probes"
+	elif echo "p:$group/$event $function $* $callers" >>"$tracing/kprobe_events" 2>/dev/null; then
+		echo "$function set $event" >>"$scratch/probes"
+	else
+		why='ftrace does not trace it, and CONFIG_KPROBE_EVENTS_ON_NOTRACE is off'
+		[ ! -e $debug/blacklist ] || ! grep -q "	$function$" $debug/blacklist || why='on the blacklist of kprobes'
+		echo "$function refused $why" >>"$scratch/probes"
+	fi
+}
+
+# Every writer of text that is mapped read-only goes through one slot of the fixmap: patch_map() asks __set_fixmap(index, page,
+# flags) for it (arch/arm64/kernel/patching.c, 6.12; insn.c, 5.5). There the physical address is an argument. The virtual one
+# and the new word are where this build's compiler keeps them: in a register, and on the writers' stack. They are looked for
+# while a probe is armed and disarmed elsewhere, which writes a word that is known: BRK #4, and then another.
+look='index=%x0:u32 page=%x1:x64'
+for k in 19 20 21 22 23 24 25 26 27 28; do look="$look r$k=%x$k:x64"; done
+k=0
+while [ $k -lt 192 ]; do
+	look="$look w$k=+$k(%sp):x32"
+	k=$((k + 4))
+done
+set_probe_quietly() { echo "p:$group/$1 $2 $3" >>"$tracing/kprobe_events" 2>/dev/null; }
+set_probe_quietly look __set_fixmap "$look" || die "this kernel takes no probe on __set_fixmap: nothing can be seen"
+
+# How much is written, and what: BPF's programs (6.9 and later).
+set_probe length __text_poke "addr=%x1:x64 size=%x3:u64"
+# Text of a module before it can run; these writes do not go through the fixmap.
+set_probe alternatives apply_alternatives_module "addr=%x0:x64 size=%x1:u64"
+# With CONFIG_KPROBE_EVENTS_ON_NOTRACE this says the words once more.
+set_probe word copy_to_kernel_nofault "size=%x2:u64 old=+0(%x0):x32 next=+4(%x0):x32 new=+0(%x1):x32 high=+4(%x1):x32"
+# The writers themselves: what no kernel takes today, one may tomorrow.
+for function in __aarch64_insn_write aarch64_insn_write aarch64_insn_patch_text_nosync aarch64_insn_patch_text \
+	aarch64_insn_write_literal_u64 aarch64_insn_copy aarch64_insn_set; do
+	set_probe "writer_$function" "$function" "addr=%x0:x64 value=%x1:x64"
+done
+
+instance=$tracing/instances/$group
+mkdir "$instance" 2>/dev/null || {
+	instance=
+	die "no trace instance can be made in $tracing/instances"
+}
+events=$instance/events/$group
+mark() { echo "prologue $1" >"$instance/trace_marker"; }
+echo 1 >"$events/look/enable" || die "the probe on __set_fixmap cannot be armed"
+for event in length alternatives; do
+	[ -d "$events/$event" ] || continue
+	for turn in 1 2; do
+		mark arm
+		echo 1 >"$events/$event/enable" || die "a probe cannot be armed: $event"
+		mark disarm
+		echo 0 >"$events/$event/enable"
+	done
+done
+echo 0 >"$events/look/enable"
+# awk has no numbers of 64 bits: two times 24 bits are added.
+numbers='
+	function number(hex, i, n) { for (i = 1; i <= length(hex); i++) n = 16 * n + index("0123456789abcdef", substr(hex, i, 1)) - 1; return n + 0 }
+	function virtual(page, l, h) { # the low 48 bits of the address of a page of the image; both without 0x
+		while (length(page) < 12) page = "0" page
+		l = number(substr(page, length(page) - 5)) + number(substr(voffset, 11))
+		h = number(substr(page, length(page) - 11, 6)) + number(substr(voffset, 5, 6)) + int(l / 16777216)
+		return sprintf("%06x%06x", h % 16777216, l % 16777216)
+	}
+'
+found=$(awk -v voffset="$voffset" "$numbers"'
+	/: prologue (arm|disarm)$/ { arming = $NF == "arm" }
+	!/ look: / { next }
+	{
+		page = ""
+		for (k = 1; k <= NF; k++) {
+			split($k, part, "=0x")
+			if ($k ~ /^index=/) slot = substr($k, 7)
+			if (part[1] == "page") page = part[2]
+		}
+		if (page == "0" || page == "") next
+		events++
+		if (first == "") first = slot
+		if (slot != first) events = -1000 # something else used the fixmap meanwhile
+		for (k = 1; k <= NF; k++) {
+			split($k, part, "=0x")
+			if (part[1] ~ /^r/ && part[2] == "ffff" virtual(page)) holds[part[1]]++
+			if (part[1] ~ /^w/ && (part[2] == "d4200080") == arming) holds[part[1]]++
+		}
+	}
+	END {
+		if (events < 2) exit
+		for (k = 19; k <= 28 && register == ""; k++) if (holds["r" k] == events) register = k
+		for (k = 0; k < 192 && word == ""; k += 4) if (holds["w" k] == events) word = k
+		print first, (register == "") ? "-" : register, (word == "") ? "-" : word
+	}
+' "$instance/trace")
+# shellcheck disable=SC2086 # words are what is wanted
+set -- $found -- "$@"
+[ $# -gt 3 ] && [ "$1" != -- ] || die "no write was seen when a probe was armed: this kernel's __set_fixmap is not understood"
+slot=$1 register=$2 word=$3
+shift 4
+case $register$word in *-*) die "this build of the kernel keeps address or word of a write where they are not looked for" ;; esac
+# A literal has 64 bits, and its upper half where a writer of instructions has the word (the same frame, 6.12).
+arguments="index=%x0:u32 page=%x1:x64 addr=%x$register:x64 old=+0(%x$register):x32 next=+4(%x$register):x32"
+arguments="$arguments low=+$((word - 4))(%sp):x32 new=+$word(%sp):x32"
+echo "-:$group/look" >>"$tracing/kprobe_events"
+set_probe fixmap __set_fixmap "$arguments"
+[ -d "$events/fixmap" ] || die "this kernel takes no probe on __set_fixmap with: $arguments"
+
+# ---- recording
+
+echo 0 >"$instance/tracing_on"
+echo >"$instance/trace"
+echo "$kib" >"$instance/buffer_size_kb" || die "no memory for a ring buffer of $kib KiB for each CPU: -b less"
+# After each write the slot is cleared, with page 0.
+echo "index == $slot && page != 0" >"$events/fixmap/filter" || die "the filter of an event was refused"
+main=$$
+# If this shell is killed, this one cleans up after it. State Z: dead, and nobody has waited for it.
+(
+	trap '' HUP INT TERM PIPE
+	while [ -d "$scratch" ] && grep -q '^State:	[^Z]' /proc/$main/status; do sleep 1; done
+	[ ! -d "$scratch" ] || take_off
+) >/dev/null 2>&1 </dev/null &
+stopped=
+trap 'stopped=yes' INT USR1
+
+# copy NAME: of the kernel's text, in whole pages.
+place=$(kcore_offset "$stext")
+pages=$((($(low "$etext") - $(low "$stext") + 4095) / 4096))
+copy() {
+	[ -n "$compare" ] || return 1
+	if [ -z "$place" ]; then
+		uncompared='/proc/kcore is not there, or has no text'
+	elif ! dd if=/proc/kcore bs=4096 skip=$((place / 4096)) count=$pages of="$scratch/$1" 2>"$scratch/said"; then
+		uncompared=$(head -n 1 "$scratch/said")
+	else
+		return 0
+	fi
+	compare=
+}
+uncompared='switched off (-n)'
+
+cat "$instance/trace_pipe" >"$scratch/events" 2>"$scratch/said" &
+reader=$!
+# Waits until the events of before a mark are in the file.
+wait_for() {
+	mark "$1"
+	until tail -n 20 "$scratch/events" | grep -q ": prologue $1$"; do
+		kill -0 $reader 2>/dev/null || die "the events cannot be kept in $scratch: $(cat "$scratch/said")"
+		sleep 1
+	done
+}
+echo 1 >"$instance/tracing_on"
+echo 1 >"$events/fixmap/enable" || die "the probe on __set_fixmap cannot be armed"
+# The kernel arms the others now, by writing to its text: these writes have to be seen.
+for event in "$events"/*/; do
+	echo 1 >"${event}enable" || die "a probe cannot be armed: ${event%/}"
+done
+mark armed
+copy before
+mark begin
+if [ $# -gt 0 ]; then
+	("$@") >&2 &
+	job=$!
+elif [ "$seconds" = 0 ]; then
+	(while :; do sleep 3600; done) >/dev/null 2>&1 &
+	job=$!
+else
+	sleep "$seconds" >/dev/null 2>&1 &
+	job=$!
+fi
+listener=
+if [ -n "$until_eof" ]; then
+	exec 3<&0
+	(
+		while read -r _; do :; done
+		kill -USR1 $main
+	) <&3 >/dev/null 2>&1 &
+	listener=$!
+fi
+[ -n "$stopped" ] || wait $job
+status=$?
+if [ -n "$stopped" ]; then
+	kill $job 2>/dev/null
+	status=stopped
+fi
+mark end
+copy after
+wait_for last
+echo 0 >"$instance/tracing_on"
+echo 0 >"$events/enable"
+kill $reader 2>/dev/null
+reader=
+
+# ---- what was recorded
+
+part() { printf '==== %s\n' "$1"; }
+part "prologue live record 1"
+part machine
+uname -m
+uname -r
+cat /sys/devices/system/cpu/online
+part boot_id
+cat /proc/sys/kernel/random/boot_id
+part notes
+od -An -v -tx1 /sys/kernel/notes 2>/dev/null
+part kernel
+echo "slot=$slot register=$register word=$word"
+echo "_stext=$stext"
+echo "_etext=$etext"
+echo "voffset=$voffset"
+sed 's/^KERNELOFFSET=/slide=/p; d' "$scratch/vmcoreinfo"
+part probes
+cat "$scratch/probes"
+part lost
+for stats in "$instance"/per_cpu/cpu*/stats; do
+	cpu=${stats%/stats}
+	sed -n "s/^\(overrun\|commit overrun\|dropped events\): \([1-9][0-9]*\)$/${cpu##*/} \2 \1/p" "$stats"
+done
+# Misses of a probe: hits while a CPU was in another one. The last two columns are hits and misses.
+while read -r event misses; do
+	[ ! -d "$tracing/events/$group/$event" ] || [ "$misses" = 0 ] || echo "$event $misses missed by kprobes"
+done <<-END
+	$(awk 'NF >= 3 { print $(NF - 2), $NF }' "$tracing/kprobe_profile" 2>/dev/null)
+END
+part ended
+echo "$status"
+wc -l <"$scratch/events" | tr -d ' '
+part events
+cat "$scratch/events"
+part changed
+if [ -n "$compare" ]; then
+	echo "compared $((pages * 1024)) words"
+	# Pages that differ, in runs: first page, and how many.
+	cmp -l "$scratch/before" "$scratch/after" 2>/dev/null | awk '
+		{ page = int(($1 - 1) / 4096) }
+		NR > 1 && page == last { next }
+		NR > 1 && page == last + 1 { last = page; next }
+		{ if (NR > 1) print first, last - first + 1; first = last = page }
+		END { if (NR) print first, last - first + 1 }
+	' | while read -r first count; do
+		for side in before after; do
+			echo "$side $((first * 1024))"
+			dd if="$scratch/$side" bs=4096 skip="$first" count="$count" 2>/dev/null | od -An -v -tx4
+		done
+	done | awk '
+		$1 == "before" { base = $2; n = 0; old = 1; next }
+		$1 == "after" { n = 0; old = 0; next }
+		{ for (k = 1; k <= NF; k++) {
+			if (old) word[n] = $k
+			else if (word[n] != $k) print base + n, word[n], $k
+			n++
+		} }
+	'
+else
+	echo "not compared: $uncompared"
+fi
+part names
+# Functions that hold an address of the events: start, start of what follows, name, owner. Return addresses lose what
+# pointer authentication put into their upper bits.
+awk -v voffset="$voffset" "$numbers"'
+	{
+		for (k = 1; k <= NF; k++) {
+			if ($k !~ /^(page|addr|c[0-9]+)=0x[0-9a-f]+$/) continue
+			split($k, part, "=0x")
+			if (part[1] == "page") hex = virtual(part[2])
+			else if (length(part[2]) == 16) hex = substr(part[2], 5)
+			else continue
+			if (!(hex in seen)) { seen[hex] = 1; print "ffff" hex " ~" }
+		}
+	}
+' "$scratch/events" >"$scratch/addresses"
+awk '$2 ~ /^[tTwW]$/ && $3 !~ /^[$.]/ { print $1, $3, $4 }' /proc/kallsyms |
+	cat - "$scratch/addresses" | LC_ALL=C sort | awk '
+		$2 == "~" { wanted = (name != ""); next }
+		$1 == start { next }
+		{
+			# What follows the last function of a module says nothing of where it ends.
+			if (wanted) print start, (owner == $3) ? $1 : "-", name, owner
+			wanted = 0; start = $1; name = $2; owner = $3
+		}
+		END { if (wanted) print start, "-", name, owner }
+	'
+part end
+[ -z "$listener" ] || kill "$listener" 2>/dev/null
+exit 0

@@ -1,0 +1,281 @@
+"""Recorded writes from what ``record.sh`` printed, and what speaks against them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.record.output import ProbeHit, RecorderOutput
+from prologue.writes.form import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
+
+_KERNEL_TOP: Final = 0xFFFF << 48  # what pointer authentication overwrites: bits 48 and up of each kernel address
+_WORDS64: Final = (1 << 64) - 1
+_PAGE: Final = 4096
+_LITERAL: Final = "aarch64_insn_write_literal_u64"
+_BPF: Final = "__text_poke"
+# A module's text is made executable after this (load_module, kernel/module/main.c, 6.12: complete_formation).
+_MODULE_INIT: Final = "ftrace_module_init"
+_STOP: Final = "multi_cpu_stop"  # runs its function when all CPUs are in it (kernel/stop_machine.c, 6.12)
+_NOTE: Final = re.compile(r"^(\w+) refused (.*)$")
+
+
+class _Write(NamedTuple):
+    """One word."""
+
+    hit: ProbeHit
+    address: int
+    old: int
+    new: int
+    flags: Flag
+
+
+class Changed(NamedTuple):
+    """A word of the kernel's text that is not what it was when recording began."""
+
+    address: int
+    old: int
+    new: int
+
+
+def writes_of_output(output: RecorderOutput) -> Recording:
+    """Make a recording.
+
+    Raises:
+        InputError: what was printed contradicts itself, or is damaged.
+
+    """
+    try:
+        return _Reader(output).recording()
+    except (ValueError, IndexError, KeyError) as error:
+        raise InputError(f"damaged: what the recorder printed does not read ({error})", path=output.path) from error
+
+
+class _Reader:
+    """Collects what one output says."""
+
+    def __init__(self, output: RecorderOutput) -> None:
+        self._output = output
+        self._functions = _functions(output.parts["names"])
+        self._starts = [function.start for function in self._functions]
+        self._offset = int(output.value("voffset"), 16)
+        self._text = range(int(output.value("_stext"), 16), int(output.value("_etext"), 16))
+        self._odd = self._bpf = 0
+
+    def recording(self) -> Recording:
+        """All that was recorded."""
+        writes = [write for hit in self._output.hits if hit.name == "fixmap" for write in self._writes(hit)]
+        self._require_own(writes)
+        unseen, losses = self._compare(writes)
+        rows = self._rows(writes, unseen)
+        machine, release, online, *_ = self._output.parts["machine"]
+        slide = self._output.value("slide")
+        return Recording(
+            str(self._output.path),
+            Origin(
+                source="kprobe events", machine=machine, clock="ns",
+                sees=("old", "paddr", "pc", "stopped", "unreachable", "callers", "literal"),
+                release=release, build_id=_build_id(self._output.parts["notes"]), cpus=_count(online),
+            ),
+            Ending(
+                slide=int(slide, 16) if slide else None,
+                functions=self._functions,
+                lost=(*self._losses(writes), *losses),
+                notes=tuple(self._notes(writes)),
+            ),
+            rows,
+        )  # fmt: skip
+
+    def _require_own(self, writes: list[_Write]) -> None:
+        """The recorder arms a probe while it records: if that write is not there, others may be missing, too."""
+        if not any(write.hit.time <= self._output.marks["armed"] for write in writes):
+            raise InputError(
+                "has not the writes that the recorder made itself: nothing in it counts", path=self._output.path
+            )
+
+    def name(self, address: int) -> str:
+        """Of the function that holds an address; empty if it is not known."""
+        at = bisect_right(self._starts, address) - 1
+        return self._functions[at].name if at >= 0 and address < self._functions[at].end else ""
+
+    def _chain(self, hit: ProbeHit) -> list[int]:
+        """Return addresses, from the function that asked for the page on; without what maps it for all writers."""
+        found = []
+        for k in range(1, 11):
+            address = hit.fields[f"c{k}"]
+            if not address:
+                break
+            found.append(address | _KERNEL_TOP)
+        while len(found) > 1 and self.name(found[0]).startswith("patch_map"):
+            found.pop(0)
+        return found
+
+    def _writes(self, hit: ProbeHit) -> Iterator[_Write]:
+        fields = hit.fields
+        address = fields["addr"]
+        image = fields["page"] + self._offset & _WORDS64
+        if image in self._text:
+            address = image if address != image else address
+            self._odd += fields["addr"] != image
+        elif address % _PAGE != fields["page"] % _PAGE:
+            self._odd += 1
+            return
+        chain = self._chain(hit)
+        names = [self.name(place) for place in chain]
+        flags = Flag.STOPPED if _STOP in names else Flag(0)
+        if _MODULE_INIT in names:
+            flags |= Flag.UNREACHABLE
+        if _BPF in names[:2]:
+            self._bpf += 1
+        elif _LITERAL in names[:2]:
+            yield _Write(hit, address, fields["old"], fields["low"], flags | Flag.LITERAL)
+            yield _Write(hit, address + 4, fields["next"], fields["new"], flags | Flag.LITERAL)
+        else:
+            yield _Write(hit, address, fields["old"], fields["new"], flags)
+
+    def _rows(self, writes: list[_Write], unseen: list[Changed]) -> Rows:
+        rows = empty_rows(len(writes) + len(unseen))
+        for row, write in zip(rows, writes, strict=False):
+            chain = self._chain(write.hit)
+            row["time"], row["cpu"], row["paddr"] = write.hit.time, write.hit.cpu, write.hit.fields["page"]
+            row["address"], row["old"], row["new"] = write.address, write.old, write.new
+            row["pc"] = chain[0] if chain else 0
+            callers = chain[1 : 1 + CALLERS]
+            row["callers"][: len(callers)] = callers
+            row["flags"] = write.flags | (Flag.CUT_CHAIN if _is_cut(write.hit) else 0)
+        for row, change in zip(rows[len(writes) :], unseen, strict=True):
+            row["time"] = self._output.marks["end"]
+            row["address"], row["old"], row["new"], row["flags"] = *change, Flag.CUT_CHAIN
+        return rows[np.argsort(rows["time"], kind="stable")]
+
+    def _compare(self, writes: list[_Write]) -> tuple[list[Changed], list[Loss]]:
+        """Hold the writes against each other, and against the kernel's text before and after.
+
+        Returns:
+            Words that changed although no write to them was recorded, and counts of what does not fit.
+
+        """
+        first: dict[int, _Write] = {}
+        last: dict[int, _Write] = {}
+        torn = 0
+        for write in writes:
+            torn += write.address in last and last[write.address].new != write.old
+            first.setdefault(write.address, write)
+            last[write.address] = write
+        losses = [Loss("changes of a word between two recorded writes to it", torn)] if torn else []
+        said, *lines = self._output.parts["changed"] or [""]
+        if not said.startswith("compared "):
+            return [], losses
+        found = {change.address: change for change in map(self._changed, lines)}
+        unseen = [change for address, change in found.items() if address not in last]
+        wrong = sum(self._contradicts(first[address], write, found) for address, write in last.items())
+        if wrong:
+            losses.append(Loss("words that do not hold what was recorded last", wrong))
+        return unseen, losses
+
+    def _changed(self, line: str) -> Changed:
+        offset, old, new = line.split()
+        return Changed(self._text.start // _PAGE * _PAGE + 4 * int(offset), int(old, 16), int(new, 16))
+
+    def _contradicts(self, first: _Write, last: _Write, found: dict[int, Changed]) -> bool:
+        """Whether the copies of the text before and after disagree; what was written during a copy proves nothing."""
+        marks = self._output.marks
+        if first.address not in self._text or first.hit.time <= marks["begin"] or last.hit.time >= marks["end"]:
+            return False
+        change = found.get(first.address)
+        expected = None if first.old == last.new else (first.old, last.new)
+        return (None if change is None else (change.old, change.new)) != expected
+
+    def _losses(self, writes: list[_Write]) -> Iterator[Loss]:
+        output = self._output
+        dropped = 0
+        for line in output.parts["lost"]:
+            where, count, what = line.split(" ", 2)
+            if where.startswith("cpu"):
+                dropped += int(count)
+            else:
+                yield Loss(f"hits of the probe {where}, {what}", int(count))
+        if dropped := max(dropped, output.dropped):
+            yield Loss("events, by the ring buffer (record with a bigger -b)", dropped)
+        if output.unread:
+            yield Loss("lines of events that do not read", output.unread)
+        if self._odd:
+            yield Loss("writes whose address does not fit to what was mapped", self._odd)
+        if self._bpf:
+            yield Loss("pieces of BPF programs, whose words are not recorded", self._bpf)
+        if wrong := self._disagreeing():
+            yield Loss("writes whose words copy_to_kernel_nofault had otherwise", wrong)
+
+    def _disagreeing(self) -> int:
+        """Of kernels that let one probe copy_to_kernel_nofault: it is called right after the page is mapped."""
+        waiting: dict[int, ProbeHit] = {}
+        wrong = 0
+        for hit in self._output.hits:
+            if hit.name == "fixmap":
+                waiting[hit.cpu] = hit
+            elif hit.name == "word" and (mapped := waiting.pop(hit.cpu, None)):
+                one, other = mapped.fields, hit.fields
+                names = {4: ("old", "new"), 8: ("old", "next")}[other["size"]]
+                wrong += any(one[name] != other[name] for name in names)
+                if other["size"] == 8:
+                    wrong += (one["low"], one["new"]) != (other["new"], other["high"])
+        return wrong
+
+    def _notes(self, writes: list[_Write]) -> Iterator[str]:
+        parts = self._output.parts
+        said = parts["changed"][0] if parts["changed"] else "not compared: nothing said"
+        yield f"the kernel's text before and after: {said}; modules' text was not compared"
+        refused: dict[str, list[str]] = {}
+        for line in parts["probes"]:
+            if found := _NOTE.match(line):
+                refused.setdefault(found[2], []).append(found[1])
+        for why, names in refused.items():
+            yield f"no probe on {', '.join(names)}: {why}; their writes are seen where __set_fixmap maps the page"
+        if loads := sum(hit.name == "alternatives" for hit in self._output.hits):
+            yield f"{loads:,} times alternatives were applied to a module's text before it ran: not recorded"
+        if checked := sum(hit.name == "word" for hit in self._output.hits):
+            yield f"copy_to_kernel_nofault was probed, too: {checked:,} hits"
+        ended = parts["ended"][0] if parts["ended"] else ""
+        if ended == "stopped":
+            yield "ended by a signal or by its user"
+        elif ended not in ("", "0"):
+            yield f"the command ended with status {ended}"
+
+
+def _is_cut(hit: ProbeHit) -> bool:
+    """Whether there may be more callers; what comes after a zero is left from older events."""
+    return all(hit.fields[f"c{k}"] for k in range(1, 11))
+
+
+def _functions(lines: list[str]) -> tuple[Function, ...]:
+    """Lines of start, end, name and owner in brackets; ascending. The last function of a module has no known end."""
+    found = []
+    for line in lines:
+        start, end, name, *owner = line.split()
+        first = int(start, 16)
+        after = (first // _PAGE + 1) * _PAGE if end == "-" else int(end, 16)
+        found.append(Function(first, after, name, owner[0].strip("[]") if owner else ""))
+    return tuple(sorted(found))
+
+
+def _build_id(lines: list[str]) -> str:
+    """The GNU build-id among the kernel's notes, which are printed in hexadecimal."""
+    data = bytes.fromhex("".join(lines))
+    at = 0
+    while at + 12 <= len(data):
+        name, size, kind = (int.from_bytes(data[at + k : at + k + 4], "little") for k in (0, 4, 8))
+        start = at + 12 + -(-name // 4) * 4
+        if kind == 3 and data[at + 12 : at + 16] == b"GNU\0":  # NT_GNU_BUILD_ID
+            return data[start : start + size].hex()
+        at = start + -(-size // 4) * 4
+    return ""
+
+
+def _count(online: str) -> int:
+    """How many CPUs a list such as ``0-3,5`` has."""
+    ranges = (part.split("-") for part in online.split(","))
+    return sum(int(each[-1]) - int(each[0]) + 1 for each in ranges)

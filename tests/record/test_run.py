@@ -1,0 +1,109 @@
+"""The recorder's script where it cannot record, and what the command says of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.record.run import record, script
+from tests.record.test_output import SAID
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox sh"])
+def test_the_script_is_for_every_shell(shell: str) -> None:
+    words = shell.split()
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]}")
+    done = subprocess.run([*words, "-n"], input=script(), capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["live", "record", "--script"]) == 0
+    assert capsys.readouterr().out == script()
+
+
+def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says why, and leaves nothing, neither there nor here."""
+    if platform.machine() == "aarch64":
+        pytest.skip("this is an arm64 machine")
+    out = tmp_path / "board.writes"
+    assert main(["live", "record", "-o", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"prologue: local: cannot be recorded: is for arm64 machines: this is {platform.machine()}\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "-o FILE"),
+        (["board", "-o", "out"], "is no machine: expected local, or ssh:HOST"),
+        (["ssh:", "-o", "out"], "is no machine"),
+        (["ssh:-oProxyCommand=x", "-o", "out"], "is no machine"),
+        (["-o", "out", "--command", "'"], "--command"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["live", "record", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    path = directory / "ssh"
+    path.write_text(f"#!{sys.executable}\nimport subprocess, sys\n{body}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+def test_what_comes_over_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command line survives any shell's reading; the text is kept as it came."""
+    body = f"print({SAID!r}, end=''); open({str(tmp_path / 'asked')!r}, 'w').write(sys.argv[-1])"
+    fake_ssh(tmp_path, monkeypatch, body)
+    out = tmp_path / "board.writes"
+    assert main(["live", "record", "ssh:root@board", "-o", str(out), "--command", "sh -c 'sleep 1; date'"]) == 0
+    assert out.read_text() == SAID
+    said = capsys.readouterr().out
+    assert "6.12.107+deb13-cloud-arm64, 16 words of text were written" in said
+    assert said.count("no probe on") == 2  # one line for each reason
+    assert (tmp_path / "asked").read_text().endswith("record.sh -e -t 10 -b 8192 -- sh -c 'sleep 1; date'")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("print('Permission denied (publickey).', file=sys.stderr); sys.exit(255)", "ssh failed: Permission denied"),
+        ("print('sh: dd: not found', file=sys.stderr); sys.exit(127)", "the recorder failed: sh: dd: not found"),
+        ("print('x\\nrecord.sh: needs root', file=sys.stderr); sys.exit(2)", "cannot be recorded: needs root"),
+        ("sys.exit(7)", "status 7"),
+    ],
+)
+def test_what_ssh_may_answer(body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_ssh(tmp_path, monkeypatch, body)
+    with pytest.raises(InputError, match=message) as caught:
+        record("ssh:root@board", [])
+    assert "\n" not in str(caught.value)
+
+
+def test_an_answer_that_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_ssh(tmp_path, monkeypatch, f"print({SAID[:3000]!r})")
+    assert main(["live", "record", "ssh:board", "-o", str(tmp_path / "out")]) == 2
+    assert "is cut off in part" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
