@@ -20,6 +20,12 @@ def add_trace(group: Subcommand) -> None:
         "  prologue trace disasm run.ptrace --vmlinux vmlinux.live --symbols vfs_read --format srcline",
     )  # fmt: skip
     disasm.when_chosen(_disasm)
+    stats = add_command(
+        actions, "stats", "prologue.cli.trace_stats:run", "count functions, executed prologues and covered text",
+        "  prologue trace stats run.ptrace --vmlinux vmlinux.live\n"
+        "  prologue trace stats run.ptrace --vmlinux vmlinux.live --folded stacks && flamegraph.pl stacks > run.svg",
+    )  # fmt: skip
+    stats.when_chosen(_stats)
     check = add_command(
         actions, "check", "prologue.cli.trace_check:run", "say which words of an image cannot be what ran",
         "  prologue trace check run.ptrace --vmlinux vmlinux\n"
@@ -35,11 +41,23 @@ def _check(command: Subcommand) -> None:
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-check/1)")
 
 
+def _stats(command: Subcommand) -> None:
+    add_images(command)
+    add_filters(command)
+    command.add_argument("--top", type=number_from(0), default=30, metavar="N", help="functions that are printed (30)")
+    command.add_argument("--folded", type=Path, metavar="FILE",
+                         help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-stats/1)")
+
+
 def _disasm(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
     command.add_argument("--format", choices=("perf", "text", "json", "srcline"), default="perf",
                          help="perf: as arm-cs-trace-disasm.py -d (default); srcline: with source lines")  # fmt: skip
+    command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNC",
+                         help="print the tree of what FUNC called instead of instructions; repeatable")  # fmt: skip
+    command.add_argument("--depth", type=number_from(0), default=8, metavar="N", help="levels below FUNC (8)")
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write there, not to standard output")
 
 

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prologue.cli.trace_inputs import make_filters, open_kernels
+from prologue.cli.trace_inputs import find_symbols, make_filters, open_kernels
+from prologue.errors import UsageError
 from prologue.outputs import new_file, require_other
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
 from prologue.trace.sources import open_trace
 from prologue.trace.summary import TraceSummary
+from prologue.trace.tree import CallTrees
 
 SCHEMA: Final = "prologue.trace-disasm/1"
 
@@ -27,7 +29,7 @@ def run(args: Namespace) -> int:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels)
         filters, summary = make_filters(args, kernels), TraceSummary(known)
-        lines = _renderer(args.format, known)
+        lines = _trees(args, known) if args.root else _renderer(args.format, known)
         with _output(args.output) as out:
             head = {
                 "schema": SCHEMA,
@@ -35,14 +37,21 @@ def run(args: Namespace) -> int:
                 "kind": trace.kind,
                 "images": [p.name for p in kernels.programs],
             }
-            out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(args.format, b""))
+            form = "trees" if args.root else args.format
+            out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
             for batch in trace.batches:
                 kept, numbers = filters.kept(batch, known.numbers(batch), known)
                 summary.add(kept, numbers)
                 out.write(lines.render(kept, numbers))
-            out.write(PERF_TAIL if args.format == "perf" else b"")
+            out.write(PERF_TAIL if form == "perf" else b"")
         print_said([*summary.lines(), *trace.account.lines()])
     return 0
+
+
+def _trees(args: Namespace, known: KnownRanges) -> CallTrees:
+    if args.symbols or args.format != "perf":
+        raise UsageError("--from prints call trees: it does not go with --symbols and --format")
+    return CallTrees(known, frozenset(find_symbols(args.root, args.vmlinux, known.kernels)), args.depth)
 
 
 def _renderer(format_: str, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from prologue.errors import InputError, UsageError
@@ -76,13 +77,24 @@ def make_filters(args: Namespace, kernels: Kernels) -> Filters:
         UsageError: times that are none.
 
     """
+    places = find_symbols(args.symbols, args.vmlinux, kernels)
+    return Filters(tuple(places), frozenset(args.cpu or ()), _times(args.time), frozenset(args.level or ()))
+
+
+def find_symbols(names: Sequence[str], vmlinux: Path, kernels: Kernels) -> list[tuple[int, int]]:
+    """Every place of these symbols: row of the program, address.
+
+    Raises:
+        InputError: no image has one of them.
+
+    """
     places = []
-    for name in args.symbols:
+    for name in names:
         found = [(row, place) for row, one in enumerate(kernels.programs) for place in one.find(name)]
         if not found:
-            raise InputError(f"has no symbol {name}", path=args.vmlinux)
+            raise InputError(f"has no symbol {name}", path=vmlinux)
         places += found
-    return Filters(tuple(places), frozenset(args.cpu or ()), _times(args.time), frozenset(args.level or ()))
+    return places
 
 
 def _times(text: str | None) -> tuple[int, int] | None:

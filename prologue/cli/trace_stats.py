@@ -1,0 +1,125 @@
+"""``prologue trace stats``."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.cli.trace_disasm import print_said
+from prologue.cli.trace_inputs import make_filters, open_kernels
+from prologue.errors import PrologueError
+from prologue.outputs import new_file, require_other
+from prologue.trace.known import KnownRanges
+from prologue.trace.programs import Program
+from prologue.trace.sources import open_trace
+from prologue.trace.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
+from prologue.trace.summary import TraceSummary
+
+SCHEMA: Final = "prologue.trace-stats/1"
+
+
+class _ProgramStats(NamedTuple):
+    """What was executed of one image; ``slots`` is how often each first slot was, None for a kernel without any."""
+
+    program: Program
+    done: Executed
+    functions: list[FunctionUse]
+    slots: np.ndarray[tuple[int], np.dtype[np.int64]] | None
+
+    @property
+    def instructions(self) -> int:
+        return int(self.done.counts.sum())
+
+
+def run(args: Namespace) -> int:
+    """Print what a trace says in sum."""
+    require_other(args.folded, Path(args.trace), args.vmlinux)
+    with open_trace(args.trace) as trace:
+        kernels = open_kernels(args, trace)
+        known = KnownRanges(kernels)
+        filters, summary = make_filters(args, kernels), TraceSummary(known)
+        stacks = FoldedStacks(known) if args.folded else None
+        for batch in trace.batches:
+            kept, numbers = filters.kept(batch, known.numbers(batch), known)
+            summary.add(kept, numbers)
+            if stacks is not None:
+                stacks.add(kept, numbers)
+        rest = [*summary.lines(), *trace.account.lines()]
+    found = [_stats(known, summary, row) for row in range(len(kernels.programs))]
+    if stacks is not None:
+        with new_file(args.folded) as temporary, temporary.open("w") as stream:
+            stream.writelines(f"{line}\n" for line in stacks.lines())
+    if args.json:
+        images = [_data(one) for one in found]
+        total = {"ranges": int(summary.runs.sum()), "instructions": summary.instructions, "gaps": summary.gaps}
+        print(json.dumps({"schema": SCHEMA, "trace": trace.name, **total, "images": images}, indent=2))
+    else:
+        for one in found:
+            print("\n".join(_text(one, args.top)))
+        print_said(rest)
+    return 0
+
+
+def _stats(known: KnownRanges, summary: TraceSummary, row: int) -> _ProgramStats:
+    program = known.kernels.programs[row]
+    done = executed(known, summary.runs, row)
+    slots = first_slots(program)
+    return _ProgramStats(program, done, by_function(program, row, done), None if slots is None else done.at(slots))
+
+
+def first_slots(program: Program) -> U64 | None:
+    """Run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
+    from prologue.sites.load import open_binary
+
+    owner = program.pieces[0].owner
+    try:
+        sites = open_binary(owner.image.path).sites
+    except PrologueError:
+        return None
+    if sites is None:
+        return None
+    moved: U64 = sites.first + np.uint64(owner.slide & 0xFFFFFFFFFFFFFFFF)
+    return moved
+
+
+def _text(one: _ProgramStats, top: int) -> list[str]:
+    words = sum(len(piece.words) for piece in one.program.pieces)
+    share = 100 * len(one.done.vaddrs) / words
+    said = [
+        f"{one.program.name}: {one.instructions:,} instructions in {len(one.functions):,} functions; "
+        f"{len(one.done.vaddrs):,} of {words:,} words of text ({share:.2f}%)"
+    ]
+    if one.slots is not None and one.instructions:
+        count = int(one.slots.sum())
+        said.append(
+            f"prologues: {count:,} first slots executed, {100 * count / one.instructions:.2f}% of instructions, "
+            f"in {int((one.slots > 0).sum()):,} of {len(one.slots):,} functions with one"
+        )
+    if one.functions:
+        said.append(f"{'instructions':>14} {'%':>6} {'entries':>12}  function")
+    for use in one.functions[:top]:
+        percent = 100 * use.instructions / one.instructions
+        said.append(f"{use.instructions:>14,} {percent:>6.2f} {use.entries:>12,}  {use.name}")
+    return said
+
+
+def _data(one: _ProgramStats) -> dict[str, Any]:
+    return {
+        "image": one.program.name,
+        "instructions": one.instructions,
+        "text_words": sum(len(piece.words) for piece in one.program.pieces),
+        "words_executed": len(one.done.vaddrs),
+        "first_slots": None if one.slots is None else len(one.slots),
+        "first_slots_executed": None if one.slots is None else int((one.slots > 0).sum()),
+        "prologues": None if one.slots is None else int(one.slots.sum()),
+        "functions": [
+            {"name": use.name, "vaddr": hex(use.vaddr), "instructions": use.instructions, "entries": use.entries,
+             "words_executed": use.distinct}
+            for use in one.functions
+        ],
+    }  # fmt: skip
