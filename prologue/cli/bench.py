@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from prologue.cli import bench_record, bench_run
+from prologue.cli import bench_record, bench_run, bench_writes
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InternalError, PrologueError, UsageError, how_to_install
 
@@ -142,4 +142,5 @@ _COMMANDS: Final = (
         _add_plot_options,
     ),
     BenchCommand("doctor", bench_record.DOCTOR_HELP, bench_record.DOCTOR_EXAMPLES, bench_record.add_doctor_options),
+    BenchCommand("writes", bench_writes.HELP, bench_writes.EXAMPLES, bench_writes.add_options),
 )

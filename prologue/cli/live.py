@@ -50,6 +50,7 @@ def add_live(group: Subcommand) -> None:
     _how(overlay, "live-overlay")
     _audit(actions)
     _record(actions)
+    _judge(actions)
     _perf(actions)
 
 
@@ -91,6 +92,24 @@ def _record(actions: Commands) -> None:
                         help="ring buffer of each CPU (default: 8192)")  # fmt: skip
     record.add_argument("--script", action="store_true", help="print the shell script that records, and do nothing")
     _how(record, "live-record")
+
+
+def _judge(actions: Commands) -> None:
+    judge = add_command(
+        actions, "judge", "prologue.cli.live_judge:run",
+        "judge recorded writes to kernel text: which were live, and which of these are unsafe",
+        "  prologue bench writes --vmlinux vmlinux -o boot.writes\n"
+        "  prologue live judge boot.writes\n"
+        "  prologue live judge perf.data --format json | jq .table",
+    )  # fmt: skip
+    judge.add_argument("file", type=Path, metavar="FILE",
+                       help="of bench writes or live record, perf.data, or the text of perf script")  # fmt: skip
+    amount = judge.add_mutually_exclusive_group()
+    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    judge.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
+                       help="of the report (json: schema prologue.live-judge/1)")  # fmt: skip
+    judge.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
 
 
 def _perf(actions: Commands) -> None:

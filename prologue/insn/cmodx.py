@@ -49,7 +49,8 @@ def listed_words(words: npt.NDArray[np.uint32], issue: Issue = "old") -> npt.NDA
     return found
 
 
-def _name(word: int) -> str:
+def word_name(word: int) -> str:
+    """What a word is called: an instruction of its own, its class, or the word in hex when it has none."""
     special = {
         a64.MOV_X9_X30: "MOV X9, X30",
         a64.BTI: "BTI",
@@ -64,7 +65,7 @@ def _name(word: int) -> str:
 
 def judge(old: int, new: int, issue: Issue = "old") -> Judgement:
     """Decide whether ``old`` may become ``new`` while other CPUs may be executing it."""
-    names = _name(old), _name(new)
+    names = word_name(old), word_name(new)
     allowed, reason = _reason(old, new, names, issue)
     return Judgement(old=names[0], new=names[1], allowed=allowed, reason=reason, issue=issue)
 

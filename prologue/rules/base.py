@@ -14,16 +14,18 @@ from prologue.sites.module import Module
 
 if TYPE_CHECKING:
     from prologue.rules.live import Audited
+    from prologue.writes.group import WriteGroup
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
-Input = Literal["V", "K", "I", "C", "P"]
+Input = Literal["V", "K", "I", "C", "P", "W"]
 INPUTS: dict[Input, str] = {
     "V": "vmlinux",
     "K": "module",
     "I": "flat Image",
     "C": "live text",
     "P": "pair before/after",
+    "W": "recorded writes",
 }
 
 
@@ -102,6 +104,12 @@ class Rule:
     decides_writing: bool = False
     open_while_unfinished: bool = False
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
+    check_write: Callable[[WriteGroup], str | None] | None = None  # what it has against recorded writes, for input W
+
+
+def of_no_file(subject: Subject) -> Iterator[Hit]:
+    """Check of rules that are about recorded writes only: a file has none."""
+    yield from ()
 
 
 class Finding(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.writes.group import WriteGroup
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -32,11 +33,21 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(change.vaddr, f"{change}, not listed in any issue", (change.new,), (change.old,))
 
 
+def check_write(group: WriteGroup) -> str | None:
+    """Live writes of instructions; where the old word is not known, the new one alone decides."""
+    if not group.live or group.literal or group.same:
+        return None
+    old = group.old_word if group.old_known else group.new_word
+    judged = cmodx.judge(old, group.new_word, "new")
+    listed = judged.allowed and cmodx.listed(group.new_word, "new")
+    return None if listed else f"{group.transition} while other CPUs run, not listed in any issue"
+
+
 RULE = Rule(
     code="PL308",
     slug="live-transition-unlisted",
     severity="fatal",
-    inputs=("V", "K", "C", "P"),
+    inputs=("V", "K", "C", "P", "W"),
     what="A word that the kernel changes while CPUs run it (second slots, jump labels, `ftrace_call`) whose old or new "
     "instruction is not on the list of any issue of the Arm ARM.",
     why="For such a pair the architecture promises nothing: a CPU may execute neither instruction. No order of "
@@ -45,5 +56,6 @@ RULE = Rule(
     fix="put a NOP (d503201f, not another HINT) or the right branch there; link again",
     citation=cmodx.CITATION,
     check=check,
+    check_write=check_write,
     words=(0xAA1E03E9, 0x14000002),
 )

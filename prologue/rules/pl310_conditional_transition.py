@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from prologue.insn import cmodx
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.writes.group import WriteGroup
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -18,11 +19,21 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(change.vaddr, f"{change}, listed in newer issues only", (change.new,), (change.old,))
 
 
+def check_write(group: WriteGroup) -> str | None:
+    """Live writes of instructions."""
+    if not group.live or group.literal or group.same or not group.old_known:
+        return None
+    listed = cmodx.judge(group.old_word, group.new_word, "new").allowed
+    if not listed or cmodx.judge(group.old_word, group.new_word, "old").allowed:
+        return None
+    return f"{group.transition} while other CPUs run, listed in newer issues only"
+
+
 RULE = Rule(
     code="PL310",
     slug="conditional-transition",
     severity="warn",
-    inputs=("C", "P"),
+    inputs=("C", "P", "W"),
     what="A word that the kernel changes live, and that changed to or from a conditional branch (B.cond, CBZ, CBNZ, "
     "TBZ, TBNZ).",
     why="Older issues of the Arm ARM do not list conditional branches, and CPUs were built to these issues. Where "
@@ -31,5 +42,6 @@ RULE = Rule(
     fix="use NOP and B; if every CPU that you support follows a newer issue, put it into the baseline with that reason",
     citation=cmodx.CITATION + "; herdtools7 is inconsistent on B.cond",
     check=check,
+    check_write=check_write,
     words=(0x54000100, 0xD503201F),
 )

@@ -32,6 +32,8 @@ _MODULES: Final = (
     "pl503_live_text_unexplained",
     "pl504_live_unstable",
     "pl505_kcore_wrong_kernel",
+    "pl506_live_write_without_maintenance",
+    "pl507_live_write_by_unknown",
     "pl508_live_word_wrong",
 )
 

@@ -46,6 +46,7 @@ class Flag(IntFlag):
     OLD_UNKNOWN = 8  # the recorder does not know ``old``
     NOT_RETURNED = 16  # the recording ended before the writer returned: ``maintenance`` is what was seen until then
     CUT_CHAIN = 32  # there may be more callers than ``callers`` names, or their chain could not be read
+    CONSTANT = 64  # the word is of a runtime constant (asm/runtime-const.h), which any function may initialise
 
 
 class Maintenance(IntEnum):

@@ -11,10 +11,12 @@ from prologue.rules.base import Rule
 from tests.mutation.world import World
 
 Where = Literal[
-    "6.1", "6.12", "module", "module 4,2", "signed", "native 6.1", "native 6.12", "booted 6.1", "booted 6.12"
-]
+    "6.1", "6.12", "module", "module 4,2", "signed", "native 6.1", "native 6.12", "booted 6.1", "booted 6.12",
+    "recorded 6.1", "recorded 6.12",
+]  # fmt: skip
 BOTH: tuple[Where, ...] = ("6.1", "6.12")
 BOOTED: tuple[Where, ...] = ("booted 6.1", "booted 6.12")
+RECORDED: tuple[Where, ...] = ("recorded 6.1", "recorded 6.12")
 ALL: tuple[Where, ...] = (*BOTH, "module", "module 4,2")
 
 NONE = 1 << 65  # an address that nothing has: the finding is about the file

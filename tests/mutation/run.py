@@ -17,6 +17,7 @@ from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
 from tests.mutation.booted import BootedWorld
 from tests.mutation.mutation import NONE, Mutation, Where
+from tests.mutation.recorded import RecordedWorld
 from tests.mutation.world import World
 
 
@@ -57,7 +58,7 @@ _WORLDS: dict[tuple[type[World], Path], World] = {}
 
 
 def _world(path: Path, seed: random.Random, where: Where) -> World:
-    kind = BootedWorld if where.startswith("booted") else World
+    kind = BootedWorld if where.startswith("booted") else RecordedWorld if where.startswith("recorded") else World
     if (kind, path) not in _WORLDS:
         # Modules are many and small: only the kernels are worth keeping.
         for old in [key for key in _WORLDS if key[1].suffix == ".ko"]:
@@ -85,7 +86,7 @@ def _run(code: str, mutation: Mutation, where: Where, material: Material, seed: 
 
 def _findings(code: str, mutation: Mutation, material: Material, world: World) -> tuple[Finding, ...]:
     rule = find_rule(code)
-    if isinstance(world, BootedWorld):
+    if isinstance(world, BootedWorld | RecordedWorld):
         return tuple(finding for finding in world.findings() if finding.code == code)
     mutated = world.open()
     if mutation.of_before:

@@ -53,6 +53,8 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> dict[Where, Material]
         "signed": Material((*layout_2[:30],), vmlinux=old.vmlinux),
         "booted 6.1": Material((old.vmlinux,)),
         "booted 6.12": Material((new.vmlinux,)),
+        "recorded 6.1": Material((old.vmlinux,)),
+        "recorded 6.12": Material((new.vmlinux,)),
         "native 6.1": Material((needs_built_kernel(RECIPES["6.1"]).vmlinux,)),
         "native 6.12": Material((needs_built_kernel(RECIPES["6.12"]).vmlinux,)),
     }

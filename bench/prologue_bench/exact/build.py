@@ -16,6 +16,7 @@ from prologue_bench.host import cache, programs
 _HEADERS: Final = {
     "count": ("common.h", "qemu.h"),
     "workload": ("common.h", "qemu.h"),
+    "writes": ("qemu.h", "memory.h", "frames.h", "rows.h"),
     "record": ("qemu.h", "inside.h", "steps.h", "output.h", "window.h", "flow.h", "arguments.h"),
 }
 

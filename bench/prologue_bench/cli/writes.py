@@ -1,0 +1,62 @@
+"""``prologue bench writes``: every write to kernel text of one run in QEMU."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Final
+
+from prologue.elf.flat import write_flat
+from prologue.elf.image import ElfImage
+from prologue.outputs import require_other, require_plain_target
+from prologue_bench.cli.common import say
+from prologue_bench.errors import BenchError
+from prologue_bench.exact.build import build_guest
+from prologue_bench.exact.writes import MOST_CPUS, WritesRun, record_writes
+from prologue_bench.guest.initramfs import pack
+from prologue_bench.guest.vm import Machine
+
+_STOP_BASE: Final = 0x400000
+_COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
+
+
+def run(args: Namespace) -> int:
+    """Boot, record, and say what was recorded."""
+    if args.smp > MOST_CPUS:
+        raise BenchError(f"--smp {args.smp}: at most {MOST_CPUS} CPUs are recorded")
+    log = args.output.with_name(f"{args.output.name}.log")
+    for out in (args.output, log):
+        require_other(out, args.vmlinux, args.image, args.initrd)
+        if out.is_symlink() or out.exists():
+            require_plain_target(out)
+    with tempfile.TemporaryDirectory(prefix="prologue-writes-") as name:
+        directory = Path(name)
+        seen = record_writes(
+            WritesRun(
+                vmlinux=args.vmlinux,
+                image=args.image or _image(args.vmlinux, directory),
+                initramfs=args.initrd or _stop(directory),
+                append=f"{_COMMAND_LINE} {args.append}".strip(),
+                machine=Machine(cpu=args.cpu, cpus=args.smp, memory=args.memory),
+                timeout=args.timeout,
+            ),
+            args.output,
+            directory,
+            log,
+        )
+    say(f"{args.output}: {seen.rows:,} words written; next: prologue live judge {args.output}")
+    return 0
+
+
+def _image(vmlinux: Path, directory: Path) -> Path:
+    image = directory / "Image"
+    write_flat(ElfImage(vmlinux), image)
+    return image
+
+
+def _stop(directory: Path) -> Path:
+    """An initramfs whose init powers off."""
+    initramfs = directory / "init.cpio"
+    initramfs.write_bytes(pack({"init": build_guest("stop.S", _STOP_BASE).read_bytes()}))
+    return initramfs

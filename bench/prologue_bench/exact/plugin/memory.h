@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The guest's memory: where QEMU keeps it, which physical pages hold text that
+ * the kernel can execute, and a copy of each of them.
+ *
+ * Text is what the kernel's own page tables (swapper_pg_dir) map executable at
+ * EL1; all of their pages are watched, so a module's text is text from the
+ * store that makes it executable on, and no text after its mapping is gone.
+ * Before there are page tables, text is what the Image has as text.
+ * Descriptors: Arm ARM DDI 0487, "VMSAv8-64 translation table format
+ * descriptors". Everything here runs under the lock of writes.c.
+ */
+#define RAM_BASE 0x40000000ull	/* QEMU's virt board */
+
+enum kind { PLAIN = 0, TEXT = 1, TABLE = 2 };	/* bits of kinds[] */
+
+struct text_page {
+	uint64_t vaddr;		/* where it is executed, 0: not mapped yet */
+	uint32_t mapped;	/* how often it is mapped executable */
+	bool image;		/* text because the Image says so */
+	uint32_t copy[];
+};
+
+struct table {
+	uint64_t vaddr;		/* that its first entry translates */
+	int level;
+	uint64_t entries[];
+};
+
+/* Executable memory outside of the Image, for the names of modules */
+struct region {
+	uint64_t vaddr, size, since, until, base;
+	char name[64];
+};
+
+static uint8_t *ram;		/* QEMU's pointer to guest memory */
+static uint64_t ram_size;
+static unsigned int page_shift = 12, va_bits;
+static int root_level;
+static uint64_t image_load;	/* physical, and where it runs: 0 before that */
+static uint64_t image_size, image_vaddr;
+static uint64_t root_offset, modules_offset;	/* from the Image's start */
+static bool root_known;
+static uint8_t *kinds;		/* by page of RAM */
+static void **pages;		/* struct text_page or struct table */
+static struct region *regions;
+static size_t n_regions;
+static uint64_t now(void);
+
+static uint64_t page_size(void)
+{
+	return 1ull << page_shift;
+}
+
+static bool in_ram(uint64_t paddr, uint64_t size)
+{
+	return paddr >= RAM_BASE && paddr - RAM_BASE < ram_size &&
+	       size <= ram_size - (paddr - RAM_BASE);
+}
+
+static uint64_t page_of(uint64_t paddr)
+{
+	return (paddr - RAM_BASE) >> page_shift;
+}
+
+static uint64_t read64(uint64_t paddr)
+{
+	uint64_t value;
+
+	memcpy(&value, ram + (paddr - RAM_BASE), sizeof(value));
+	return value;
+}
+
+static uint64_t span(int level)
+{
+	return 1ull << (page_shift + (3 - level) * (page_shift - 3));
+}
+
+static uint64_t output(uint64_t entry)
+{
+	return entry & 0x0000ffffffffffffull & ~(page_size() - 1);
+}
+
+static bool is_table(uint64_t entry, int level)
+{
+	return level < 3 && (entry & 3) == 3;
+}
+
+static bool is_leaf(uint64_t entry, int level)
+{
+	return (entry & 3) == (level < 3 ? 1 : 3);
+}
+
+/* Where the kernel's page tables map an address, 0 if nowhere */
+static uint64_t walk(uint64_t vaddr, unsigned int bits, int level)
+{
+	uint64_t table = image_load + root_offset;
+	uint64_t offset = vaddr & ((1ull << bits) - 1);
+
+	if (vaddr >> bits != (1ull << (64 - bits)) - 1)
+		return 0;
+	for (;; level++) {
+		uint64_t at = table + 8 * (offset / span(level)), entry;
+
+		offset %= span(level);
+		if (!in_ram(at, 8))
+			return 0;
+		entry = read64(at);
+		if (is_leaf(entry, level))
+			return (output(entry) & ~(span(level) - 1)) + offset;
+		if (!is_table(entry, level))
+			return 0;
+		table = output(entry);
+	}
+}
+
+/* Guest memory at a virtual address of the kernel, or at a physical one */
+static bool read_guest(uint64_t vaddr, void *into, size_t size)
+{
+	uint64_t paddr = vaddr;
+
+	if (vaddr % page_size() + size > page_size())
+		return false;
+	if (vaddr >> 63)
+		paddr = root_known ? walk(vaddr, va_bits, root_level) : 0;
+	if (!in_ram(paddr, size))
+		return false;
+	memcpy(into, ram + (paddr - RAM_BASE), size);
+	return true;
+}
+
+static struct text_page *text_page(uint64_t page)
+{
+	return kinds[page] & TEXT ? pages[page] : NULL;
+}
+
+static struct text_page *make_text(uint64_t page)
+{
+	struct text_page *text = malloc(sizeof(*text) + page_size());
+
+	if (!text) {
+		perror("writes");
+		exit(1);
+	}
+	memset(text, 0, sizeof(*text));
+	memcpy(text->copy, ram + (page << page_shift), page_size());
+	pages[page] = text;
+	kinds[page] |= TEXT;
+	return text;
+}
+
+/* Whether one of the numbers after a base may be the size of what is there */
+static bool reaches(const uint64_t *base, uint64_t vaddr)
+{
+	uint32_t sizes[4];
+
+	memcpy(sizes, base + 1, sizeof(sizes));
+	for (int k = 0; k < 4; k++) {
+		if (sizes[k] > vaddr - *base && sizes[k] < 64 << 20)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The module whose text is at an address: a pointer to the start of a page, and
+ * a size soon after it, among the first words of struct module. That needs no
+ * layout but the first fields' (include/linux/module.h: state, list, name),
+ * which are the same in 5.5 to 7.2.
+ */
+static void name_region(struct region *region)
+{
+	uint64_t head = image_vaddr + modules_offset, node, words[128];
+
+	if (!modules_offset || !read_guest(head, &node, 8))
+		return;
+	for (int n = 0; node != head && n < 4096; n++) {
+		char name[56] = "";
+		int count = 0;
+
+		if (!read_guest(node + 16, name, sizeof(name)))
+			return;
+		name[sizeof(name) - 1] = 0;
+		while (count < 128 &&
+		       read_guest(node + 72 + 8 * count, &words[count], 8))
+			count++;
+		for (int k = 0; k + 2 < count; k++) {
+			if (words[k] % page_size() || words[k] > region->vaddr ||
+			    words[k] <= region->base ||
+			    !reaches(&words[k], region->vaddr))
+				continue;
+			region->base = words[k];
+			strcpy(region->name, name);
+		}
+		if (!read_guest(node, &node, 8))
+			return;
+	}
+}
+
+static void begin_region(uint64_t vaddr)
+{
+	struct region *last = n_regions ? &regions[n_regions - 1] : NULL;
+
+	if (last && last->vaddr + last->size == vaddr && !~last->until) {
+		last->size += page_size();
+		return;
+	}
+	regions = realloc(regions, ++n_regions * sizeof(*regions));
+	if (!regions) {
+		perror("writes");
+		exit(1);
+	}
+	last = &regions[n_regions - 1];
+	*last = (struct region){ .vaddr = vaddr, .size = page_size(),
+				 .since = now(), .until = ~0ull };
+	name_region(last);
+}
+
+static void end_region(uint64_t vaddr)
+{
+	for (size_t k = n_regions; k--;) {
+		if (vaddr - regions[k].vaddr < regions[k].size &&
+		    !~regions[k].until)
+			regions[k].until = now();
+	}
+}
+
+static void map_text(uint64_t paddr, uint64_t size, uint64_t vaddr)
+{
+	for (; size; size -= page_size(), paddr += page_size(),
+	     vaddr += page_size()) {
+		uint64_t page = page_of(paddr);
+		struct text_page *text;
+
+		if (!in_ram(paddr, page_size()) || kinds[page] & TABLE)
+			continue;
+		text = text_page(page) ?: make_text(page);
+		if (!text->mapped++ && !text->image) {
+			text->vaddr = vaddr;
+			if (paddr - image_load >= image_size)
+				begin_region(vaddr);
+		}
+	}
+}
+
+static void drop_text(uint64_t page)
+{
+	struct text_page *text = text_page(page);
+
+	if (!text)
+		return;
+	if (!text->image)
+		end_region(text->vaddr);
+	kinds[page] &= ~TEXT;
+	pages[page] = NULL;
+	free(text);
+}
+
+static void unmap_text(uint64_t paddr, uint64_t size)
+{
+	for (; size; size -= page_size(), paddr += page_size()) {
+		struct text_page *text;
+
+		if (!in_ram(paddr, page_size()))
+			continue;
+		text = text_page(page_of(paddr));
+		if (!text || !text->mapped || --text->mapped)
+			continue;
+		drop_text(page_of(paddr));
+	}
+}
+
+static void change_entry(struct table *table, unsigned int k, uint64_t new);
+
+static void add_table(uint64_t paddr, int level, uint64_t vaddr)
+{
+	uint64_t page = page_of(paddr);
+	struct table *table;
+
+	if (!in_ram(paddr, page_size()) || kinds[page])
+		return;
+	table = calloc(1, sizeof(*table) + page_size());
+	if (!table) {
+		perror("writes");
+		exit(1);
+	}
+	table->level = level;
+	table->vaddr = vaddr;
+	kinds[page] = TABLE;
+	pages[page] = table;
+	for (unsigned int k = 0; k < page_size() / 8; k++)
+		change_entry(table, k, read64(paddr + 8 * k));
+}
+
+static void remove_table(uint64_t paddr)
+{
+	struct table *table;
+
+	if (!in_ram(paddr, page_size()) || !(kinds[page_of(paddr)] & TABLE))
+		return;
+	table = pages[page_of(paddr)];
+	for (unsigned int k = 0; k < page_size() / 8; k++)
+		change_entry(table, k, 0);
+	kinds[page_of(paddr)] = PLAIN;
+	pages[page_of(paddr)] = NULL;
+	free(table);
+}
+
+/* The part of an entry that decides what is executable where */
+static uint64_t meaning(uint64_t entry, int level)
+{
+	if (is_table(entry, level))	/* PXNTable: nothing below executes */
+		return entry >> 59 & 1 ? 0 : output(entry) | 3;
+	if (is_leaf(entry, level))	/* PXN */
+		return entry >> 53 & 1 ? 0 :
+		       (output(entry) & ~(span(level) - 1)) | (level < 3 ? 1 : 3);
+	return 0;
+}
+
+static void change_entry(struct table *table, unsigned int k, uint64_t new)
+{
+	uint64_t old = table->entries[k], size = span(table->level);
+	uint64_t vaddr = table->vaddr + k * size;
+
+	new = meaning(new, table->level);
+	if (old == new)
+		return;
+	table->entries[k] = new;
+	if (is_table(old, table->level))
+		remove_table(output(old));
+	else if (old)
+		unmap_text(output(old), size);
+	if (is_table(new, table->level))
+		add_table(output(new), table->level + 1, vaddr);
+	else if (new)
+		map_text(output(new), size, vaddr);
+}
+
+/* A store to a page of the tables */
+static void table_written(uint64_t paddr, unsigned int size)
+{
+	uint64_t end = (paddr + size + 7) & ~7ull;
+
+	for (paddr &= ~7ull; paddr < end; paddr += 8) {
+		uint64_t page = page_of(paddr);
+
+		if (in_ram(paddr, 8) && kinds[page] & TABLE)
+			change_entry(pages[page], paddr % page_size() / 8,
+				     read64(paddr));
+	}
+}
+
+/*
+ * Code of the Image runs at a virtual address: the kernel's tables may be there.
+ * How many levels they have is what explains that address.
+ */
+static void find_root(uint64_t vaddr, uint64_t paddr)
+{
+	static const unsigned int every[] = { 36, 39, 42, 47, 48, 52 };
+
+	image_vaddr = vaddr - (paddr - image_load);
+	for (size_t k = sizeof(every) / sizeof(*every); k--;) {
+		unsigned int index = page_shift - 3;
+		int levels = (every[k] - page_shift + index - 1) / index;
+
+		if (levels > 5 || walk(vaddr, every[k], 4 - levels) != paddr)
+			continue;
+		va_bits = every[k];
+		root_level = 4 - levels;
+		root_known = true;
+		add_table(image_load + root_offset, root_level, 0 - (1ull << va_bits));
+		return;
+	}
+}

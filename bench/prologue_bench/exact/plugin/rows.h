@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The writes that were seen, and the maintenance after each, until its writer
+ * returned: a window, which ends when the frame record of the writer is loaded
+ * back from the stack. Everything here runs under the lock of writes.c.
+ */
+enum { WINDOWS = 16, MAX_RANGES = 64 };
+
+/* prologue/writes/form.py: WRITE, Flag and Maintenance */
+struct row {
+	uint64_t time, address, paddr, alias, pc, running, synced, maintenance;
+	uint64_t callers[CALLERS];
+	uint32_t old, new, flags;
+	uint16_t cpu, padding;
+};
+
+enum { STOPPED = 1, NOT_RETURNED = 16, CUT_CHAIN = 32 };
+enum step { DC = 1, DSB, IC_IVAU, IC_IALLU, IC_IALLUIS, ISB, WRITE, MORE = 15 };
+
+/* What a row waits for */
+struct open_row {
+	struct row row;
+	int window;		/* -1: closed */
+	size_t begin;		/* index of its first step in the window's */
+	uint32_t syncs[MAX_CPUS];
+};
+
+struct window {
+	uint64_t frame;		/* 0: not in use */
+	uint8_t *steps;
+	size_t n, room;
+	bool stored;		/* a store since the last step */
+};
+
+static struct window windows[WINDOWS];
+static volatile int n_windows;
+static struct open_row *open_rows;
+static size_t n_rows, rows_room;
+static uint64_t row_count, not_returned;
+static FILE *rows_file;
+static const char *rows_path;
+
+/* Functions that write text and flush: first and last offset in the Image */
+static struct { uint64_t start, end; } writers[MAX_RANGES];
+static int n_writers;
+
+static void give_up(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static bool is_writer(uint64_t pc)
+{
+	uint64_t offset = pc >> 63 ? pc - image_vaddr : pc - image_load;
+
+	for (int k = 0; k < n_writers; k++) {
+		if (offset >= writers[k].start && offset < writers[k].end)
+			return true;
+	}
+	return false;
+}
+
+static void flush_rows(void)
+{
+	for (size_t k = 0; k < n_rows; k++) {
+		if (fwrite(&open_rows[k].row, sizeof(struct row), 1, rows_file) != 1)
+			give_up(rows_path);
+	}
+	row_count += n_rows;
+	n_rows = 0;
+}
+
+static void add_step(struct window *window, enum step step)
+{
+	if (window->n && window->steps[window->n - 1] == step &&
+	    (!window->stored || step == WRITE))
+		return;
+	if (window->n == window->room) {
+		window->room = window->room ? 2 * window->room : 64;
+		window->steps = realloc(window->steps, window->room);
+		if (!window->steps)
+			give_up("writes");
+	}
+	window->steps[window->n++] = step;
+	window->stored = step == WRITE;
+}
+
+static uint64_t digits(const struct window *window, size_t from)
+{
+	uint64_t value = 0;
+	unsigned int shift = 0;
+	uint8_t last = 0;
+
+	for (; from < window->n; from++) {
+		if (window->steps[from] == last)
+			continue;
+		last = window->steps[from];
+		if (shift == 60)
+			return value | (uint64_t)MORE << 60;
+		value |= (uint64_t)last << shift;
+		shift += 4;
+	}
+	return value;
+}
+
+static void close_window(int index, uint32_t flags)
+{
+	struct window *window = &windows[index];
+
+	for (size_t k = 0; k < n_rows; k++) {
+		struct open_row *open = &open_rows[k];
+
+		if (open->window != index)
+			continue;
+		open->row.maintenance = digits(window, open->begin);
+		open->row.flags |= flags;
+		for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
+			if ((uint32_t)cpus[cpu].syncs != open->syncs[cpu])
+				open->row.synced |= 1ull << cpu;
+		}
+		open->window = -1;
+	}
+	window->frame = 0;
+	window->n = 0;
+	window->stored = false;
+	if (!--n_windows)
+		flush_rows();
+}
+
+/* A frame record is loaded back: whose writes waited for that are complete */
+static void popped(uint64_t frame)
+{
+	for (int k = 0; k < WINDOWS; k++) {
+		if (windows[k].frame == frame)
+			close_window(k, 0);
+	}
+}
+
+static int window_of(uint64_t frame)
+{
+	int found = -1;
+
+	for (int k = 0; k < WINDOWS; k++) {
+		if (windows[k].frame == frame)
+			return k;
+		if (!windows[k].frame)
+			found = k;
+	}
+	if (found < 0) {
+		not_returned++;
+		close_window(found = 0, NOT_RETURNED);
+	}
+	windows[found].frame = frame;
+	n_windows++;
+	return found;
+}
+
+/* Both run on one stack: two of them never share 16 KiB, or a large page */
+static bool same_stack(uint64_t one, uint64_t other)
+{
+	unsigned int shift = page_shift > 14 ? page_shift : 14;
+
+	return one >> shift == other >> shift;
+}
+
+static struct open_row *new_row(void)
+{
+	if (n_rows == rows_room) {
+		rows_room = rows_room ? 2 * rows_room : 1024;
+		open_rows = realloc(open_rows, rows_room * sizeof(*open_rows));
+		if (!open_rows)
+			give_up("writes");
+	}
+	memset(&open_rows[n_rows], 0, sizeof(*open_rows));
+	open_rows[n_rows].window = -1;
+	return &open_rows[n_rows++];
+}
+
+/* Who runs, and whether all others are in stop_machine's loop */
+static void see_cpus(struct row *row)
+{
+	bool stopped = true;
+
+	for (int k = 0; k < MAX_CPUS; k++) {
+		if (!cpus[k].running)
+			continue;
+		row->running |= 1ull << k;
+		stopped &= cpus[k].stopped;
+	}
+	if (stopped)
+		row->flags |= STOPPED;
+}
+
+/* The frame that the writer's return loads: that of the outermost writer */
+static uint64_t writer_frame(const struct row *row, const uint64_t *frames, int n)
+{
+	uint64_t frame = n ? frames[0] : 0;
+
+	for (int k = 0; k < n && k < 6; k++) {
+		if (is_writer(row->callers[k]))
+			frame = frames[k];
+	}
+	return frame;
+}
+
+/*
+ * A word of text that a store covers; copy is what it was before, word what it is
+ * now.
+ */
+static void add_row(struct cpu *cpu, struct row row, uint32_t *copy, uint32_t word)
+{
+	uint64_t frames[CALLERS], frame;
+	struct open_row *open = new_row();
+	bool whole;
+	int n;
+
+	row.old = *copy;
+	row.new = *copy = word;
+	row.cpu = cpu - cpus;
+	row.time = now();
+	see_cpus(&row);
+	n = chain(cpu, row.callers, frames, &whole);
+	if (!whole)
+		row.flags |= CUT_CHAIN;
+	frame = writer_frame(&row, frames, n);
+	if (!frame)
+		row.flags |= NOT_RETURNED;
+	open->row = row;
+	if (!frame) {
+		if (!n_windows)
+			flush_rows();
+		return;
+	}
+	for (int k = 0; k < MAX_CPUS; k++)
+		open->syncs[k] = cpus[k].syncs;
+	open->window = window_of(frame);
+	add_step(&windows[open->window], WRITE);
+	open->begin = windows[open->window].n;
+}
+
+/* Maintenance on a CPU: of the writers whose stack it is on */
+static void maintained(struct cpu *cpu, enum step step)
+{
+	for (int k = 0; k < WINDOWS; k++) {
+		if (windows[k].frame && same_stack(windows[k].frame, cpu->x29))
+			add_step(&windows[k], step);
+	}
+}

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Records every store that an arm64 kernel makes to its text, from reset to
+ * power-off, on any number of CPUs, through whatever alias: memory.h says what
+ * text is, frames.h who called, rows.h what is recorded.
+ *
+ * -plugin libwrites.so,NAME=VALUE,... with numbers in hex; offsets are from the
+ * start of the Image:
+ *
+ *   load=PHYS ram=SIZE size=SIZE    where the Image lies, of what size
+ *   page=BITS                       12, 14 or 16
+ *   text=OFFSET:END                 executable sections; repeated
+ *   root=OFFSET modules=OFFSET      swapper_pg_dir; modules (0: unknown)
+ *   ctr=OFFSET                      where the kernel has CTR_EL0 (0: unknown)
+ *   stop=OFFSET:END                 multi_cpu_stop
+ *   freed=OFFSET init=OFFSET:END    free_initmem, and the memory it gives away
+ *   writer=OFFSET:END               functions that write and flush; repeated
+ *   rows=PATH out=PATH              struct row each; one object of JSON at exit
+ *
+ * What is not seen: stores of one instruction that QEMU does in a helper (DC
+ * ZVA), devices. Every page of text is compared at the end with what the stores
+ * made of it, so such a write is known by its words if the page is still text.
+ * The interface of QEMU 7.2 does not give registers: which address a DC or an
+ * IC was for is not known.
+ */
+#include <pthread.h>
+
+#include "qemu.h"
+#include "memory.h"
+#include "frames.h"
+#include "rows.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct { uint64_t start, end; } texts[MAX_RANGES], stop, init;
+static int n_texts;
+static uint64_t ctr_offset, freed_offset;
+static const char *out_path;
+static uint64_t executed_elsewhere;
+
+/* Instructions of all CPUs; those of a block count when it begins */
+static uint64_t now(void)
+{
+	uint64_t sum = 0;
+
+	for (int k = 0; k < MAX_CPUS; k++)
+		sum += __atomic_load_n(&cpus[k].instructions, __ATOMIC_RELAXED);
+	return sum;
+}
+
+static void block(unsigned int cpu, void *n)
+{
+	__atomic_store_n(&cpus[cpu].instructions,
+			 cpus[cpu].instructions + (uint64_t)n, __ATOMIC_RELAXED);
+	cpus[cpu].running = true;
+}
+
+/* 56 bits of an address, and what the instruction is */
+static void *pack(uint64_t pc, unsigned int use)
+{
+	return (void *)(pc << 8 >> 8 | (uint64_t)use << 56);
+}
+
+static uint64_t unpack(const void *data)
+{
+	return (uint64_t)((int64_t)((uint64_t)data << 8) >> 8);
+}
+
+static void text_written(struct cpu *cpu, uint64_t paddr, unsigned int size,
+			 uint64_t vaddr, uint64_t pc)
+{
+	uint64_t end = paddr + size;
+
+	for (uint64_t at = paddr & ~3ull; at < end; at += 4) {
+		struct text_page *text;
+		struct row row = { .paddr = at, .pc = pc };
+		uint32_t word;
+
+		if (!in_ram(at, 4))
+			return;
+		text = text_page(page_of(at));
+		if (!text)
+			continue;
+		row.alias = vaddr + (at - paddr);
+		if (text->vaddr)
+			row.address = text->vaddr + at % page_size();
+		memcpy(&word, ram + (at - RAM_BASE), 4);
+		add_row(cpu, row, &text->copy[at % page_size() / 4], word);
+	}
+}
+
+static void stored(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
+{
+	unsigned int use = (uint64_t)data >> 56;
+	struct cpu *cpu = &cpus[index];
+	struct qemu_plugin_hwaddr *where;
+	uint64_t paddr, pc = unpack(data);
+	unsigned int size = 1u << qemu_plugin_mem_size_shift(info);
+	uint8_t kind;
+
+	/* Asked for stores only, QEMU 7.2 reports loads as well. */
+	if (!qemu_plugin_mem_is_store(info))
+		return;
+	if (use & (PUSH | PUSH_PART))
+		pushed(cpu, pc, vaddr, use & PUSH);
+	where = qemu_plugin_get_hwaddr(info, vaddr);
+	if (!where || qemu_plugin_hwaddr_is_io(where))
+		return;
+	paddr = qemu_plugin_hwaddr_phys_addr(where);
+	if (!in_ram(paddr, size))
+		return;
+	kind = kinds[page_of(paddr)] | kinds[page_of(paddr + size - 1)];
+	if (!kind)
+		return;
+	pthread_mutex_lock(&lock);
+	if (kind & TABLE)
+		table_written(paddr, size);
+	if (kind & TEXT)
+		text_written(cpu, paddr, size, vaddr, pc);
+	pthread_mutex_unlock(&lock);
+}
+
+static void load(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
+{
+	struct qemu_plugin_hwaddr *where;
+
+	if (qemu_plugin_mem_is_store(info))
+		return;
+	where = qemu_plugin_get_hwaddr(info, vaddr);
+	if (!where || qemu_plugin_hwaddr_is_io(where))
+		return;
+	loaded(&cpus[index], unpack(data), vaddr,
+	       qemu_plugin_hwaddr_phys_addr(where), (uint64_t)data >> 56,
+	       qemu_plugin_mem_size_shift(info));
+	if (!n_windows)
+		return;
+	pthread_mutex_lock(&lock);
+	popped(vaddr);
+	pthread_mutex_unlock(&lock);
+}
+
+static void maintain(unsigned int index, void *step)
+{
+	if ((uint64_t)step == ISB)
+		cpus[index].syncs++;
+	if (!n_windows)
+		return;
+	pthread_mutex_lock(&lock);
+	maintained(&cpus[index], (uint64_t)step);
+	pthread_mutex_unlock(&lock);
+}
+
+static void returned_from_exception(unsigned int index, void *data)
+{
+	cpus[index].syncs++;
+}
+
+static void set_stopped(unsigned int index, void *inside)
+{
+	cpus[index].stopped = inside;
+}
+
+/* Arm ARM DDI 0487, "System instructions": SYS and barriers; 0 if neither */
+static enum step step_of(uint32_t insn)
+{
+	switch (insn & ~31u) {
+	case 0xd50b7b20: case 0xd50b7a20: case 0xd50b7c20:	/* CVAU CVAC CVAP */
+	case 0xd50b7d20: case 0xd50b7e20:			/* CVADP CIVAC */
+		return DC;
+	case 0xd50b7520:
+		return IC_IVAU;
+	case 0xd5087500:
+		return IC_IALLU;
+	case 0xd5087100:
+		return IC_IALLUIS;
+	}
+	if ((insn & 0xfffff0ff) == 0xd503309f)
+		return (insn >> 8 & 15) == 0 || (insn >> 8 & 15) == 4 ? 0 : DSB;
+	return (insn & 0xfffff0ff) == 0xd50330df ? ISB : 0;
+}
+
+/* An instruction of "Loads and Stores" that only loads: most of them */
+static bool is_load(uint32_t insn)
+{
+	bool load = insn >> 26 & 1 ? loads(insn) : insn >> 22 & 3;
+
+	if ((insn & 0x3b000000) == 0x18000000)		/* literal */
+		return true;
+	if ((insn & 0x3a000000) == 0x28000000)		/* pair */
+		return loads(insn);
+	if ((insn & 0x3b000000) == 0x39000000 ||	/* unsigned immediate */
+	    (insn & 0x3b200000) == 0x38000000 ||	/* other immediates */
+	    (insn & 0x3b200c00) == 0x38200800)		/* register */
+		return load;
+	return false;
+}
+
+static bool is_memory(uint32_t insn)
+{
+	return (insn & 0x0a000000) == 0x08000000;
+}
+
+static void watch(struct qemu_plugin_insn *insn, uint32_t word, uint64_t pc,
+		  unsigned int use)
+{
+	enum step step = step_of(word);
+
+	if (is_memory(word) && !is_load(word)) {
+		qemu_plugin_register_vcpu_mem_cb(insn, stored, CB_NO_REGS, MEM_W,
+						 pack(pc, use));
+	} else if (use) {
+		/* Asked for loads only, QEMU 7.2 reports nothing. */
+		qemu_plugin_register_vcpu_mem_cb(insn, load, CB_NO_REGS,
+						 MEM_RW, pack(pc, use));
+	}
+	if (step)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, maintain, CB_NO_REGS,
+						       (void *)step);
+	else if (word == 0xd69f03e0 || (word & 0xfffffbff) == 0xd69f0bff)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, returned_from_exception,
+						       CB_NO_REGS, NULL);
+	else if (changes_x29(word))
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, forget_x29,
+						       CB_NO_REGS, NULL);
+}
+
+/* Init memory is given away: what was text there is not executed any more */
+static void set_freed(unsigned int index, void *data)
+{
+	pthread_mutex_lock(&lock);
+	for (uint64_t at = init.start; at < init.end; at += page_size())
+		drop_text(page_of(image_load + at));
+	pthread_mutex_unlock(&lock);
+}
+
+/* Of free_initmem the first instruction; of multi_cpu_stop also each RET */
+static void watch_place(struct qemu_plugin_insn *insn, uint32_t word, uint64_t offset)
+{
+	if (offset == freed_offset)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_freed,
+						       CB_NO_REGS, NULL);
+	if (offset == stop.start)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_stopped,
+						       CB_NO_REGS, (void *)1);
+	else if (offset > stop.start && offset < stop.end &&
+		 (word == 0xd65f03c0 || word == 0xd65f0bff))
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_stopped,
+						       CB_NO_REGS, NULL);
+}
+
+/* The Image begins to run: this is where QEMU keeps guest memory */
+static void begin(uint64_t vaddr, const uint8_t *host)
+{
+	ram = (uint8_t *)host - (vaddr - RAM_BASE);
+	for (int k = 0; k < n_texts; k++) {
+		uint64_t page = page_of(image_load + texts[k].start);
+
+		for (; page <= page_of(image_load + texts[k].end - 1); page++) {
+			if (!text_page(page))
+				make_text(page)->image = true;
+		}
+	}
+}
+
+/* Whether the kernel may execute this: not user space's */
+static bool of_kernel(uint64_t vaddr, uint64_t paddr)
+{
+	return vaddr >> 63 || vaddr == paddr;
+}
+
+/* What is executed is text, and shows where the Image runs */
+static void located(uint64_t vaddr, uint64_t paddr)
+{
+	if (!(vaddr >> 63))
+		return;
+	pthread_mutex_lock(&lock);
+	if (!root_known && paddr - image_load < image_size)
+		find_root(vaddr, paddr);
+	if (root_known && !text_page(page_of(paddr))) {
+		executed_elsewhere++;
+		map_text(paddr & ~(page_size() - 1), page_size(),
+			 vaddr & ~(page_size() - 1));
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void translated(uint64_t id, struct qemu_plugin_tb *tb)
+{
+	size_t n = qemu_plugin_tb_n_insns(tb);
+	struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(tb, 0);
+	uint64_t vaddr = qemu_plugin_insn_vaddr(first), paddr;
+	unsigned int use[n];
+	uint32_t words[n];
+	uint8_t *host = qemu_plugin_insn_haddr(first);
+
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, block, CB_NO_REGS, (void *)n);
+	if (!ram && vaddr == image_load)
+		begin(vaddr, host);
+	if (!ram || !host)
+		return;
+	paddr = host - ram + RAM_BASE;
+	if (!in_ram(paddr, 4) || !of_kernel(vaddr, paddr))
+		return;
+	located(vaddr, paddr);
+	for (size_t k = 0; k < n; k++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
+		int push;
+
+		memcpy(&words[k], qemu_plugin_insn_haddr(insn), 4);
+		use[k] = use_of(words[k]);
+		if (!is_add_x29_sp(words[k]))
+			continue;
+		push = find_push(words, k);
+		if (push >= 0)
+			use[push] = PUSH;
+		else
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, set_x29,
+				CB_NO_REGS, (void *)qemu_plugin_insn_vaddr(insn));
+	}
+	for (size_t k = 0; k < n; k++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
+		uint64_t offset = (uint8_t *)qemu_plugin_insn_haddr(insn) - ram +
+				  RAM_BASE - image_load;
+
+		watch(insn, words[k], qemu_plugin_insn_vaddr(insn), use[k]);
+		watch_place(insn, words[k], offset);
+	}
+}
+
+/* Words of text that are not what the stores made of them */
+static uint64_t count_unseen(uint64_t *first)
+{
+	uint64_t count = 0;
+
+	for (uint64_t page = 0; ram && page < ram_size >> page_shift; page++) {
+		struct text_page *text = text_page(page);
+
+		for (uint64_t k = 0; text && k < page_size() / 4; k++) {
+			uint64_t at = (page << page_shift) + 4 * k;
+
+			if (memcmp(&text->copy[k], ram + at, 4) && !count++)
+				*first = RAM_BASE + at;
+		}
+	}
+	return count;
+}
+
+static void print_regions(FILE *out)
+{
+	fprintf(out, ", \"regions\": [");
+	for (size_t k = 0; k < n_regions; k++) {
+		struct region *region = &regions[k];
+
+		for (char *c = region->name; *c; c++)
+			if (*c < '!' || *c > '~' || *c == '"' || *c == '\\')
+				*c = '?';
+		fprintf(out, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
+			", \"%s\"]", k ? ", " : "", region->vaddr, region->size,
+			region->since, region->until, region->name);
+	}
+	fprintf(out, "]");
+}
+
+static void at_exit(uint64_t id, void *data)
+{
+	FILE *out = fopen(out_path, "w");
+	uint64_t unseen, first = 0, running = 0;
+
+	if (!out)
+		give_up(out_path);
+	pthread_mutex_lock(&lock);
+	for (int k = 0; k < WINDOWS; k++) {
+		if (windows[k].frame)
+			close_window(k, NOT_RETURNED);
+	}
+	flush_rows();
+	if (fclose(rows_file))
+		give_up(rows_path);
+	unseen = count_unseen(&first);
+	for (int k = 0; k < MAX_CPUS; k++)
+		running |= (uint64_t)cpus[k].running << k;
+	fprintf(out, "{\"rows\": %" PRIu64 ", \"not_returned\": %" PRIu64
+		", \"unseen\": %" PRIu64 ", \"unseen_at\": %" PRIu64
+		", \"executed_elsewhere\": %" PRIu64
+		", \"image_vaddr\": %" PRIu64 ", \"va_bits\": %u, \"running\": %"
+		PRIu64 ", \"instructions\": %" PRIu64 ", \"ctr\": %" PRIu64,
+		row_count, not_returned, unseen, first,
+		executed_elsewhere, image_vaddr, root_known ? va_bits : 0, running,
+		now(), ram && ctr_offset ? read64(image_load + ctr_offset) : 0);
+	print_regions(out);
+	fprintf(out, "}\n");
+	if (fclose(out))
+		give_up(out_path);
+}
+
+static bool read_number(const char *name, const char *value)
+{
+	static const struct {
+		const char *name;
+		uint64_t *number;
+	} numbers[] = {
+		{ "load", &image_load }, { "ram", &ram_size },
+		{ "size", &image_size }, { "root", &root_offset },
+		{ "modules", &modules_offset }, { "ctr", &ctr_offset },
+		{ "freed", &freed_offset },
+	};
+
+	for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++) {
+		if (strcmp(name, numbers[k].name))
+			continue;
+		*numbers[k].number = strtoull(value, NULL, 16);
+		return true;
+	}
+	if (!strcmp(name, "page"))
+		page_shift = strtoul(value, NULL, 16);
+	return !strcmp(name, "page");
+}
+
+static bool read_range(const char *name, const char *value)
+{
+	char *end;
+	uint64_t from = strtoull(value, &end, 16), to = strtoull(end + !!*end, NULL, 16);
+
+	if (!strcmp(name, "stop")) {
+		stop.start = from;
+		stop.end = to;
+	} else if (!strcmp(name, "init")) {
+		init.start = from;
+		init.end = to;
+	} else if (!strcmp(name, "text") && n_texts < MAX_RANGES) {
+		texts[n_texts].start = from;
+		texts[n_texts++].end = to;
+	} else if (!strcmp(name, "writer") && n_writers < MAX_RANGES) {
+		writers[n_writers].start = from;
+		writers[n_writers++].end = to;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static int read_argument(char *argument)
+{
+	char *value = strchr(argument, '=');
+
+	if (value) {
+		*value++ = 0;
+		if (read_number(argument, value) || read_range(argument, value))
+			return 0;
+		if (!strcmp(argument, "rows"))
+			return (rows_path = strdup(value)) ? 0 : -1;
+		if (!strcmp(argument, "out"))
+			return (out_path = strdup(value)) ? 0 : -1;
+	}
+	fprintf(stderr, "writes: what is %s?\n", argument);
+	return -1;
+}
+
+int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
+{
+	for (int k = 0; k < argc; k++) {
+		if (read_argument(argv[k]))
+			return -1;
+	}
+	if (!image_load || !ram_size || !image_size || !root_offset || !n_texts ||
+	    !stop.end || !init.end || !rows_path || !out_path) {
+		fprintf(stderr, "writes: needs load=, ram=, size=, root=, text=, "
+			"stop=, init=, rows= and out=\n");
+		return -1;
+	}
+	kinds = calloc(ram_size >> page_shift, sizeof(*kinds));
+	pages = calloc(ram_size >> page_shift, sizeof(*pages));
+	rows_file = fopen(rows_path, "w");
+	if (!kinds || !pages || !rows_file) {
+		perror(rows_path);
+		return -1;
+	}
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
+	return 0;
+}

@@ -1,0 +1,176 @@
+"""What ``plugin/writes.c`` says at its end, and its rows with addresses and names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import among
+from prologue.elf.flat import flat_sections
+from prologue.sites.tables import runtime_constants
+from prologue.writes.form import CALLERS, Flag, Function, Loss, Rows
+from prologue_bench.exact.places import load_address
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prologue.arrays import U64, Bool
+    from prologue.sites.kernel import Kernel
+
+_UPPER: Final = np.uint64(1 << 63)
+_LITERAL_WRITER: Final = "aarch64_insn_write_literal_u64"
+
+
+class Region(NamedTuple):
+    """Memory outside of the Image that was executable for a time; ``name`` is the module's, or empty."""
+
+    vaddr: int
+    size: int
+    since: int
+    until: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the plugin counted; addresses of the Image: physical, and as linked."""
+
+    load: int
+    base: int
+    size: int
+    slide: int | None
+    ctr: int | None
+    rows: int
+    cpus: int  # that ran
+    instructions: int
+    not_returned: int
+    unseen: int
+    unseen_at: int
+    executed_elsewhere: int
+    tables: bool
+    regions: tuple[Region, ...]
+
+    @classmethod
+    def read(cls, said: dict[str, Any], kernel: Kernel, image: Path) -> Seen:
+        """From the plugin's object."""
+        with image.open("rb") as stream:
+            load = load_address(stream.read(64))
+        base, end = image_base(kernel), kernel.symbols.find("_end")
+        return cls(
+            load=load,
+            base=base,
+            size=(end.vaddr if end else base) - base,
+            slide=said["image_vaddr"] - base if said["image_vaddr"] else None,
+            ctr=said["ctr"] or None,
+            cpus=said["running"].bit_count(),
+            tables=said["va_bits"] != 0,
+            regions=tuple(Region(*region) for region in said["regions"]),
+            **{name: said[name] for name in (
+                "rows", "instructions", "not_returned", "unseen", "unseen_at", "executed_elsewhere",
+            )},
+        )  # fmt: skip
+
+    def losses(self) -> tuple[Loss, ...]:
+        """What was not recorded although it was looked for."""
+        found = [Loss(f"words of text that changed without a store, the first at {self.unseen_at:#x}", self.unseen)]
+        if not self.tables:
+            found.append(Loss("writes to text outside of the Image: the kernel's page tables were not found", None))
+        return tuple(loss for loss in found if loss.amount != 0)
+
+    def notes(self) -> tuple[str, ...]:
+        """For people."""
+        modules = {region.name for region in self.regions if region.name}
+        unnamed = sum(region.size for region in self.regions if not region.name)
+        notes = [
+            f"{self.cpus} CPUs ran {self.instructions:,} instructions",
+            f"{len(modules):,} modules had text; what was written to their pages before these were executable is not "
+            "recorded",
+            "which address a DC or an IC was for is not known: QEMU's plugins see no registers",
+        ]
+        if unnamed:
+            notes.append(f"{unnamed:,} bytes of executable memory that belonged to no module (kprobes, BPF)")
+        if self.executed_elsewhere:
+            notes.append(f"{self.executed_elsewhere:,} pages were executed that the kernel's tables did not show")
+        return tuple(notes)
+
+
+def image_base(kernel: Kernel) -> int:
+    """The link-time address at which the Image begins."""
+    offset, section = next(iter(flat_sections(kernel.image)))
+    return section.addr - offset
+
+
+class Names:
+    """Names of the addresses that rows have: the kernel's by its symbols, others by region."""
+
+    def __init__(self, kernel: Kernel, seen: Seen) -> None:
+        self._kernel, self._seen = kernel, seen
+        self._constants = runtime_constants(kernel) + np.uint64(seen.slide or 0)
+        self._start: dict[int, int] = {}  # run-time address -> that of its symbol, for what was asked
+        self._functions: dict[int, Function] = {}
+
+    def learn(self, addresses: U64) -> None:
+        """Look up the names of run-time addresses; shape (n,)."""
+        slide, base, size = self._seen.slide or 0, self._seen.base, self._seen.size
+        inside = addresses[(addresses - np.uint64(base + slide)) < np.uint64(size)]
+        fresh = [vaddr for vaddr in np.unique(inside).tolist() if vaddr not in self._start]
+        for vaddr, where in zip(fresh, self._kernel.symbols.locate_all([v - slide for v in fresh]), strict=True):
+            start = vaddr - where.symbol_offset
+            self._start[vaddr] = start
+            if where.symbol is not None:
+                known = self._functions.get(start)
+                end = max(vaddr + 4, known.end if known else 0)
+                self._functions[start] = Function(start, end, where.symbol)
+
+    def are_constants(self, addresses: U64) -> Bool:
+        """Which run-time addresses are words of runtime constants; shape of ``addresses``."""
+        return among(addresses, self._constants)
+
+    def start(self, vaddr: int) -> int:
+        """Where the function of an address begins; the address itself if it is not known."""
+        return self._start.get(vaddr, vaddr)
+
+    def name(self, vaddr: int) -> str:
+        """Of the kernel's function at an address; empty if it is not known."""
+        function = self._functions.get(self.start(vaddr))
+        return function.name if function else ""
+
+    def used(self) -> tuple[Function, ...]:
+        """All that were looked up, and all regions."""
+        others = [
+            Function(region.vaddr, region.vaddr + region.size, "text", region.name or "unknown", region.since,
+                     region.until)
+            for region in self._seen.regions
+        ]  # fmt: skip
+        return (*sorted(self._functions.values()), *others)
+
+
+def completed(raw: Rows, seen: Seen, names: Names) -> Rows:
+    """The plugin's rows with what it does not know: addresses of the Image's words, whose words are data.
+
+    Code that ran at physical addresses gets the virtual ones. The first caller is dropped where it only repeats the
+    writer itself.
+    """
+    rows = raw.copy()
+    start = np.uint64(seen.base + (seen.slide or 0))
+    inside = rows["paddr"] - np.uint64(seen.load) < np.uint64(seen.size)
+    rows["address"][inside] = rows["paddr"][inside] - np.uint64(seen.load) + start
+    for field in ("pc", "callers"):
+        values = rows[field]
+        low = (values < _UPPER) & (values - np.uint64(seen.load) < np.uint64(seen.size))
+        values[low] += start - np.uint64(seen.load)
+    names.learn(np.concatenate([rows["address"], rows["pc"], rows["callers"].ravel()]))
+    own = np.array(
+        [names.start(pc) == names.start(first) for pc, first in
+         zip(rows["pc"].tolist(), rows["callers"][:, 0].tolist(), strict=True)], np.bool_,
+    )  # fmt: skip
+    rows["callers"][own, : CALLERS - 1] = rows["callers"][own, 1:]
+    rows["callers"][own, CALLERS - 1] = 0
+    literal = {pc for pc in np.unique(rows["pc"]).tolist() if names.name(pc) == _LITERAL_WRITER}
+    first = {pc for pc in np.unique(rows["callers"][:, 0]).tolist() if names.name(pc) == _LITERAL_WRITER}
+    data = np.isin(rows["pc"], list(literal)) | np.isin(rows["callers"][:, 0], list(first))
+    rows["flags"][data] |= np.uint32(Flag.LITERAL)
+    rows["flags"][names.are_constants(rows["address"])] |= np.uint32(Flag.CONSTANT)
+    return rows

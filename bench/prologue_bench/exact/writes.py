@@ -1,0 +1,170 @@
+"""Every write to kernel text of one run in QEMU, from reset to power-off, recorded by a plugin of ours.
+
+``plugin/writes.c`` says what is seen and how. Any number of CPUs, each in a thread of its own; KASLR as QEMU has it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from prologue.elf.flat import flat_sections
+from prologue.sites.kernel import Kernel
+from prologue.writes.file import recording_file
+from prologue.writes.form import SIGHTS, WRITE, Ending, Origin
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.exact.build import build_plugin
+from prologue_bench.exact.places import load_address
+from prologue_bench.exact.seen import Names, Seen, completed, image_base
+from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
+from prologue_bench.host.events import tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LAST_LINES: Final = 25
+MOST_CPUS: Final = 64
+_AT_ONCE: Final = 1 << 15  # rows that are converted at a time
+# Functions that write and then flush: a write's maintenance is what comes before they return. Names of 5.5 to 7.2,
+# arch/arm64/kernel/{patching,insn,alternative}.c, arch/arm64/net/bpf_jit_comp.c.
+_WRITERS: Final = (
+    "aarch64_insn_patch_text_nosync", "aarch64_insn_write_literal_u64", "aarch64_insn_copy", "aarch64_insn_set",
+    "__text_poke", "aarch64_insn_write", "__aarch64_insn_write", "__apply_alternatives", "apply_alternatives_all",
+    "apply_alternatives_module",
+)  # fmt: skip
+_PLACES: Final = (
+    "swapper_pg_dir", "multi_cpu_stop", "modules", "_end", "free_initmem", "__init_begin", "__init_end",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritesRun:
+    """What to boot: a flat Image of ``vmlinux``, an initramfs, words for the kernel's command line, a machine."""
+
+    vmlinux: Path
+    image: Path
+    initramfs: Path
+    append: str
+    machine: Machine
+    timeout: float  # seconds of wall time for everything
+
+
+def record_writes(run: WritesRun, out: Path, directory: Path, log: Path) -> Seen:
+    """Boot, wait for the power-off, and write the recording to ``out``.
+
+    ``directory`` is for what the plugin writes; ``log`` gets the console.
+
+    Raises:
+        BenchError: not a kernel that can be recorded.
+        GuestLostError: no power-off within the time.
+        OutputError: ``out`` cannot be written.
+
+    """
+    kernel = Kernel(run.vmlinux)
+    numbers = plugin_numbers(kernel, run.image, run.machine)
+    rows, said = directory / "rows", directory / "said"
+    said.unlink(missing_ok=True)
+    option = ",".join(
+        [qemu_value(build_plugin("writes")), *numbers, f"rows={qemu_value(rows)}", f"out={qemu_value(said)}"]
+    )
+    command = [*run.machine.command(run.image, run.initramfs, run.append), "-plugin", option]
+    try:
+        lines, seconds, ended = run_console(command, log, run.timeout)
+        if not ended or not said.exists():
+            what = f"ended after {seconds:.0f} s without a word of the plugin" if ended else "no power-off within "
+            what += "" if ended else f"{run.timeout:.0f} s"
+            raise GuestLostError(f"guest lost: {what}; console in {log}, its end:\n  {tail(lines, _LAST_LINES)}")
+        seen = Seen.read(json.loads(said.read_text()), kernel, run.image)
+        _convert(kernel, run, rows, seen, out)
+    finally:
+        rows.unlink(missing_ok=True)
+        said.unlink(missing_ok=True)
+    return seen
+
+
+def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
+    """The plugin's arguments that say what and where the kernel is.
+
+    Raises:
+        BenchError: a symbol that it needs is not there, or the Image is not this kernel's.
+
+    """
+    base, head = image_base(kernel), require_image(kernel, image)
+    places = {name: kernel.symbols.find(name) for name in _PLACES}
+    if absent := [name for name, place in places.items() if place is None]:
+        raise BenchError(f"{kernel.path}: no symbol {', '.join(absent)}")
+    offset = {name: place.vaddr - base for name, place in places.items() if place is not None}
+    ctr = kernel.symbols.find("arm64_ftr_reg_ctrel0")
+    numbers = {
+        "load": load_address(head), "ram": machine.memory << 20, "size": offset["_end"], "page": page_bits(head),
+        "root": offset["swapper_pg_dir"], "modules": offset["modules"], "freed": offset["free_initmem"],
+        # struct arm64_ftr_reg (arch/arm64/include/asm/cpufeature.h, 5.5 to 7.2): sys_val after a pointer and two masks
+        "ctr": ctr.vaddr - base + 24 if ctr else 0,
+    }  # fmt: skip
+    ranges = [("text", section.addr, section.size) for section in kernel.image.text_sections]
+    found = [kernel.symbols.find(name) for name in _WRITERS]
+    ranges += [("writer", symbol.vaddr, symbol.size) for symbol in found if symbol is not None and symbol.size]
+    ranges += [("stop", stop.vaddr, stop.size) for stop in (places["multi_cpu_stop"],) if stop is not None]
+    ranges.append(("init", base + offset["__init_begin"], offset["__init_end"] - offset["__init_begin"]))
+    words = [f"{name}={value:x}" for name, value in numbers.items()]
+    return words + [f"{name}={start - base:x}:{start - base + size:x}" for name, start, size in ranges]
+
+
+def require_image(kernel: Kernel, image: Path) -> bytes:
+    """The first 64 bytes of the flat Image that was made of a kernel.
+
+    Raises:
+        BenchError: it is not flat, or another kernel's.
+
+    """
+    try:
+        with image.open("rb") as stream:
+            head = stream.read(64)
+            load_address(head)
+            for offset, section in flat_sections(kernel.image):
+                if section.name == ".notes":
+                    stream.seek(offset)
+                    if stream.read(section.size) != kernel.image.data(section):
+                        raise BenchError(f"is not the Image of {kernel.path}: another build-id")
+    except OSError as error:
+        raise BenchError(f"{image}: cannot be read: {error.strerror}") from error
+    except BenchError as error:
+        raise BenchError(f"{image}: {error.message}") from error
+    return head
+
+
+def page_bits(head: bytes) -> int:
+    """Of the size of a page: from bits 1 and 2 of the Image header's flags (Documentation/arch/arm64/booting.rst)."""
+    granule = head[24] >> 1 & 3
+    return {1: 12, 2: 14, 3: 16}.get(granule, 12)
+
+
+def _convert(kernel: Kernel, run: WritesRun, rows: Path, seen: Seen, out: Path) -> None:
+    """Write the recording: addresses of the Image's words, and the names of all functions that rows name."""
+    version = qemu_version()
+    origin = Origin(
+        source=f"QEMU {version}, plugin",
+        machine="aarch64",
+        clock="instructions",
+        sees=tuple(sight for sight in SIGHTS if sight != "unreachable"),
+        release=kernel.release,
+        build_id=kernel.build_id,
+        cpus=run.machine.cpus,
+    )
+    raw = np.memmap(rows, WRITE, "r") if rows.stat().st_size else np.zeros(0, WRITE)
+    with recording_file(out, origin) as writer:
+        names = Names(kernel, seen)
+        for start in range(0, len(raw), _AT_ONCE):
+            writer.add(completed(raw[start : start + _AT_ONCE], seen, names))
+        writer.end(
+            Ending(
+                slide=seen.slide,
+                functions=names.used(),
+                lost=seen.losses(),
+                notes=seen.notes(),
+                ctr=seen.ctr,
+            )
+        )

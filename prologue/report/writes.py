@@ -1,0 +1,148 @@
+"""What ``prologue live judge`` reports: a table of all writes, what is wrong, and what could not be seen."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from prologue.report.closing import counts
+from prologue.report.findings import finding_data, finding_lines
+from prologue.report.printable import printable
+from prologue.report.render import Format
+from prologue.rules.base import Input
+from prologue.rules.writes import FAILING, WRITE_RULES, JudgedWrites
+from prologue.writes.form import SIGHTS, Sight
+from prologue.writes.group import WriteGroup
+
+SCHEMA: Final = "prologue.live-judge/1"
+_UNSEEN: Final[dict[Sight, str]] = {
+    "old": "the words before: only the new ones are judged",
+    "running": "which CPUs ran: all did, as far as this report goes",
+    "stopped": "stop_machine: writes under it count as live",
+    "maintenance": "cache maintenance and barriers: PL506 is not judged",
+    "literal": "which words are data: all are judged as instructions",
+}
+
+
+class TableRow(NamedTuple):
+    """Writes of one kind: ``why`` they were not live (empty: live), and the ``verdict``: allowed, data, or codes."""
+
+    writer: str
+    transition: str
+    why: str
+    verdict: str
+
+
+def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
+    """How many words of each kind, most first."""
+    counted: Counter[TableRow] = Counter()
+    for group, codes in zip(judged.groups, judged.verdicts, strict=True):
+        counted[_row(group, codes)] += len(group.rows)
+    return dict(sorted(counted.items(), key=lambda item: (not item[0].verdict.startswith("PL"), -item[1], item[0])))
+
+
+def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
+    calm = "not live" if group.not_live else "data" if group.literal else "same word" if group.same else "allowed"
+    writer = group.writer.mechanism or f"unknown: {group.writer.function or 'not recorded'}"
+    return TableRow(writer, group.transition, group.not_live, ", ".join(codes) or calm)
+
+
+def unseen(judged: JudgedWrites) -> list[str]:
+    """What the recorder could not see, knows that it lost, or says."""
+    recording = judged.recording
+    sees, ending = recording.origin.sees, recording.ending
+    said = [_UNSEEN[sight] for sight in SIGHTS if sight in _UNSEEN and sight not in sees]
+    if "pc" not in sees and "callers" not in sees:
+        said.append("who wrote: PL507 is not judged")
+    said += [f"lost: {'an unknown number' if n is None else f'{n:,}'} of {what}" for what, n in ending.lost]
+    if not ending.complete:
+        said.append("the recorder did not get to its end")
+    if unreturned := sum(len(g.rows) for g in judged.groups if g.live and g.steps is None and "maintenance" in sees):
+        said.append(f"{unreturned:,} live writes whose writer had not returned: PL506 is not judged for these")
+    return said
+
+
+def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
+    """Return the report; no format ends with a newline."""
+    if kind == "text":
+        return _text(judged, show_all=show_all)
+    if kind == "json":
+        return json.dumps(_data(judged), indent=2)
+    files, findings = [judged.recording.path], list(judged.findings)
+    notes = [*_table(judged), *_said(judged), summary(judged)]
+    if kind == "sarif":
+        from prologue.report.sarif import findings_sarif
+
+        return json.dumps(findings_sarif(files, findings, notes), indent=2)
+    from prologue.report.junit import findings_junit
+    from prologue.report.ktap import findings_ktap
+
+    recorded: frozenset[Input] = frozenset({"W"})
+    write = findings_junit if kind == "junit" else findings_ktap
+    return write(files, findings, notes, FAILING, WRITE_RULES, inputs=dict.fromkeys(files, recorded))
+
+
+def _text(judged: JudgedWrites, *, show_all: bool) -> str:
+    lines = finding_lines(judged.findings, show_all=show_all)
+    return "\n".join([*lines, *_table(judged), *_said(judged), summary(judged)])
+
+
+def _said(judged: JudgedWrites) -> list[str]:
+    return [f"not seen: {printable(text)}" for text in unseen(judged)] + [
+        f"note: {printable(text)}" for text in judged.recording.ending.notes
+    ]
+
+
+def _table(judged: JudgedWrites) -> list[str]:
+    from tabulate import tabulate
+
+    rows = [
+        (row.writer, row.transition, f"no: {row.why}" if row.why else "yes", f"{count:,}", row.verdict)
+        for row, count in table_of(judged).items()
+    ]
+    if not rows:
+        return []
+    head, align = ("writer", "transition", "live", "words", "verdict"), ("left", "left", "left", "right", "left")
+    table = tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align)
+    return [printable(line.rstrip()) for line in table.splitlines()]
+
+
+def summary(judged: JudgedWrites) -> str:
+    """The last line."""
+    recording = judged.recording
+    live = sum(len(group.rows) for group in judged.groups if group.live)
+    outcome = ", ".join(f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count)
+    what = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
+    clean = "no finding" if not unseen(judged) else "no finding in what was seen"
+    return printable(
+        f"{recording.path}: {outcome or clean} ({len(recording.rows):,} words written, {live:,} live; {what})"
+    )
+
+
+def _data(judged: JudgedWrites) -> dict[str, Any]:
+    """The report as documented in docs/json.md."""
+    recording = judged.recording
+    origin, ending = recording.origin, recording.ending
+    return {
+        "schema": SCHEMA,
+        "passed": not judged.failing,
+        "summary": summary(judged),
+        "file": recording.path,
+        "source": origin.source,
+        "release": origin.release or None,
+        "build_id": origin.build_id or None,
+        "clock": origin.clock,
+        "slide": None if ending.slide is None else hex(ending.slide),
+        "words": len(recording.rows),
+        "live": sum(len(group.rows) for group in judged.groups if group.live),
+        "table": [
+            {"writer": r.writer, "transition": r.transition, "live": not r.why, "why": r.why or None, "words": count,
+             "verdict": r.verdict}
+            for r, count in table_of(judged).items()
+        ],
+        "not_seen": unseen(judged),
+        "notes": list(ending.notes),
+        "counts": counts(judged.findings),
+        "findings": [finding_data(finding) for finding in judged.findings],
+    }  # fmt: skip

@@ -1,0 +1,34 @@
+"""PL506: a live write to kernel text that the caches and the other CPUs may never see."""
+
+from __future__ import annotations
+
+from prologue.rules.base import Rule, of_no_file
+from prologue.writes.group import WriteGroup
+from prologue.writes.maintenance import CITATION, missing_maintenance, steps_text
+
+
+def check_write(group: WriteGroup) -> str | None:
+    """Live writes of instructions whose maintenance was seen."""
+    if not group.live or group.literal or group.same or group.steps is None:
+        return None
+    missing = missing_maintenance(group.steps, group.ctr)
+    return (
+        f"{group.transition} with {missing} before the writer returned: {steps_text(group.steps)}" if missing else None
+    )
+
+
+RULE = Rule(
+    code="PL506",
+    slug="live-write-without-maintenance",
+    severity="error",
+    inputs=("W",),
+    what="A write to an instruction while another CPU could be executing it, after which the writer returned without "
+    "all of: clean the data cache to the point of unification, DSB, invalidate the instruction cache, DSB, ISB.",
+    why="Instruction fetches do not look into the data cache, and instruction caches keep what they have: a CPU may go "
+    "on executing the old instruction for any time. CTR_EL0.IDC makes the clean needless, and DIC the invalidation.",
+    example="jump label: NOP became B, followed by DC CVAU and DSB only",
+    fix="write text through aarch64_insn_patch_text_nosync(), or call caches_clean_inval_pou() for what was written",
+    citation=CITATION,
+    check=of_no_file,
+    check_write=check_write,
+)

@@ -1,0 +1,30 @@
+"""PL507: kernel text was written by code that is not known to write it."""
+
+from __future__ import annotations
+
+from prologue.rules.base import Rule, of_no_file
+from prologue.writes.group import WriteGroup
+
+
+def check_write(group: WriteGroup) -> str | None:
+    """Any write, live or not, whose writer was seen."""
+    if not group.writer.function or group.writer.mechanism is not None:
+        return None
+    return f"{group.transition}, written by {group.writer.function}, which no mechanism that is known called"
+
+
+RULE = Rule(
+    code="PL507",
+    slug="live-write-by-unknown",
+    severity="error",
+    inputs=("W",),
+    what="A write to kernel text by a function that is none of the kernel's mechanisms (ftrace, jump labels, kprobes, "
+    "alternatives, relocation, runtime constants, dynamic SCS, KVM, BPF, static calls, module loading, kgdb), nor "
+    "called by one.",
+    why="Whoever else writes text follows no protocol that is known to be safe; root kits hook functions so.",
+    example="a module stores a branch over the first instruction of a function",
+    fix="find out who that is, with the call chain; a mechanism that is missing here is worth a report",
+    citation="arch/arm64/kernel/patching.c and its callers, kernels 5.5 to 7.2",
+    check=of_no_file,
+    check_write=check_write,
+)

@@ -1,0 +1,74 @@
+"""Judges recorded writes: every rule that is about them, over every group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from prologue.errors import InputError, Location
+from prologue.insn.disasm import insn_text
+from prologue.rules.base import Finding, Rule, Severity
+from prologue.rules.registry import RULES
+from prologue.writes.form import Recording
+from prologue.writes.group import WriteGroup, chain_of, group_writes
+from prologue.writes.names import NameTable
+
+WRITE_RULES: Final = tuple(rule for rule in RULES if rule.check_write is not None)
+FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedWrites:
+    """A recording, its writes in groups, and what each group violates: codes, empty where it is allowed."""
+
+    recording: Recording
+    groups: tuple[WriteGroup, ...]
+    verdicts: tuple[tuple[str, ...], ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def failing(self) -> bool:
+        """Whether something is an error or worse."""
+        return any(finding.severity in FAILING for finding in self.findings)
+
+
+def judge_writes(recording: Recording) -> JudgedWrites:
+    """Judge every write of a recording.
+
+    Raises:
+        InputError: it is not of an arm64 machine.
+
+    """
+    if recording.origin.machine != "aarch64":
+        raise InputError(
+            f"was recorded on {recording.origin.machine}, not arm64: these rules say nothing of it", path=recording.path
+        )
+    groups, names = group_writes(recording), NameTable(recording.ending.functions)
+    verdicts, findings = [], []
+    for group in groups:
+        against = [(rule, said) for rule in WRITE_RULES if rule.check_write and (said := rule.check_write(group))]
+        verdicts.append(tuple(rule.code for rule, _ in against))
+        findings += [_finding(recording, names, rule, said, k) for rule, said in against for k in group.rows.tolist()]
+    findings.sort(key=lambda finding: finding.code)
+    return JudgedWrites(recording=recording, groups=groups, verdicts=tuple(verdicts), findings=tuple(findings))
+
+
+def _finding(recording: Recording, names: NameTable, rule: Rule, said: str, index: int) -> Finding:
+    row = recording.rows[index]
+    time, vaddr, old, new = (int(row[name]) for name in ("time", "address", "old", "new"))
+    place = names.place(vaddr, time)
+    symbol = "" if place is None else f"{place.name} [{place.owner}]" if place.owner else place.name
+    chain = " < ".join(names.text(caller, time) for caller in chain_of(row)) or "not known"
+    where = Location(vaddr, symbol=symbol or None, symbol_offset=place.offset if place else 0)
+    return Finding(
+        code=rule.code,
+        slug=rule.slug,
+        severity=rule.severity,
+        path=recording.path,
+        where=where,
+        message=f"{said}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
+        f"{insn_text(new, vaddr)}; by {chain}",
+        found=(new,),
+        expected=(old,),
+        fix=rule.fix,
+    )

@@ -1,0 +1,150 @@
+"""Writes that are alike, so that each kind is judged once; and which of them were live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import I64
+from prologue.insn import a64
+from prologue.insn.cmodx import word_name
+from prologue.writes.form import Flag, Maintenance, Recording, maintenance_steps
+from prologue.writes.names import NameTable
+from prologue.writes.writers import TextWriter, writer_of
+
+_ANY: Final = "instruction"
+_KEY: Final = np.dtype([("chain", "<i8"), ("old", "<i4"), ("new", "<i4"), ("maintenance", "<u8"), ("many", "?"),
+                        ("flags", "<u4"), ("same", "?")])  # fmt: skip
+_DECIDING: Final = Flag.STOPPED | Flag.UNREACHABLE | Flag.LITERAL | Flag.OLD_UNKNOWN | Flag.NOT_RETURNED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteGroup:
+    """Writes by one writer, between instructions of the same two classes, in the same circumstances.
+
+    ``old`` and ``new`` are names of instructions, with the words of the first of the writes. ``not_live`` says why no
+    other CPU could be executing the word; empty: one could. ``steps`` is the maintenance, None if the recorder does
+    not see it, or the recording ended before the writer returned.
+    """
+
+    writer: TextWriter
+    old: str
+    new: str
+    old_word: int
+    new_word: int
+    old_known: bool
+    same: bool  # the word did not change
+    literal: bool
+    not_live: str
+    steps: tuple[Maintenance, ...] | None
+    ctr: int | None
+    rows: I64  # indexes into the recording's rows, ascending
+
+    @property
+    def live(self) -> bool:
+        """Whether another CPU could be executing the word."""
+        return not self.not_live
+
+    @property
+    def transition(self) -> str:
+        """Such as ``NOP -> BL``."""
+        if self.literal:
+            return "data"
+        return f"{self.old if self.old_known else '?'} -> {self.new}"
+
+
+def group_writes(recording: Recording) -> tuple[WriteGroup, ...]:
+    """All writes of a recording, in groups, in the order of their first writes."""
+    rows = recording.rows
+    if not len(rows):
+        return ()
+    keys = np.zeros(len(rows), _KEY)
+    writers, keys["chain"] = _writers(recording)
+    names: list[str] = []
+    for field in ("old", "new"):
+        keys[field] = _classes(rows[field], names)
+    keys["maintenance"] = rows["maintenance"]
+    keys["many"] = (rows["running"] & (rows["running"] - np.uint64(1))) != 0
+    keys["flags"] = rows["flags"] & np.uint32(_DECIDING)
+    keys["same"] = rows["old"] == rows["new"]
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    members = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    groups = [
+        _group(recording, writers[int(keys["chain"][k])], (names[keys["old"][k]], names[keys["new"][k]]), k, member)
+        for k, member in zip(first.tolist(), members, strict=True)
+    ]
+    return tuple(sorted(groups, key=lambda group: int(group.rows[0])))
+
+
+def _group(recording: Recording, writer: TextWriter, names: tuple[str, str], first: int, rows: I64) -> WriteGroup:
+    row, sees = recording.rows[first], recording.origin.sees
+    flags = Flag(int(row["flags"]))
+    seen = "maintenance" in sees and Flag.NOT_RETURNED not in flags
+    return WriteGroup(
+        writer=writer,
+        old=names[0],
+        new=names[1],
+        old_word=int(row["old"]),
+        new_word=int(row["new"]),
+        old_known="old" in sees and Flag.OLD_UNKNOWN not in flags,
+        same=bool(row["old"] == row["new"]) and Flag.OLD_UNKNOWN not in flags,
+        literal=Flag.LITERAL in flags,
+        not_live=_not_live(recording, row, writer, flags),
+        steps=maintenance_steps(int(row["maintenance"])) if seen else None,
+        ctr=recording.ending.ctr,
+        rows=rows,
+    )
+
+
+def _not_live(recording: Recording, row: np.void, writer: TextWriter, flags: Flag) -> str:
+    sees, running = recording.origin.sees, int(row["running"])
+    if "running" in sees and running.bit_count() == 1:
+        return "one CPU runs"
+    if "stopped" in sees and Flag.STOPPED in flags:
+        return "stop_machine"
+    if "unreachable" in sees and Flag.UNREACHABLE in flags:
+        return "not reachable"
+    return writer.aside
+
+
+def _classes(words: np.ndarray[tuple[int], np.dtype[np.uint32]], names: list[str]) -> I64:
+    """The index in ``names`` of each word's name; new names are appended."""
+    every, which = np.unique(words, return_inverse=True)
+    found = np.zeros(len(every), np.int64)
+    for k, word in enumerate(every.tolist()):
+        name = word_name(word)
+        if name == f"{word:08x}":
+            name = a64.classify(word) or _ANY
+        if name not in names:
+            names.append(name)
+        found[k] = names.index(name)
+    index: I64 = found[which]
+    return index
+
+
+def _writers(recording: Recording) -> tuple[list[TextWriter], I64]:
+    """Every writer, and its index for each row; the times of a chain's writes may have different names for it."""
+    rows, table = recording.rows, NameTable(recording.ending.functions)
+    others = sorted({t for f in recording.ending.functions if f.owner for t in (f.since, f.until)})
+    constant = (rows["flags"] & np.uint32(Flag.CONSTANT)) != 0
+    epoch = np.searchsorted(np.array(others, np.uint64), rows["time"], side="right")
+    chains = np.column_stack(
+        [rows["pc"][:, None], rows["callers"], epoch.astype(np.uint64)[:, None], constant[:, None]]
+    )
+    every, first, which = np.unique(chains, axis=0, return_index=True, return_inverse=True)
+    writers: list[TextWriter] = []
+    index = np.zeros(len(every), np.int64)
+    for k, row in enumerate(first.tolist()):
+        places = (table.place(vaddr, int(rows["time"][row])) for vaddr in chain_of(rows[row]))
+        writer = writer_of(places, constant=bool(constant[row]))
+        if writer not in writers:
+            writers.append(writer)
+        index[k] = writers.index(writer)
+    return writers, index[which.reshape(-1)]
+
+
+def chain_of(row: np.void) -> list[int]:
+    """The program counter and the callers of a write, the innermost first; what is not known is left out."""
+    return [vaddr for vaddr in (int(row["pc"]), *row["callers"].tolist()) if vaddr]

@@ -1,0 +1,46 @@
+"""What has to follow a write to instructions that another CPU may execute, and what of it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from prologue.writes.form import Maintenance
+
+CITATION: Final = (
+    'Arm ARM DDI 0487, "Synchronization and coherency issues between data and instruction accesses" (B2.2.5 or '
+    "B2.4.4, numbers move), and CTR_EL0.IDC and DIC"
+)
+_IDC, _DIC = 1 << 28, 1 << 29
+# IC IALLU is of one CPU: where others run, it invalidates nothing of theirs.
+_IC: Final = (Maintenance.IC_IVAU, Maintenance.IC_IALLUIS)
+
+
+def missing_maintenance(steps: Sequence[Maintenance], ctr: int | None) -> str:
+    """The first step that is missing after a write, as text; empty if all of them come in their order.
+
+    DC to the point of unification, DSB, IC, DSB, ISB; CTR_EL0.IDC makes the DC needless and DIC the IC. Without a
+    known ``ctr`` both are wanted. Steps of other kinds between them do not matter. What comes after the last digit that
+    the form has room for counts as done.
+    """
+    ctr = ctr or 0
+    wanted: list[tuple[str, tuple[Maintenance, ...]]] = []
+    if not ctr & _IDC:
+        wanted.append(("no DC to the point of unification", (Maintenance.DC,)))
+    wanted.append(("no DSB before the IC" if not ctr & _DIC else "no DSB", (Maintenance.DSB,)))
+    if not ctr & _DIC:
+        wanted += [("no IC IVAU or IC IALLUIS", _IC), ("no DSB after the IC", (Maintenance.DSB,))]
+    wanted.append(("no ISB", (Maintenance.ISB,)))
+    at = 0
+    for text, kinds in wanted:
+        while at < len(steps) and steps[at] not in (*kinds, Maintenance.MORE):
+            at += 1
+        if at == len(steps):
+            return text
+        at += steps[at] is not Maintenance.MORE
+    return ""
+
+
+def steps_text(steps: Sequence[Maintenance]) -> str:
+    """Such as ``DC, DSB, IC IVAU, DSB, ISB``."""
+    return ", ".join("..." if step is Maintenance.MORE else step.name.replace("_", " ") for step in steps) or "nothing"

@@ -1,0 +1,147 @@
+"""Made recordings and what is said of them: which writes were live, and which of these are unsafe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prologue.errors import InputError
+from prologue.insn import a64
+from prologue.report.writes import render_writes, table_of, unseen
+from prologue.rules.writes import JudgedWrites, judge_writes
+from prologue.writes.form import Ending, Flag, Function, Loss, Maintenance, Sight
+from prologue.writes.maintenance import missing_maintenance
+from tests.rules.recorded import FUNCTIONS, PLACE, STORE, SWITCHED
+from tests.writes.made import recording_of
+
+BL = 0x94000010
+B_EQ = 0x54000040
+
+
+def judged(*writes: dict[str, Any], without: tuple[Sight, ...] = (), **ending: Any) -> JudgedWrites:
+    made = recording_of(*(SWITCHED | write for write in writes), ending=Ending(functions=FUNCTIONS, **ending))
+    sees = tuple(sight for sight in made.origin.sees if sight not in without)
+    return judge_writes(replace(made, origin=replace(made.origin, sees=sees)))
+
+
+def codes(*writes: dict[str, Any], **how: Any) -> list[str]:
+    return [finding.code for finding in judged(*writes, **how).findings]
+
+
+def test_nop_and_b_is_allowed() -> None:
+    assert codes({}) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (a64.NOP, a64.MOV_X9_X30, "PL308"),
+        (a64.MOV_X9_X30, BL, "PL308"),
+        (a64.NOP, B_EQ, "PL310"),
+        (B_EQ, a64.NOP, "PL310"),
+        (0xAA0503E5, 0xAA0503E6, "PL308"),
+    ],
+)
+def test_live_transitions_off_the_list(old: int, new: int, code: str) -> None:
+    assert codes({"old": old, "new": new}) == [code]
+
+
+@pytest.mark.parametrize(
+    "calm",
+    [{"running": 1}, {"running": 2}, {"flags": Flag.STOPPED}, {"flags": Flag.UNREACHABLE}, {"flags": Flag.LITERAL}],
+)
+def test_what_is_not_live_is_not_judged_by_its_words(calm: dict[str, int]) -> None:
+    assert codes({"new": a64.MOV_X9_X30, "maintenance": 0} | calm) == []
+
+
+def test_an_unknown_writer_is_a_finding_live_or_not() -> None:
+    for running in (1, 3):
+        assert codes({"running": running, "callers": ()}) == ["PL507"]
+
+
+def test_what_was_not_seen_is_said_and_not_judged() -> None:
+    assert codes({"maintenance": 0}, without=("maintenance",)) == []
+    assert codes({"flags": Flag.STOPPED, "new": a64.MOV_X9_X30}, without=("stopped",)) == ["PL308"]
+    assert codes({"running": 1, "new": a64.MOV_X9_X30}, without=("running",)) == ["PL308"]
+    assert codes({"pc": 0, "callers": ()}, without=("pc", "callers")) == []
+    assert codes({"flags": Flag.NOT_RETURNED, "maintenance": 0}) == []
+    said = unseen(judged({"maintenance": 0}, without=("maintenance", "pc", "callers"), lost=(Loss("events", 7),)))
+    assert said == [
+        "cache maintenance and barriers: PL506 is not judged", "who wrote: PL507 is not judged", "lost: 7 of events",
+    ]  # fmt: skip
+    assert unseen(judged({"flags": Flag.NOT_RETURNED})) == [
+        "1 live writes whose writer had not returned: PL506 is not judged for these"
+    ]
+    assert unseen(judged({}, complete=False)) == ["the recorder did not get to its end"]
+    assert unseen(judged({})) == []
+
+
+def test_an_old_word_that_is_not_known() -> None:
+    assert codes({"flags": Flag.OLD_UNKNOWN, "old": 0}) == []
+    assert codes({"flags": Flag.OLD_UNKNOWN, "old": 0, "new": a64.MOV_X9_X30}) == ["PL308"]
+    (row,) = table_of(judged({"flags": Flag.OLD_UNKNOWN, "old": 0}))
+    assert row.transition == "? -> B"
+
+
+def test_the_table_counts_every_word_once() -> None:
+    writes = [{"time": k, "address": PLACE + 4 * k, "running": 1 + 2 * (k % 2)} for k in range(1000, 1010)]
+    done = judged(*writes, {"time": 2000, "new": a64.MOV_X9_X30})
+    table = {(row.writer, row.transition, row.why, row.verdict): count for row, count in table_of(done).items()}
+    assert table == {
+        ("jump label", "NOP -> MOV X9, X30", "", "PL308"): 1,
+        ("jump label", "NOP -> B", "one CPU runs", "not live"): 5,
+        ("jump label", "NOP -> B", "", "allowed"): 5,
+    }
+    text = render_writes(done, "text", show_all=False)
+    assert "copy_to_kernel_nofault < __aarch64_insn_write+0x10 < " in text
+    assert "11 words written, 6 live" in text
+
+
+def test_slots_and_programs_that_nothing_reaches() -> None:
+    functions = tuple(f._replace(name="bpf_arch_text_copy") if f.start == STORE else f for f in FUNCTIONS)
+    made = recording_of(SWITCHED | {"new": a64.MOV_X9_X30, "maintenance": 0}, ending=Ending(functions=functions))
+    assert judge_writes(made).findings == ()
+
+
+def test_another_machine() -> None:
+    made = recording_of(SWITCHED)
+    with pytest.raises(InputError, match="x86_64, not arm64"):
+        judge_writes(replace(made, origin=replace(made.origin, machine="x86_64")))
+
+
+DC, DSB, IC, ALL, LOCAL, ISB, MORE = (
+    Maintenance.DC, Maintenance.DSB, Maintenance.IC_IVAU, Maintenance.IC_IALLUIS, Maintenance.IC_IALLU,
+    Maintenance.ISB, Maintenance.MORE,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "ctr", "missing"),
+    [
+        ((DC, DSB, IC, DSB, ISB), None, ""),
+        ((DSB, ISB, DC, DSB, ALL, DSB, ISB, DC), None, ""),
+        ((DC, DSB, LOCAL, DSB, ISB), None, "no IC IVAU or IC IALLUIS"),
+        ((IC, DSB, ISB, DC, DSB), None, "no IC IVAU or IC IALLUIS"),
+        ((DC, IC, DSB, ISB), None, "no IC IVAU or IC IALLUIS"),
+        ((DSB, IC, DSB, ISB), None, "no DC to the point of unification"),
+        ((DC, DSB, IC, ISB), None, "no DSB after the IC"),
+        ((DC, DSB, IC, DSB), None, "no ISB"),
+        ((), None, "no DC to the point of unification"),
+        ((DSB, IC, DSB, ISB), 1 << 28, ""),
+        ((DC, DSB, ISB), 1 << 29, ""),
+        ((DSB, ISB), 3 << 28, ""),
+        ((ISB,), 3 << 28, "no DSB"),
+        ((DC, DSB, MORE), None, ""),
+    ],
+)
+def test_maintenance(steps: tuple[Maintenance, ...], ctr: int | None, missing: str) -> None:
+    assert missing_maintenance(steps, ctr) == missing
+
+
+def test_functions_that_are_not_known_are_addresses() -> None:
+    made = recording_of(SWITCHED, ending=Ending(functions=(Function(1, 2, "f"),)))
+    (finding,) = judge_writes(made).findings
+    assert finding.code == "PL507"
+    assert hex(STORE) in finding.message

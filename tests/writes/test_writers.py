@@ -1,0 +1,62 @@
+"""Who wrote: what is between the mechanism and the store decides, never a name alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from prologue.writes.form import Function
+from prologue.writes.names import NamedPlace, NameTable
+from prologue.writes.writers import writer_of
+
+FTRACE = ("copy_to_kernel_nofault", "__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "ftrace_make_call")
+
+
+def chain(*names: str) -> list[NamedPlace | None]:
+    """Places; ``name@module`` is of a module, and an empty name is no place that is known."""
+    return [NamedPlace(name.partition("@")[0], name.partition("@")[2], 4) if name else None for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "mechanism"),
+    [
+        (FTRACE, "ftrace"),
+        (("copy_to_kernel_nofault", "aarch64_insn_write", "ftrace_make_nop.part.0"), "ftrace"),
+        (("__pi_relocate_kernel", "__pi_early_map_kernel"), "relocation"),
+        (("patch_alternative", "__apply_alternatives"), "alternatives"),
+        (("alt_cb_patch_nops", "__apply_alternatives", "multi_cpu_stop"), "alternatives"),
+        (("__memcpy", "text_poke_memcpy", "__text_poke", "aarch64_insn_copy", "bpf_arch_text_copy"), "BPF"),
+    ],
+)
+def test_known_writers(names: tuple[str, ...], mechanism: str) -> None:
+    assert writer_of(chain(*names)).mechanism == mechanism
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("hook@rootkit", *FTRACE),  # a callback of ftrace's own callers, in a module
+        ("ftrace_make_call@rootkit",),
+        ("__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "hook@rootkit"),
+        ("vfs_read", "ftrace_make_call"),
+        ("copy_to_kernel_nofault", "el1h_64_irq_handler", "el1h_64_irq", "ftrace_make_call"),
+        ("alt_cb_patch_nops", "el1h_64_sync", "__apply_alternatives"),
+        ("hook@rootkit", "__apply_alternatives"),
+        ("copy_to_kernel_nofault", "", "ftrace_make_call"),
+        ("copy_to_kernel_nofault",),
+    ],
+)
+def test_unknown_writers(names: tuple[str, ...]) -> None:
+    writer = writer_of(chain(*names))
+    assert writer.mechanism is None
+    assert writer.function.startswith(names[0].partition("@")[0])
+
+
+def test_a_runtime_constant_is_written_by_any_function_of_the_kernel() -> None:
+    assert writer_of(chain("filename_init"), constant=True).mechanism == "runtime constants"
+    assert writer_of(chain("hook@rootkit"), constant=True).mechanism is None
+
+
+def test_names_of_modules_hold_while_they_are_loaded() -> None:
+    table = NameTable((Function(0x1000, 0x2000, "text", "old", 5, 9), Function(0x1000, 0x2000, "text", "new", 9)))
+    names = [table.text(0x1010, time) for time in (4, 5, 8, 9, 100)]
+    assert names == ["0x1010", "text+0x10 [old]", "text+0x10 [old]", "text+0x10 [new]", "text+0x10 [new]"]
