@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prologue.cli import trace_record
+from prologue.cli import trace_etm, trace_record
 from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -34,6 +34,8 @@ def add_trace(group: Subcommand) -> None:
     check.when_chosen(_check)
     record = add_command(actions, "record", "prologue.cli.trace_record:run", trace_record.HELP, trace_record.EXAMPLES)
     record.when_chosen(trace_record.add_options)
+    etm = add_command(actions, "etm", "prologue.cli.trace_etm:run", trace_etm.HELP, trace_etm.EXAMPLES)
+    etm.when_chosen(trace_etm.add_options)
 
 
 def _check(command: Subcommand) -> None:

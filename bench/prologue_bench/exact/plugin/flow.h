@@ -148,7 +148,8 @@ static void end_block(struct cpu *c, const struct block *b, void *cpu)
 			close_range(c);
 			if (returns != c->written_to)
 				add_range(c, returns, 0, EXCEPTION);
-		} else if (b->vaddr != c->start + 4ull * c->count) {
+		} else if (b->vaddr != c->start + 4ull * c->count ||
+			   c->block->kind == INDIRECT || c->block->kind == ERET) {
 			close_range(c);
 		}
 	}

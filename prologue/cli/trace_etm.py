@@ -1,0 +1,113 @@
+"""``prologue trace etm``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from prologue.errors import InputError, OutputError
+
+if TYPE_CHECKING:
+    from prologue.trace.etm import EtmStream, ProgramText
+
+SCHEMA: Final = "prologue.trace-etm/1"
+HELP: Final = "write a recording as the ETMv4 trace of each CPU, for OpenCSD (trc_pkt_lister)"
+EXAMPLES: Final = (
+    "  prologue trace etm read.ptrace --vmlinux vmlinux.live -o snapshot/\n"
+    "  trc_pkt_lister -ss_dir snapshot -src_name buffer0 -decode\n"
+    "  prologue trace etm read.ptrace --vmlinux vmlinux.live --memory vmlinux -o stale/   a decoder with stale text\n"
+)
+_TOP: Final = (1 << 64) - 1
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    added.add_argument("recording", type=Path, metavar="RECORDING", help="of trace record")
+    added.add_argument("--vmlinux", type=Path, required=True, metavar="FILE",
+                       help="with the text that was executed: of live overlay")  # fmt: skip
+    added.add_argument("--memory", type=Path, metavar="FILE",
+                       help="another vmlinux, whose text the decoder is to find instead")  # fmt: skip
+    added.add_argument("--levels", type=_levels, default=(1, 2), metavar="EL,...",
+                       help="exception levels that are traced (default: 1,2)")  # fmt: skip
+    added.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="a new directory")
+    say = added.add_mutually_exclusive_group()
+    say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
+    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    words = text.split(",")
+    if not all(word in ("0", "1", "2", "3") for word in words):
+        raise argparse.ArgumentTypeError(f"not exception levels from 0 to 3, with commas: {text!r}")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the directory.
+
+    Returns:
+        0.
+
+    """
+    from prologue.trace.etm_snapshot import write_snapshot
+    from prologue.trace.truth import load_recording
+
+    if args.output.exists() or args.output.is_symlink():
+        raise OutputError("is already there: name a new directory", path=args.output)
+    header, records = load_recording(args.recording)
+    if header.slide is None:
+        raise InputError("does not say the kernel's slide: the kernel never ran where it moves to", path=args.recording)
+    text = _text(args.vmlinux, header.slide, header.build_id)
+    memory = None if args.memory is None else _text(args.memory, header.slide, header.build_id)
+    streams = write_snapshot(records, text, args.output, levels=args.levels, memory=memory)
+    if args.json:
+        data = {"schema": SCHEMA, "output": str(args.output), "cpus": [_data(cpu, s) for cpu, s in streams.items()]}
+        print(json.dumps(data, indent=2))
+    elif not args.quiet:
+        for cpu, stream in streams.items():
+            print(_line(args, cpu, stream))
+    return 0
+
+
+def _text(path: Path, slide: int, build_id: bytes) -> ProgramText:
+    import numpy as np
+
+    from prologue.elf.image import ElfImage
+    from prologue.elf.notes import gnu_build_id
+    from prologue.trace.etm import ProgramText
+
+    image = ElfImage(path)
+    own = gnu_build_id(image)
+    if build_id and own != build_id.hex():
+        raise InputError(f"is another kernel: its build-id is {own or 'unknown'}, recorded {build_id.hex()}", path=path)
+    sections = [(section, image.read_at(section.addr, section.size)) for section in image.text_sections]
+    return ProgramText(
+        [
+            (section.addr + slide & _TOP, np.frombuffer(data[: len(data) & ~3], "<u4"))
+            for section, data in sections
+            if data
+        ]
+    )
+
+
+def _data(cpu: int, stream: EtmStream) -> dict[str, Any]:
+    return {
+        "cpu": cpu,
+        "source": f"buffer{cpu}",
+        "bytes": len(stream.data),
+        "ranges": len(stream.starts),
+        "instructions": sum(stream.counts),
+        "filtered": stream.filtered,
+        "unknown": stream.unknown,
+    }
+
+
+def _line(args: argparse.Namespace, cpu: int, stream: EtmStream) -> str:
+    said = f"{args.output}: buffer{cpu}: {sum(stream.counts):,} instructions in {len(stream.data):,} bytes"
+    if stream.filtered:
+        said += f"; {stream.filtered:,} of other levels left out"
+    if stream.unknown:
+        said += f"; {stream.unknown:,} left out, whose text {args.vmlinux} does not have"
+    return said

@@ -1,0 +1,28 @@
+"""OpenCSD's decoder, which perf uses, and what it says of a snapshot directory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from prologue.arrays import U64
+from prologue.trace.etm import merged
+
+
+def decode(snapshot: Path, source: str, log: Path) -> U64:
+    """The ranges of one buffer, those that follow one another joined: shape (n, 2), start and end."""
+    command = [
+        "trc_pkt_lister",
+        "-ss_dir",
+        str(snapshot),
+        "-src_name",
+        source,
+        "-decode_only",
+        "-logfilename",
+        str(log),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    said = re.findall(rb"exec range=0x([0-9a-f]+):\[0x[0-9a-f]+\] num_i\((\d+)\)", log.read_bytes())
+    ranges: U64 = merged([int(start, 16) for start, _ in said], [int(count) for _, count in said])
+    return ranges

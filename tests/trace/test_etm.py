@@ -1,0 +1,146 @@
+"""A recording becomes an ETMv4 trace, and OpenCSD reads from it what was recorded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.trace.etm import ProgramText, encode, merged
+from prologue.trace.etm_snapshot import write_snapshot
+from prologue.trace.etm_waypoints import RangeCode, Waypoint, describe
+from prologue.trace.form import EXCEPTION, GAP
+from prologue.trace.recording import RECORD, RecordingHeader
+from tests.mini_kernel.build import Spec
+from tests.support.assembler import assemble
+from tests.support.built import Mini
+from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_tools
+from tests.support.opencsd import decode
+
+BASE = 0xFFFF800080000000
+VECTOR = BASE + 0x800  # an interrupt's place: 0x80 in its group
+
+
+def words(*lines: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    return np.array([assemble(line) for line in lines], np.uint32)
+
+
+CODE = words("nop", "cbz x0, #8", "isb", "b #8", "nop", "bl #12", "nop", "ret", "nop", "ret")
+HANDLER = words("nop", "eret")
+PROGRAM = [(BASE, CODE), (VECTOR + 0x80, HANDLER)]
+IRQ = VECTOR + 0x80
+# start, count, flags, level, vmid
+PATH = [
+    (BASE, 4, GAP, 1, -1),  # the CBZ is not taken, an ISB, a B
+    (BASE + 20, 1, 0, 1, -1),  # BL
+    (BASE + 32, 2, 0, 1, -1),  # RET
+    (BASE + 24, 1, 0, 1, -1),  # interrupted
+    (IRQ, 2, EXCEPTION, 1, -1),
+    (BASE + 28, 1, 4, 1, -1),  # RET, and before its target runs an interrupt
+    (BASE, 0, EXCEPTION, 1, -1),
+    (IRQ, 2, EXCEPTION, 1, -1),
+    (BASE, 2, 4, 1, -1),  # the CBZ is taken
+    (BASE + 12, 1, 0, 1, -1),  # B, and before its target runs an interrupt
+    (BASE + 20, 0, EXCEPTION, 1, -1),
+    (IRQ, 2, EXCEPTION, 2, -1),  # at EL2, which returns to a guest
+    (BASE, 4, 4, 1, 0x1234),
+    (0x1000, 7, 0, 0, 0x1234),  # EL0 is not traced
+    (BASE + 24, 1, EXCEPTION, 1, 0x1234),
+]
+
+
+def recorded(path: list[tuple[int, int, int, int, int]]) -> np.ndarray[Any, np.dtype[Any]]:
+    records = np.zeros(len(path), RECORD)
+    for name, column in zip(("start", "count", "flags", "level", "vmid"), zip(*path, strict=True), strict=True):
+        records[name] = column
+    return records
+
+
+def test_waypoints() -> None:
+    assert describe(BASE, CODE[:4]) == RangeCode((False, True), Waypoint.DIRECT, BASE + 20)
+    assert describe(BASE, CODE[:2]) == RangeCode((), Waypoint.CONDITIONAL, BASE + 12)
+    assert describe(BASE, CODE[:1]).last == Waypoint.NONE
+    assert describe(BASE, words("tbnz x3, #40, #-16")).target == BASE - 16
+    to_next = describe(BASE, words("b #4", "blr x3"))
+    assert (to_next.inside, to_next.last) == ((True,), Waypoint.INDIRECT)
+    for line in ("eret", "br x1", "ret x5"):
+        assert describe(BASE, words(line)).last == Waypoint.INDIRECT
+    for line in ("svc #0", "dsb sy", "msr daifset, #2", "brk #4"):
+        assert describe(BASE, words(line)).last == Waypoint.NONE
+
+
+def test_opencsd_reads_every_kind_of_step(tmp_path: Path) -> None:
+    needs_tools("trc_pkt_lister")
+    text = ProgramText(PROGRAM)
+    stream = write_snapshot(recorded(PATH), text, tmp_path / "snapshot", levels=(1, 2))[0]
+    ranges = decode(tmp_path / "snapshot", "buffer0", tmp_path / "log")
+    kept = [(start, count) for start, count, _, level, _ in PATH if count and level]
+    assert list(zip(stream.starts, stream.counts, strict=True)) == kept
+    assert np.array_equal(ranges, merged(*zip(*kept, strict=True)))
+    assert (stream.filtered, stream.unknown) == (7, 0)
+    said = (tmp_path / "log").read_text()
+    assert said.count("OCSD_GEN_TRC_ELEM_EXCEPTION") == 4  # three interrupts, and where the window ends
+    assert "EL2N" in said
+    assert "VMID=0x1234" in said
+
+
+def test_without_text_nothing_is_said(tmp_path: Path) -> None:
+    stream = encode(recorded(PATH), ProgramText(PROGRAM[1:]), (1, 2))
+    assert stream.starts == [IRQ] * 3
+    assert stream.unknown == sum(count for start, count, _, level, _ in PATH if level and start != IRQ)
+
+
+def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Up to where it begins to swing its sites; with another text in memory the decoder goes astray."""
+    needs_tools("qemu-system-aarch64", "trc_pkt_lister")
+    vmlinux, out = mini(Spec()), tmp_path / "out"
+    assert main(["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--memory", "64", "--until", "work_loop",
+                 "-q"]) == 0  # fmt: skip
+    stale = Path(shutil.copy(vmlinux, tmp_path / "stale"))
+    elf = ElfEdit(stale)
+    at = elf.value("say")
+    elf.set_word(at, assemble("b #64"))
+    elf.save(stale)
+    command = ["trace", "etm", str(out), "--vmlinux", str(vmlinux), "--levels", "1"]
+    assert main([*command, "-o", str(tmp_path / "good"), "--json"]) == 0
+    cpu = json.loads(capsys.readouterr().out)["cpus"][0]
+    assert main([*command, "-o", str(tmp_path / "bad"), "--memory", str(stale)]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'bad'}: buffer0: {cpu['instructions']:,} instructions in")
+    good, bad = (decode(tmp_path / name, cpu["source"], tmp_path / f"{name}.log") for name in ("good", "bad"))
+    records = np.frombuffer(out.read_bytes()[64:], RECORD)
+    mine = records[(records["cpu"] == 0) & (records["start"] >= 0x40200000)]  # QEMU's own first steps lie before it
+    assert cpu["instructions"] == mine["count"].sum() > 5_000
+    assert cpu["unknown"] == records[records["cpu"] == 0]["count"].sum() - mine["count"].sum()
+    assert np.array_equal(good, merged(mine["start"], mine["count"]))
+    first = int(np.flatnonzero((good[: len(bad)] != bad[: len(good)]).any(axis=1))[0])
+    (slide,) = np.frombuffer(out.read_bytes(), "<u8", 1, 56).tolist()
+    place = (at + slide) % (1 << 64)
+    assert good[first][0] <= place < good[first][1]
+
+
+def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, recording, out = mini(Spec()), tmp_path / "recording", tmp_path / "out"
+    command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out)]
+    for content, said in (
+        (None, "No such file"),
+        (b"", "is no recording"),
+        (RecordingHeader().pack(), "does not say the kernel's slide"),
+        (RecordingHeader(slide=0, build_id=b"\1" * 20).pack(), "is another kernel: its build-id is unknown"),
+    ):
+        if content is not None:
+            recording.write_bytes(content)
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+        assert not out.exists()
+    recording.write_bytes(RecordingHeader(slide=0).pack())
+    assert main(command) == 0
+    assert main(command) == 2
+    assert "is already there" in capsys.readouterr().err
