@@ -12,7 +12,7 @@ from prologue.audit.breakpoints import Breakpoint
 from prologue.audit.claims import Claims
 from prologue.audit.describe import Describer
 from prologue.insn import a64
-from prologue.rules.live import Audited, LiveWord, MechanismCount
+from prologue.rules.live import Audited, LiveWord, MechanismCount, OwnedWords
 from prologue.sites.running import LiveSection
 
 TWICE: Final = -1
@@ -34,7 +34,7 @@ class TextJudge:
         unstable = sorted({vaddr for section, _ in sections for vaddr in section.unstable})
         self._unstable: U64 = np.array(unstable, np.uint64)
 
-    def judge(self, claims: Sequence[Claims], unlooked: Sequence[str]) -> Audited:
+    def judge(self, claims: Sequence[Claims], unlooked: Sequence[tuple[str, int]]) -> Audited:
         """All words that are wrong, ascending, and counts."""
         owners = [self._owners(section, claims) for section, _ in self._sections]
         words = [word for one in claims for word in self._wrong(one)]
@@ -44,7 +44,12 @@ class TextJudge:
             words += self._restless(section, linked)
         counts = self._counts(claims)
         looked = sum(int(section.there.sum()) for section, _ in self._sections)
-        return Audited(tuple(sorted(words, key=lambda word: word.vaddr)), tuple(counts), looked, tuple(unlooked))
+        owned = [OwnedWords(one.mechanism, one.vaddrs, np.not_equal(*self._both(one.vaddrs))) for one in claims]
+        covered: U64 = np.array(sorted(self._lifted), np.uint64)
+        owned.append(OwnedWords("breakpoints", covered, np.ones(len(covered), np.bool_)))
+        return Audited(
+            tuple(sorted(words, key=lambda word: word.vaddr)), tuple(counts), looked, tuple(unlooked), tuple(owned)
+        )
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
         """Which claim owns each word: its number plus one; 0 for none, TWICE for two."""

@@ -60,7 +60,7 @@ def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
     claims = list(kernel_claims(kernel, facts))
     sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
     judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state))
-    return judge.judge(claims, list(_unlooked(sections)))
+    return judge.judge(claims, list(unlooked(sections)))
 
 
 def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
@@ -70,7 +70,7 @@ def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
     """What each mechanism says of the kernel's text, without breakpoints."""
-    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime)
+    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide)
     yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
     yield claim_alternatives(scene)
     yield claim_jump_labels(scene)
@@ -94,8 +94,9 @@ def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Brea
     return found
 
 
-def _unlooked(sections: Sequence[tuple[LiveSection, U32]]) -> Iterator[str]:
+def unlooked(sections: Sequence[tuple[LiveSection, U32]]) -> Iterator[tuple[str, int]]:
+    """Sections of which memory lacks words, and how many."""
     for section, _ in sections:
         missing = int((~section.there).sum())
         if missing:
-            yield f"{section.section.name}: {missing:,} words that memory does not have"
+            yield section.section.name, missing

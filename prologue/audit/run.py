@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from prologue.audit.kernel import audit_kernel, read_facts
-from prologue.errors import InputError
+from prologue.audit.module import LiveModule
+from prologue.audit.modules import audit_modules
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError, PrologueError
 from prologue.memory.base import Memory
 from prologue.memory.state import KernelState
 from prologue.rules.base import Finding, Subject
@@ -16,8 +21,26 @@ from prologue.rules.registry import RULES
 from prologue.sites.kernel import Kernel
 from prologue.sites.running import AnotherKernelError, RunningKernel, open_running
 
+NOT_ALLOWED: Final = "NOT ALLOWED live"
+RunningBinary = RunningKernel | LiveModule
+KERNEL: Final = "kernel"  # what the vmlinux is called among the files
 _TRIES: Final = 3  # further looks at a running kernel of which something seems wrong
 LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
+
+
+class Transition(NamedTuple):
+    """Words of one mechanism that became another instruction between two looks, and whether they might."""
+
+    mechanism: str
+    old: str
+    new: str
+    words: int
+    verdict: str
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the architecture lists it, or nobody executes the word."""
+        return self.verdict != NOT_ALLOWED
 
 
 class AuditedFile(NamedTuple):
@@ -30,64 +53,141 @@ class AuditedFile(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """Everything that a report is made of; ``slide`` in bytes, None where the memory is another kernel's."""
+    """Everything that a report is made of; ``slide`` in bytes, None where the memory is another kernel's.
+
+    ``notes`` say what was not looked at; ``errors`` are of modules that could not be. ``before`` is the audit of an
+    earlier memory of this boot, and ``transitions`` what changed since.
+    """
 
     source: str
     release: str
     slide: int | None
     files: tuple[AuditedFile, ...]
     notes: tuple[str, ...]
+    errors: tuple[PrologueError, ...] = ()
+    before: Audit | None = None
+    transitions: tuple[Transition, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Those of all files."""
         return tuple(finding for one in self.files for finding in one.findings)
 
+    @property
+    def mismatch(self) -> str:
+        """Why the memory is another kernel's; empty if it is not."""
+        return next((one.audited.mismatch for one in self.files if one.audited.mismatch), "")
 
-def audit(vmlinux: Path, memory: Memory) -> Audit:
-    """Judge the text of the kernel in memory.
+
+class Look(NamedTuple):
+    """One reading of memory: each file's binary and what was found, and what was not looked at."""
+
+    source: str
+    boot_id: str
+    slide: int
+    release: str
+    files: tuple[tuple[str, RunningBinary, Audited], ...]
+    notes: tuple[str, ...]
+    errors: tuple[PrologueError, ...]
+
+
+def audit(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None) -> Audit:
+    """Judge the text of the kernel in memory, and of its modules, if their files are given by name.
 
     Raises:
         InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
 
     """
     try:
-        image = open_running(vmlinux, memory)
-        kernel = RunningKernel(image, memory)
+        return audit_of(look_at(vmlinux, memory, modules))
     except AnotherKernelError as error:
-        return _mismatch(vmlinux, memory, error)
-    state, notes = _state(memory)
-    audited = audit_kernel(kernel, read_facts(kernel, state))
+        return mismatch_audit(vmlinux, memory, error)
+
+
+def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
+    """Read everything, and judge it; a running kernel several times, if something seems wrong.
+
+    Raises:
+        AnotherKernelError: memory is another kernel's.
+        InputError: as ``audit``.
+
+    """
+    image = open_running(vmlinux, memory)
+    look = _look(image, memory, modules)
     for _ in range(_TRIES if memory.live else 0):
-        if not audited.words:
+        if not any(audited.words for _, _, audited in look.files):
             break
-        kernel = RunningKernel(image, memory)
-        state, notes = _state(memory)
-        audited = _again(audited, audit_kernel(kernel, read_facts(kernel, state)))
-    file = AuditedFile(vmlinux, "kernel", audited, run_rules(Subject(kernel, live=audited), LIVE_RULES))
-    return Audit(memory.name, memory.info.release or kernel.release, kernel.slide, (file,), tuple(notes))
+        look = _again(look, _look(image, memory, modules))
+    return look
 
 
-def _mismatch(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
+def audit_of(look: Look, before: Look | None = None) -> Audit:
+    """Let the rules say what was found; ``before`` is an earlier look at the same boot."""
+    earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
+    files = tuple(
+        AuditedFile(binary.path, name, audited, run_rules(Subject(binary, earlier.get(name), live=audited), LIVE_RULES))
+        for name, binary, audited in look.files
+    )
+    return Audit(look.source, look.release, look.slide, files, look.notes, look.errors)
+
+
+def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
+    """An audit that says only that it is another kernel."""
     audited = Audited((), (), 0, (), mismatch=str(error))
     findings = run_rules(Subject(Kernel(vmlinux), live=audited), LIVE_RULES)
-    file = AuditedFile(vmlinux, "kernel", audited, findings)
+    file = AuditedFile(vmlinux, KERNEL, audited, findings)
     return Audit(memory.name, memory.info.release, None, (file,), ())
 
 
-def _state(memory: Memory) -> tuple[KernelState | None, list[str]]:
-    """What the kernel says of itself; of a dump that is drgn's business, and the tables in its memory do as well."""
+def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
+    kernel = RunningKernel(image, memory)
+    # What modules a dump has takes drgn and DWARF; the kernel's own text needs neither.
+    state = memory.state(image.path) if modules is not None else _state(memory)
+    facts = read_facts(kernel, state)
+    files: list[tuple[str, RunningBinary, Audited]] = [(KERNEL, kernel, audit_kernel(kernel, facts))]
+    notes: list[str] = []
+    errors: tuple[PrologueError, ...] = ()
+    if modules is not None and state is not None:
+        done = audit_modules(modules, state, kernel, facts)
+        files += [(name, module, audited) for name, module, audited in done.done]
+        notes, errors = [*done.unlooked], done.errors
+    elif state is None:
+        notes.append("text of modules: name their files, --modules DIR")
+    elif state.modules:
+        count = len(state.modules)
+        notes.append(f"text of {count:,} module{'s' if count != 1 else ''}: name their files, --modules DIR")
+    notes += _foreign(state)
+    release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
+    return Look(memory.name, boot_id, kernel.slide, release, tuple(files), tuple(notes), errors)
+
+
+def _foreign(state: KernelState | None) -> Iterator[str]:
+    """Text that has no file."""
+    modules = {module.name for module in state.modules} if state else set()
+    owners = Counter(symbol.owner for symbol in state.symbols if symbol.owner not in modules) if state else Counter()
+    for owner, count in sorted(owners.items()):
+        if owner:
+            yield f"text of {owner}: {count:,} symbol{'s' if count != 1 else ''}, which no file has"
+
+
+def _state(memory: Memory) -> KernelState | None:
+    """What the kernel says of itself."""
     try:
-        return memory.state(), []
+        return memory.state()
     except InputError:
-        return None, []
+        return None
 
 
-def _again(before: Audited, now: Audited) -> Audited:
+def _again(before: Look, now: Look) -> Look:
     """What is wrong in two looks at a running kernel is wrong; what is wrong in one only did not come to rest."""
-    seen = {(word.kind, word.vaddr, word.live) for word in before.words}
-    words = tuple(word if (word.kind, word.vaddr, word.live) in seen else _restless(word) for word in now.words)
-    return now._replace(words=words)
+    seen = {(name, word.kind, word.vaddr, word.live) for name, _, audited in before.files for word in audited.words}
+    files = []
+    for name, binary, audited in now.files:
+        words = tuple(
+            word if (name, word.kind, word.vaddr, word.live) in seen else _restless(word) for word in audited.words
+        )
+        files.append((name, binary, audited._replace(words=words)))
+    return now._replace(files=tuple(files))
 
 
 def _restless(word: LiveWord) -> LiveWord:

@@ -22,6 +22,8 @@ class Scene(NamedTuple):
     slide: int
     variables: Variables
     realtime: bool  # PREEMPT_RT
+    kernel: Binary
+    kernel_slide: int
 
     def runs_at(self, vaddrs: U64) -> U64:
         """Run-time addresses of the file's."""
@@ -32,8 +34,9 @@ class Scene(NamedTuple):
         return self.variables.at(self.runs_at(vaddrs), width)
 
     def callback_names(self, vaddr: int) -> tuple[str, ...]:
-        """Names of the function that an alternative calls."""
-        return self.binary.symbols.names_at(vaddr)
+        """Names of the function, one of the kernel's, that an alternative calls."""
+        linked = vaddr if self.binary is self.kernel else vaddr - self.kernel_slide & (1 << 64) - 1
+        return self.kernel.symbols.names_at(linked)
 
     def linked(self, vaddrs: U64) -> U32:
         """Instructions as they were linked."""

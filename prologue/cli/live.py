@@ -59,11 +59,16 @@ def _audit(actions: Commands) -> None:
         actions, "audit", "prologue.cli.live_audit:run",
         "explain every word of the running text: which mechanism of the kernel put it there, and may it stand there?",
         "  prologue live audit vmlinux /proc/kcore                   this machine, as root\n"
-        "  prologue live audit vmlinux board.capture.zst --all\n"
+        "  prologue live audit vmlinux board.capture.zst --modules /lib/modules/6.12.0\n"
+        "  prologue live audit vmlinux before.capture after.capture\n"
         "  prologue live audit vmlinux vmcore --format sarif -o report.sarif",
     )  # fmt: skip
     audit.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
     audit.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    audit.add_argument("later", nargs="?", metavar="SOURCE2",
+                       help="of the same boot, taken later: what changed in between, and was it allowed?")  # fmt: skip
+    audit.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the text: where each mechanism patches")
+    audit.add_argument("--modules", type=Path, metavar="DIR", help="do the same for the loaded modules: their files")
     audit.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
     amount = audit.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")

@@ -6,25 +6,41 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from prologue.audit.compare import audit_both
 from prologue.audit.run import Audit, audit
 from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
 from prologue.memory.sources import open_memory
 from prologue.outputs import new_file, require_other
+from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, failed, render_audit
 
 
 def run(args: Namespace) -> int:
-    """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 2 if it is another kernel."""
-    require_other(args.output, args.vmlinux, Path(args.source))
-    memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
-    done = audit(args.vmlinux, memory)
-    another = next((one.audited.mismatch for one in done.files if one.audited.mismatch), "")
-    if another:
-        print_errors([(another, f"{another} (PL505)")])
-    if not another or args.output or args.format != "text":
+    """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 2 if something could not be audited."""
+    sources = [args.source, *([args.later] if args.later else [])]
+    for out in (args.output, args.plot):
+        require_other(out, args.vmlinux, *map(Path, sources))
+    if args.plot:
+        from prologue.report.audit_plot import plot_audit, require_plottable
+
+        require_plottable(args.plot)
+        require_other(args.plot, args.output)
+    options = shell_words("--ssh-options", args.ssh_options)
+    memories = [open_memory(source, options) for source in sources]
+    modules = None if args.modules is None else module_files(args.modules)
+    if args.later:
+        done = audit_both(args.vmlinux, memories[0], memories[1], modules)
+    else:
+        done = audit(args.vmlinux, memories[0], modules)
+    print_errors([(error.message, str(error)) for error in done.errors])
+    if done.mismatch:
+        print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
+    elif args.plot:
+        plot_audit(done, args.plot)
+    if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
-    return 2 if another else int(failed(done))
+    return 2 if done.mismatch else max([int(failed(done)), *(error.exit_code for error in done.errors)])
 
 
 def _report(args: Namespace, done: Audit) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from prologue.audit.run import LIVE_RULES, Audit, AuditedFile
+from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
-from prologue.rules.base import Input, Severity
+from prologue.rules.base import Finding, Input, Severity
 from prologue.rules.live import MechanismCount
 
 SCHEMA: Final = "prologue.live-audit/1"
@@ -18,8 +18,16 @@ FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
 
 
 def failed(audit: Audit) -> bool:
-    """Whether a finding makes the audit fail."""
-    return any(finding.severity in FAILING for finding in audit.findings)
+    """Whether a finding makes the audit fail, of either memory, or a change between them."""
+    wrong = any(finding.severity in FAILING for finding in _every_finding(audit))
+    return wrong or not all(transition.allowed for transition in audit.transitions)
+
+
+def _every_finding(audit: Audit) -> list[Finding]:
+    """Those of both audits; the earlier ones say so."""
+    earlier = audit.before.findings if audit.before is not None else ()
+    source = audit.before.source if audit.before is not None else ""
+    return [*(f._replace(message=f"in {source}: {f.message}") for f in earlier), *audit.findings]
 
 
 def render_audit(audit: Audit, kind: Format, *, show_all: bool) -> str:
@@ -28,8 +36,8 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool) -> str:
         return _text(audit, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(audit), indent=2)
-    files, findings = [str(one.path) for one in audit.files], list(audit.findings)
-    notes = [*_table(audit), *_not_looked_at(audit), closing(audit)]
+    files, findings = [str(one.path) for one in audit.files], _every_finding(audit)
+    notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
 
@@ -44,19 +52,23 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool) -> str:
 
 def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``."""
-    found = [f"{count:,} {severity}" for severity, count in counts(audit.findings).items() if count]
+    found = [f"{count:,} {severity}" for severity, count in counts(_every_finding(audit)).items() if count]
+    changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
+    found += [f"{changed:,} changes that are not allowed"] if changed else []
     words = sum(one.audited.text for one in audit.files)
     unsure = sum(row.unsure for row in _rows(audit))
-    modules = sum(1 for one in audit.files if one.name != "kernel")
+    modules = sum(1 for one in audit.files if one.name != KERNEL)
     looked = [audit.release or "release unknown", f"{words:,} words of text"]
     looked += [f"{modules:,} module{'s' if modules != 1 else ''}"] if modules else []
     looked += [f"{unsure:,} could not be decided"] if unsure else []
-    return printable(f"{audit.source}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
+    name = audit.source if audit.before is None else f"{audit.before.source}, {audit.source}"
+    return printable(f"{name}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
 
 
 def _text(audit: Audit, *, show_all: bool) -> str:
-    lines = finding_lines(audit.findings, show_all=show_all)
+    lines = finding_lines(_every_finding(audit), show_all=show_all)
     lines += _table(audit)
+    lines += _transitions(audit)
     lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
     return "\n".join([*lines, closing(audit)])
 
@@ -83,10 +95,33 @@ def _table(audit: Audit) -> list[str]:
     return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
 
 
+def _transitions(audit: Audit) -> list[str]:
+    """What changed since the earlier memory."""
+    if audit.before is None:
+        return []
+    from tabulate import tabulate
+
+    if not audit.transitions:
+        return [f"nothing changed since {audit.before.source}"]
+    rows = [(row.mechanism, f"{row.old} -> {row.new}", f"{row.words:,}", row.verdict) for row in audit.transitions]
+    head = (f"since {audit.before.source}", "", "words", "")
+    align = ("left", "left", "right", "left")
+    return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+
+
 def _not_looked_at(audit: Audit) -> list[str]:
-    several = len(audit.files) > 1
-    files = [f"{one.name}: {note}" if several else note for one in audit.files for note in one.audited.unlooked]
-    return [*files, *audit.notes]
+    modules: dict[str, list[int]] = {}
+    lacking = []
+    for one in audit.files:
+        for section, words in one.audited.unlooked:
+            if one.name == KERNEL:
+                lacking.append(f"{section}: {words:,} words that memory does not have")
+            else:
+                modules.setdefault(section, []).append(words)
+    for section, every in modules.items():
+        where = f"{section} of {len(every):,} module{'s' if len(every) != 1 else ''}"
+        lacking.append(f"{where}: {sum(every):,} words that memory does not have")
+    return [*lacking, *audit.notes]
 
 
 def _data(audit: Audit) -> dict[str, Any]:
@@ -97,10 +132,12 @@ def _data(audit: Audit) -> dict[str, Any]:
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
-        "counts": counts(audit.findings),
+        "counts": counts(_every_finding(audit)),
+        "before": None if audit.before is None else audit.before.source,
+        "transitions": [row._asdict() | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(one) for one in audit.files],
         "not_looked_at": _not_looked_at(audit),
-        "findings": [finding_data(finding) for finding in audit.findings],
+        "findings": [finding_data(finding) for finding in _every_finding(audit)],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from prologue.arrays import U64, Bool
 from prologue.rules.base import Hit
 
 LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable"]
@@ -35,13 +36,22 @@ class MechanismCount(NamedTuple):
     unsure: int
 
 
+class OwnedWords(NamedTuple):
+    """The words of one table of a mechanism, and which of them differ from the file; arrays of shape (n,)."""
+
+    mechanism: str
+    vaddrs: U64
+    changed: Bool
+
+
 class Audited(NamedTuple):
     """One file's text in memory: words that are wrong, counts, and what was not looked at or could not be decided."""
 
     words: tuple[LiveWord, ...]
     mechanisms: tuple[MechanismCount, ...]
     text: int  # words of text that were looked at
-    unlooked: tuple[str, ...]
+    unlooked: tuple[tuple[str, int], ...]  # sections of which memory lacks words, and how many
+    owned: tuple[OwnedWords, ...] = ()
     mismatch: str = ""  # why the memory is not that of this file; then there is nothing else
 
 

@@ -13,7 +13,7 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.image import ElfImage, Section
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
-from prologue.insn.decode import jump_distance
+from prologue.insn.decode import branches, jump_distance
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
@@ -122,4 +122,29 @@ class Binary(ABC):
             if len(inside):
                 code = self.symbols.is_code(section)
                 result[inside] = code[(offset[inside] >> np.uint64(2)).astype(np.int64)]
+        return result
+
+
+class LinkedBinary(Binary):
+    """A file whose fields hold what they refer to: no relocation of a field is left to do, but for addresses."""
+
+    def _find_branches(self, section: Section) -> tuple[I64, U64]:
+        """Every direct branch among the section's words, data in text included."""
+        return branches(self.image.view(section, "<u4"), section.addr)
+
+    def relative32(self, fields: U64) -> U64:
+        """The linker resolved these; 0 for fields outside of the file."""
+        offsets = self.image.offsets(fields)
+        known = offsets >= 0
+        distance = self.image.words_at(offsets[known], 4).astype(np.uint32).view(np.int32).astype(np.int64)
+        result = np.zeros(len(fields), np.uint64)
+        result[known] = fields[known] + distance.view(np.uint64)
+        return result
+
+    def relative64(self, fields: U64) -> U64:
+        """The linker resolved these; 0 for fields outside of the file."""
+        offsets = self.image.offsets(fields)
+        known = offsets >= 0
+        result = np.zeros(len(fields), np.uint64)
+        result[known] = fields[known] + self.image.words_at(offsets[known], 8)
         return result

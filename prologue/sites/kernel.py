@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from prologue.arrays import I64, U64
+from prologue.arrays import U64
 from prologue.elf.dynrelocs import relocated
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.insn import a64
-from prologue.insn.decode import branches, calls_to
-from prologue.sites.binary import Binary, Pointers
+from prologue.insn.decode import calls_to
+from prologue.sites.binary import LinkedBinary, Pointers
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker
 from prologue.sites.records import Bounds, Records, find_bounds, read_records
@@ -30,7 +30,7 @@ Contract = Literal["native", "stock"]
 _ADJUST: Final = "ftrace_call_adjust"
 
 
-class Kernel(Binary):
+class Kernel(LinkedBinary):
     """One vmlinux. Properties are read when first asked for, so that the build step reads only what it needs.
 
     Raises:
@@ -127,27 +127,6 @@ class Kernel(Binary):
         places, targets = self.pointers
         order = np.argsort(places, kind="stable")  # quick where most are in order
         return Pointers(places[order], targets[order])
-
-    def _find_branches(self, section: Section) -> tuple[I64, U64]:
-        """Every direct branch among the section's words, data in text included."""
-        return branches(self.image.view(section, "<u4"), section.addr)
-
-    def relative32(self, fields: U64) -> U64:
-        """The linker resolved these; 0 for fields outside of the file."""
-        offsets = self.image.offsets(fields)
-        known = offsets >= 0
-        distance = self.image.words_at(offsets[known], 4).astype(np.uint32).view(np.int32).astype(np.int64)
-        result = np.zeros(len(fields), np.uint64)
-        result[known] = fields[known] + distance.view(np.uint64)
-        return result
-
-    def relative64(self, fields: U64) -> U64:
-        """The linker resolved these; 0 for fields outside of the file."""
-        offsets = self.image.offsets(fields)
-        known = offsets >= 0
-        result = np.zeros(len(fields), np.uint64)
-        result[known] = fields[known] + self.image.words_at(offsets[known], 8)
-        return result
 
     def absolute64(self, fields: U64) -> U64:
         """What a relocation gives, else what stands there; 0 for fields outside of the file."""

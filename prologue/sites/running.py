@@ -51,6 +51,7 @@ class LiveText:
         self.text_sections = image.text_sections
         self.live = {one.section.index: one for one in live}
         self._image = image
+        self.lifted: dict[int, int] = {}  # breakpoints that were taken out: what stands there
 
     def lift(self, vaddr: int, word: int, original: int | None) -> bool:
         """Replace ``word``, if it stands there, by what it covers, or by the file's word if that is None.
@@ -64,6 +65,7 @@ class LiveText:
             at = offset // 4
             if 0 <= at < len(one.words) and offset % 4 == 0 and one.there[at] and int(one.words[at]) == word:
                 one.words[at] = self._image.view(one.section, "<u4")[at] if original is None else original
+                self.lifted[vaddr] = word
                 return True
         return False
 
@@ -171,12 +173,12 @@ def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) ->
     for section, steady in zip(image.text_sections, read_twice(memory, ranges), strict=True):
         given_away = section.addr in freed or bool(begin and section.addr < begin.vaddr)
         trusted = None if given_away else memory
-        one = _live_section(image.view(section, "<u4"), section, slide, steady, trusted)
+        one = live_section(image.view(section, "<u4"), section, slide, steady, trusted)
         differ = int((one.words != image.view(section, "<u4")).sum())
         if 2 * differ > int(one.there.sum()):
             if not given_away:
                 raise AnotherKernelError(_not_this_text(one, differ, slide), path=memory.name)
-            one = _nothing(image, section)  # its memory has a new owner
+            one = nothing_there(image, section)  # its memory has a new owner
         more = (place - slide for place in restless if place - slide in section)
         found.append(one._replace(unstable=(*one.unstable, *more)))
     main = max(found, key=lambda one: len(one.words), default=None)
@@ -187,7 +189,7 @@ def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) ->
     return found
 
 
-def _live_section(linked: U32, section: Section, slide: int, steady: Steady, memory: Memory | None) -> LiveSection:
+def live_section(linked: U32, section: Section, slide: int, steady: Steady, memory: Memory | None) -> LiveSection:
     """With ``memory``, zeros that can be read there are zeros, and no sign that nothing is there."""
     vaddr = section.addr + slide
     absent = steady.absent.copy()
@@ -207,7 +209,8 @@ def _readable(memory: Memory, vaddr: int) -> bool:
     return True
 
 
-def _nothing(image: ElfImage, section: Section) -> LiveSection:
+def nothing_there(image: ElfImage, section: Section) -> LiveSection:
+    """A section whose memory was given away: the words of the file."""
     words: U32 = image.view(section, "<u4")
     return LiveSection(section, words, np.zeros(len(words), np.bool_), ())
 

@@ -41,7 +41,7 @@ def pac_words(binary: Binary) -> U64:
     Like the kernel, it takes the instruction before each place where the state of LR changes. Entries with opcodes that
     the kernel does not know end there.
     """
-    section = binary.image.section(".init.eh_frame" if binary.relocatable else ".eh_frame")
+    section = binary.image.section(".eh_frame") or binary.image.section(".init.eh_frame")
     if section is None or not section.has_bytes:
         return np.zeros(0, np.uint64)
     data: npt.NDArray[np.uint8] = binary.text.view(section, np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,15 +15,19 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from prologue.audit.run import audit
 from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.memory.sources import open_memory
+from prologue.overlay.modules import module_files
 from prologue.sites.kernel import Kernel
+from prologue.sites.running import RunningKernel, open_running
 from tests.support import qmp
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.planted import ChangedMemory, Planter
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -71,6 +76,35 @@ def test_two_ways_to_memory_agree(guest: Guest, capsys: pytest.CaptureFixture[st
     assert (text["kept"], text["unstable"]) == (0, [])
     assert init["kept"] == init["words"]
     require_only_text_differs(guest.vmlinux, first)
+
+
+def audited(guest: Guest, source: Path | str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What an audit of the kernel and its modules says, of which nothing may be wrong or unexplained."""
+    capsys.readouterr()
+    command = ["live", "audit", str(guest.vmlinux), str(source), guest.ssh, "--modules", str(guest.modules)]
+    assert main([*command, "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["findings"] == []
+    assert not [note for note in data["not_looked_at"] if "all of its text" in note]
+    return cast("dict[str, Any]", data)
+
+
+def counted(data: dict[str, Any], mechanism: str) -> tuple[int, int, int]:
+    """Words that a mechanism could change, that differ, and that could not be decided, in all files."""
+    rows = [row for one in data["files"] for row in one["mechanisms"] if row["mechanism"] == mechanism]
+    return tuple(sum(row[key] for row in rows) for key in ("words", "changed", "unsure"))
+
+
+def test_every_word_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    for source in (guest.capture("explained"), guest.dump()):
+        data = audited(guest, source, capsys)
+        assert {one["name"] for one in data["files"]} >= {"kernel", *MODULES}
+        words, changed, _ = counted(data, "first slots")
+        assert words == changed > 36_000
+        assert counted(data, "second slots")[1] == 0
+        for mechanism in ("alternatives", "jump labels", "relocated literals", "nVHE addresses"):
+            assert counted(data, mechanism)[1:] > (0, 0), mechanism
+            assert counted(data, mechanism)[2] == 0, mechanism
 
 
 def require_only_text_differs(before: Path, after: Path) -> None:
@@ -128,6 +162,37 @@ def test_a_traced_kernel(traced: Traced) -> None:
         assert "<ftrace_caller>" in said
         assert "brk\t#0x4" in said
         assert "read_write.c:" in said
+
+
+def test_every_word_of_a_traced_kernel_is_explained(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+    for source in (traced.captured, traced.dumped):
+        data = audited(traced.guest, source, capsys)
+        words, changed, _ = counted(data, "second slots")
+        assert words == changed > 36_000
+        assert counted(data, "breakpoints")[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_changes_of_running_text_are_found(traced: Traced, seed: int) -> None:
+    """Fifty at once, over all mechanisms: each is reported at its place, and nothing else is."""
+    memory = open_memory(str(traced.dumped))
+    kernel = RunningKernel(open_running(traced.guest.vmlinux, memory), memory)
+    changes = {vaddr: word for _, vaddr, word in Planter(kernel, seed).changes(50)}
+    changed = {vaddr + kernel.slide & (1 << 64) - 1: word for vaddr, word in changes.items()}
+    found = audit(traced.guest.vmlinux, ChangedMemory(memory, changed)).findings
+    assert {finding.where for finding in found} == set(kernel.symbols.locate_all(list(changes)))
+
+
+def test_changes_of_a_module_are_found(traced: Traced) -> None:
+    memory = open_memory(str(traced.captured))
+    (loop,) = [module for module in memory.state().modules if module.name == "loop"]
+    start, chance = loop.sections[".text"], random.Random(1)  # noqa: S311 - not a secret
+    size = len(texts(traced.guest.modules / "loop.ko")[".text"][1])
+    places = {start + 32 * k for k in chance.sample(range(size // 32), 20)}
+    changes = {place: int.from_bytes(memory.read(place, 4), "little") ^ 1 << chance.randrange(32) for place in places}
+    done = audit(traced.guest.vmlinux, ChangedMemory(memory, changes), module_files(traced.guest.modules))
+    assert {finding.where.vaddr for finding in done.findings} == places
+    assert {Path(finding.path).name for finding in done.findings} == {"loop.ko"}
 
 
 def test_other_tools_open_a_capture(traced: Traced) -> None:
@@ -214,6 +279,8 @@ def test_another_kernel_is_refused(traced: Traced, capsys: pytest.CaptureFixture
     other = needs_kernel("trixie" if guest.linked else "bookworm")
     out = guest.directory / "wrong"
     for source in (HOST, str(traced.captured), str(traced.dumped)):
+        assert main(["live", "audit", str(other.vmlinux), source, guest.ssh]) == 2
+        assert "(PL505)" in capsys.readouterr().err
         assert main(["live", "overlay", str(other.vmlinux), source, guest.ssh, "-o", str(out)]) == 2
         said = capsys.readouterr().err
         assert "is another kernel: its build-id is" in said

@@ -1,0 +1,210 @@
+"""Audits the text of one loaded module: the same tables, in its own sections, and the loader's PLT entries."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U32, U64
+from prologue.audit.alternatives import claim_alternatives
+from prologue.audit.claims import But, Claims, Compared, claim
+from prologue.audit.describe import Describer
+from prologue.audit.ftrace import claim_ftrace
+from prologue.audit.judge import TextJudge
+from prologue.audit.jump_labels import claim_jump_labels
+from prologue.audit.kernel import KernelFacts, lift, unlooked
+from prologue.audit.placing import PlacedModule
+from prologue.audit.scene import Scene
+from prologue.audit.shadow_stacks import claim_shadow_stacks
+from prologue.insn import a64
+from prologue.insn.decode import ADD_IMM, ADRP, adr_immediate
+from prologue.insn.disasm import insn_text
+from prologue.memory.base import PAGE, Memory, Range
+from prologue.memory.reading import read_twice
+from prologue.rules.live import Audited, LiveWord, MechanismCount
+from prologue.sites.binary import LinkedBinary, Pointers
+from prologue.sites.kernel import Kernel
+from prologue.sites.module import RECORDS
+from prologue.sites.records import Records
+from prologue.sites.running import LiveSection, LiveText, live_section, nothing_there
+from prologue.sites.sites import Layout, Sites, find_sites
+from prologue.sites.state import State, module_state
+from prologue.sites.text import Text
+
+_FREED: Final = ".init"  # the loader frees what it lays out as init (module_init_layout_section, 6.1-7.2)
+_BR_X16: Final = 0xD61F0200  # a PLT entry is ADRP X16, ADD X16, BR X16 (arch/arm64/kernel/module-plts.c, 6.1-7.2)
+_MOST: Final = 1 << 20  # bytes of PLT entries: what begins further away is no neighbour
+
+
+class LiveModule(LinkedBinary):
+    """A placed module with the text that memory has."""
+
+    def __init__(self, placed: PlacedModule, layout: Layout, memory: Memory) -> None:
+        super().__init__(placed.image)
+        self.placed, self.memory = placed, memory
+        self._layout = layout
+        there = [s for s in self.image.text_sections if not s.name.startswith(_FREED)]
+        ranges = [Range(section.addr, section.size & ~3) for section in there]
+        found = [
+            live_section(self.image.view(section, "<u4"), section, 0, steady, memory)
+            for section, steady in zip(there, read_twice(memory, ranges), strict=True)
+        ]
+        given_away = [s for s in self.image.text_sections if s.name.startswith(_FREED)]
+        self.live_text = LiveText(self.image, [*found, *(nothing_there(self.image, s) for s in given_away)])
+
+    @property
+    def text(self) -> Text:
+        """What runs."""
+        return self.live_text
+
+    @cached_property
+    def records(self) -> Records | None:
+        """The records, which the loader relocated."""
+        section = self.image.section(RECORDS)
+        if section is None or not section.has_bytes or not section.allocated:
+            return None
+        slots: U64 = self.image.view(section, "<u8").astype(np.uint64)
+        none = np.zeros(len(slots), np.bool_)
+        return Records(
+            encoding="ABS64",
+            vaddrs=np.uint64(section.addr) + np.arange(len(slots), dtype=np.uint64) * np.uint64(8),
+            slots=slots,
+            values=slots,
+            homes=np.full(len(slots), -1, np.int64),
+            rela=none,
+            relr=none,
+            rela_count=np.zeros(len(slots), np.int64),
+            bad_types=(),
+            misaligned=(),
+        )
+
+    @cached_property
+    def sites(self) -> Sites | None:
+        """The sites by the words of the file."""
+        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+
+    @property
+    def layout(self) -> Layout:
+        """The kernel's."""
+        return self._layout
+
+    @property
+    def state(self) -> State:
+        """How far processing got."""
+        return module_state(self.sites) if self.sites is not None else "no sites"
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """The kernel's is not asked for here."""
+        return None
+
+    @property
+    def pointers(self) -> Pointers:
+        """All were carried out."""
+        return Pointers(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+    def absolute64(self, fields: U64) -> U64:
+        """What stands there."""
+        offsets = self.image.offsets(fields)
+        result = np.zeros(len(fields), np.uint64)
+        result[offsets >= 0] = self.image.words_at(offsets[offsets >= 0], 8)
+        return result
+
+
+def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
+    """Judge a module's text."""
+    lifted = lift(module.live_text, 0, facts.breakpoints)
+    scene = Scene(module, 0, facts.variables, facts.realtime, kernel, slide)
+    plts = Plts(module, facts)
+    linked = {one.section.index: _linked(module, plts, one) for one in module.live_text.live.values()}
+    claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
+    claims += [*claim_shadow_stacks(scene), _claim_unknown(module)]
+    sections = [(one, linked[one.section.index]) for one in module.live_text.live.values()]
+    audited = TextJudge(sections, lifted, Describer(module, 0, facts.state)).judge(claims, list(unlooked(sections)))
+    words = tuple(sorted((*audited.words, *plts.wrong), key=lambda word: word.vaddr))
+    row = MechanismCount("module PLTs", plts.words, plts.words, len(plts.wrong), 0)
+    return audited._replace(words=words, text=audited.text + plts.words, mechanisms=(*audited.mechanisms, row))
+
+
+def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
+    """The words of the file; calls that reach their target by a PLT entry are as the loader made them."""
+    words: U32 = module.image.view(one.section, "<u4").copy()
+    for place, target in module.placed.far.items():
+        at = (place - one.section.addr) // 4
+        if 0 <= at < len(words):
+            live = int(one.words[at])
+            entry = a64.branch_target(live, place)
+            if live >> 26 == int(words[at]) >> 26 and entry is not None and plts.targets.get(entry) == target:
+                words[at] = live
+    return words
+
+
+def _claim_unknown(module: LiveModule) -> Claims:
+    """Words whose relocation refers to what has no known place: the other bits have to be those of the file."""
+    masks = dict(sorted(module.placed.unknown.items()))
+    vaddrs = np.array(list(masks), np.uint64)
+    there = module.text.in_text(vaddrs)
+    vaddrs, bits = vaddrs[there], np.array(list(masks.values()), np.uint32)[there]
+    live, linked = module.text.words(vaddrs), module.image.words(vaddrs)
+    expected = linked & ~bits | live & bits
+    why = "a relocation whose symbol has no known place, and that fills in other bits than these"
+    but = But(unsure=np.ones(len(vaddrs), np.bool_))
+    return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: why, but)
+
+
+class Plts:
+    """A module's PLT entries: where they lead, and those that are none.
+
+    ``targets`` by address of the entry, ``of_ftrace`` those that lead to ftrace. ``words`` were looked at.
+    """
+
+    def __init__(self, module: LiveModule, facts: KernelFacts) -> None:
+        self.targets: dict[int, int] = {}
+        self.wrong: list[LiveWord] = []
+        self.words = 0
+        self._good = module.placed.calls | facts.ftrace.trampolines
+        starts = sorted({*(s.addr for s in module.image.sections if s.allocated), *module.placed.plts})
+        for start in module.placed.plts:
+            after = min((other for other in starts if other > start), default=start + PAGE)
+            page = -(-(start + 1) // PAGE) * PAGE
+            self._read(module, Range(start, (after if after - start < _MOST else page) - start & ~3))
+        ours = sorted(entry for entry, target in self.targets.items() if target in facts.ftrace.trampolines)
+        self.of_ftrace: U64 = np.array(ours, np.uint64)
+
+    def _read(self, module: LiveModule, where: Range) -> None:
+        (steady,) = read_twice(module.memory, [where])
+        words = np.frombuffer(steady.data, "<u4").tolist()
+        used = next((at for at in range(0, len(words), 3) if not any(words[at : at + 3])), len(words))
+        # Of what comes after the entries, the rest of their page is the module's; it is zero.
+        end = -(-(where.vaddr + 4 * used) // PAGE) * PAGE
+        rest = words[used : (end - where.vaddr) // 4]
+        self.words += used
+        for at in [*range(0, used, 3), *(used + k for k, word in enumerate(rest) if word and not any(rest[:k]))]:
+            vaddr, entry = where.vaddr + 4 * at, words[at : at + 3]
+            target = _leads_to(vaddr, entry)
+            if target is not None and (target in self._good or _is_veneer(entry)):
+                self.targets[vaddr] = target
+                continue
+            shown = "; ".join(f"`{insn_text(word, vaddr + 4 * k)}`" for k, word in enumerate(entry))
+            leads = "" if target is None else f", which leads to {target:#x}, where nothing of this module calls"
+            message = f"holds {shown}{leads}: not what the loader puts into a PLT"
+            self.wrong.append(LiveWord("word", vaddr, entry[0], 0, message, len(entry)))
+
+
+def _leads_to(vaddr: int, entry: list[int]) -> int | None:
+    """Where ADRP, ADD and a branch lead; None if they are others."""
+    if len(entry) < 3 or entry[0] & 0x9F000000 != ADRP[1] or entry[1] & 0xFFC00000 != ADD_IMM[1]:
+        return None
+    register = entry[0] & 31
+    leaves = (entry[2] == _BR_X16 and register == 16) or _is_veneer(entry)
+    if entry[1] & 0x3FF != register << 5 | register or not leaves:
+        return None
+    page = int(adr_immediate(np.array([entry[0]], np.uint32))[0]) << 12
+    return (vaddr & ~0xFFF) + page + (entry[1] >> 10 & 0xFFF) & (1 << 64) - 1
+
+
+def _is_veneer(entry: list[int]) -> bool:
+    """What replaces an ADRP where Cortex-A53 would get it wrong ends in a branch back (erratum 843419)."""
+    return len(entry) == 3 and a64.classify(entry[2]) == "B"

@@ -1,0 +1,116 @@
+"""Two memories of one boot: what changed, whether it might, and that what is wrong stays wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.insn import a64
+from prologue.memory.capture import Piece, write_capture
+from prologue.memory.state import KernelState
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import B_LABEL_TARGET, process
+from tests.support.built import Mini
+from tests.support.cores import image_of, vmcoreinfo
+from tests.support.elf_edit import NOP, ElfEdit
+
+BRK = 0xD4200080
+
+
+@pytest.fixture
+def vmlinux(mini: Mini) -> Path:
+    return process(mini(Spec(form="relr", labels=True)))
+
+
+def captured(
+    vmlinux: Path, name: str, changes: dict[int, int], kprobes: tuple[str, ...] = (), boot: str = "one"
+) -> Path:
+    start, image = image_of(vmlinux)
+    for vaddr, word in changes.items():
+        image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
+    out = vmlinux.with_name(name)
+    state = KernelState("6.1.0-mini", boot, (), (), kprobes)
+    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), ())])
+    return out
+
+
+def compared(vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    status = main(["live", "audit", str(vmlinux), *map(str, sources), "--format", "json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def call(elf: ElfEdit, vaddr: int, target: str) -> int:
+    return a64.encode_b(vaddr, elf.value(target), link=True)
+
+
+def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elf = ElfEdit(vmlinux)
+    names = ("work_leaf", "work_add", "work_sub")
+    seconds = [elf.value(name) + 4 for name in names]
+    probe = elf.value("work_empty")
+    changes = {vaddr: call(elf, vaddr, "ftrace_caller") for vaddr in seconds} | {probe: BRK}
+    first = captured(vmlinux, "first", {})
+    second = captured(vmlinux, "second", changes, (f"{probe:016x}  k  work_empty+0x0    ",))
+    status, data = compared(vmlinux, first, second, capsys=capsys)
+    assert status == 0
+    assert data["transitions"] == [
+        {"mechanism": "second slots", "old": "NOP", "new": "BL", "words": 3, "verdict": "allowed", "allowed": True},
+        {"mechanism": "breakpoints", "old": "MOV X9, X30", "new": "BRK", "words": 1,
+         "verdict": "allowed, under stop_machine", "allowed": True},
+    ]  # fmt: skip
+    capsys.readouterr()
+    assert main(["live", "audit", str(vmlinux), str(first), str(first)]) == 0
+    assert f"nothing changed since {first}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_intruder_is_wrong_although_a_call_is_allowed(
+    vmlinux: Path, which: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the second memory or in the first: NOP -> BL is on the list, but not to there."""
+    elf = ElfEdit(vmlinux)
+    second = elf.value("work_leaf") + 4
+    bad = captured(vmlinux, "bad", {second: call(elf, second, "work_add")})
+    good = captured(vmlinux, "good", {})
+    status, data = compared(vmlinux, *((good, bad) if which else (bad, good)), capsys=capsys)
+    assert status == 1
+    (finding,) = data["findings"]
+    assert (finding["code"], finding["symbol"]) == ("PL502", "work_leaf")
+    assert finding["message"].startswith(f"in {bad}: ") == (which == 0)
+    (transition,) = data["transitions"]
+    assert transition["verdict"] == ("wrong, see above" if which else "allowed")
+
+
+def test_a_turned_jump_label_is_wrong(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    label = ElfEdit(vmlinux).value("label_user")
+    first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {label: B_LABEL_TARGET})
+    status, data = compared(vmlinux, first, second, capsys=capsys)
+    assert status == 1
+    assert [transition["verdict"] for transition in data["transitions"]] == ["wrong, see above"]
+
+
+def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leaf = ElfEdit(vmlinux).value("work_leaf")
+    status, data = compared(
+        vmlinux, captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {}), capsys=capsys
+    )
+    assert status == 1  # the first is wrong
+    (transition,) = data["transitions"]
+    assert transition == {
+        "mechanism": "first slots", "old": "NOP", "new": "MOV X9, X30", "words": 1, "verdict": "NOT ALLOWED live",
+        "allowed": False,
+    }  # fmt: skip
+
+
+def test_two_boots_are_not_compared(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {}, boot="two")
+    capsys.readouterr()
+    assert main(["live", "audit", str(vmlinux), str(first), str(second)]) == 2
+    said = capsys.readouterr().err
+    assert "is of another boot than" in said
+    assert said.count("\n") == 1

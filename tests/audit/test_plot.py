@@ -1,0 +1,46 @@
+"""``live audit --plot``: a picture with a strip for each mechanism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import as_running, process
+from tests.support.built import Mini
+from tests.support.elf_edit import NOP, ElfEdit
+
+BRK = 0xD4200080
+
+
+@pytest.fixture
+def arguments(mini: Mini) -> list[str]:
+    path = process(mini(Spec(form="relr", labels=True)))
+    elf = ElfEdit(path)
+    return list(map(str, as_running(path, {elf.value("work_leaf"): NOP, elf.value("_stext"): BRK})))
+
+
+def test_strips(arguments: list[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "one.svg", tmp_path / "two.svg"
+    for out in (first, second):
+        assert main(["live", "audit", *arguments, "--plot", str(out), "-q"]) == 1
+    said = first.read_text()
+    for strip in ("first slots", "second slots", "jump labels", "no mechanism"):
+        assert f"<!-- {strip} -->" in said
+    assert "#d62728" in said
+
+
+def test_a_picture(arguments: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "text.png"
+    assert main(["live", "audit", *arguments, "--plot", str(out), "-q"]) == 1
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_that_no_picture_has(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["live", "audit", *arguments, "--plot", str(tmp_path / "text.jpeg")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a picture ends in .png, .svg, .pdf" in said.err
