@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,23 +76,41 @@ def live_guest(
     *,
     package: Path,
     modules: Sequence[str],
+    later: Sequence[str] = (),
+    files: Mapping[str, bytes] | None = None,
     append: str = "",
     cpu: str = "cortex-a57",
+    processed: bool = False,
 ) -> Iterator[Guest]:
-    """Boot the kernel of that vmlinux, with those modules of the directory ``package`` that are not built in."""
+    """Boot the kernel of that vmlinux, with those modules of the directory ``package`` that are not built in.
+
+    Those of ``later`` lie in ``/later`` of the guest, with numbers that say in which order to load them. The modules of
+    a stock-processed kernel must be ``processed``, too.
+    """
     needs_tools("qemu-system-aarch64", "ssh", "ssh-keygen", "cpio", "dpkg-deb")
     image, plain = directory / "Image", directory / "modules"
     assert main(["image", str(vmlinux), "-o", str(image)]) == 0
     plain.mkdir()
-    loaded = []
-    wanted = [name for name in (*DRIVERS, *modules) if any(package.rglob(f"{name}.ko*"))]
-    for path in load_order(package, wanted):
-        loaded.append(plain / f"{path.name.partition('.ko')[0]}.ko")
-        loaded[-1].write_bytes(bytes(open_binary(path).image.content))
+    first = _unpacked(package, [*DRIVERS, *modules], plain)
+    others = [path for path in _unpacked(package, later, plain) if path not in first]
+    if processed:
+        assert main(["patch", str(plain), "--in-place", "--vmlinux", str(vmlinux), "-q"]) == 0
+    more = {f"later/{k:02d}-{path.name}": path.read_bytes() for k, path in enumerate(others)}
     key, monitor = make_key(directory), directory / "qmp"
-    archive = pack_board(loaded, key.with_suffix(".pub").read_text(), directory)
+    archive = pack_board(first, key.with_suffix(".pub").read_text(), directory, {**more, **(files or {})})
     with running(image, archive, key, directory, append=append, cpu=cpu, qmp=monitor) as board:
         guest = Guest(vmlinux, plain, directory, board, monitor, linked="nokaslr" in append.split())
         for kind, place in _MOUNTS:
             guest.shell(f"mount -t {kind} {kind} {place}")
         yield guest
+
+
+def _unpacked(package: Path, names: Sequence[str], directory: Path) -> list[Path]:
+    """Plain, unsigned files of those modules that are not built in, and of what they need, as they must be loaded."""
+    wanted = [name for name in names if any(package.rglob(f"{name}.ko*"))]
+    found = []
+    for path in load_order(package, wanted):
+        found.append(directory / f"{path.name.partition('.ko')[0]}.ko")
+        if not found[-1].exists():
+            found[-1].write_bytes(bytes(open_binary(path).image.content))
+    return found

@@ -24,6 +24,7 @@ from prologue.memory.sources import open_memory
 from prologue.overlay.modules import module_files
 from prologue.sites.kernel import Kernel
 from prologue.sites.running import RunningKernel, open_running
+from tests.real_kernels.states import PROBES, programs, states, visit
 from tests.support import qmp
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
@@ -32,6 +33,7 @@ from tests.support.planted import ChangedMemory, Planter
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 MODULES = ("overlay", "loop", "brd")
+STATES = ("function_graph", "kprobes", "keys", "instances", "fentry")
 
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
@@ -41,7 +43,9 @@ def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     kernel = needs_kernel(request.param)
     package = needs_modules(request.param, kernel.release)
     append = "nokaslr" if request.param == "bookworm" else ""
-    with live_guest(kernel.vmlinux, directory, package=package, modules=MODULES, append=append) as made:
+    with live_guest(
+        kernel.vmlinux, directory, package=package, modules=MODULES, files=programs(), append=append
+    ) as made:
         yield made
 
 
@@ -123,6 +127,22 @@ def require_only_text_differs(before: Path, after: Path) -> None:
     assert {s.name: bytes(s.content) for s in binary.sections if s.name == ".text"} == {
         ".text": texts(after)[".text"][1]
     }
+
+
+def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """No finding where nothing is wrong; ``python -m tests.real_kernels.visit_states`` has more kernels and states."""
+    chosen = [state for state in states(guest.vmlinux) if state.name in STATES]
+    visited = {}
+    for state, proof in visit(guest, chosen):
+        visited[state.name] = proof
+        capsys.readouterr()
+        status = main(["live", "audit", str(guest.vmlinux), str(guest.dump())])
+        assert status == 0, (state.name, capsys.readouterr().out)
+    assert visited["kprobes"] == str(2 * PROBES)
+    assert visited["keys"] == "1"
+    assert visited["instances"] == "function function"
+    # 6.1 has no direct calls on arm64, and so no BPF at functions' entries.
+    assert set(visited["fentry"]) == ({"-"} if guest.linked else {"+"})
 
 
 @dataclass(frozen=True, slots=True)

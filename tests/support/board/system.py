@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from elftools.elf.elffile import ELFFile
@@ -14,7 +14,7 @@ from prologue_bench.guest.initramfs import pack
 from prologue_bench.host import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _SUITE: Final = "bookworm"
 # Programs, then the libraries that dropbear and kexec (which is built with Xen's) want.
@@ -32,8 +32,13 @@ _PROGRAMS: Final = {
 }
 
 
-def pack_board(modules: Sequence[Path], public_key: str, scratch: Path) -> bytes:
-    """A newc archive; ``modules`` are loaded in this order, the owner of ``public_key`` may log in as root."""
+def pack_board(
+    modules: Sequence[Path], public_key: str, scratch: Path, files: Mapping[str, bytes] | None = None
+) -> bytes:
+    """A newc archive; ``modules`` are loaded in this order, the owner of ``public_key`` may log in as root.
+
+    ``files`` are more of them, all executable: names as in ``more/tool``.
+    """
     tree = scratch / "packages"
     for package in packages.download(_SUITE, _PACKAGES):
         subprocess.run([programs.find("dpkg-deb"), "--extract", package, tree], check=True, stdin=subprocess.DEVNULL)
@@ -46,7 +51,22 @@ def pack_board(modules: Sequence[Path], public_key: str, scratch: Path) -> bytes
         **_libraries(tree, list(wanted.values())),
         **{f"modules/{k:02d}-{module.name}": module.read_bytes() for k, module in enumerate(modules)},
     }
-    directories = ("bin", "dev", "etc", "etc/dropbear", "lib", "modules", "proc", "root", "root/.ssh", "sys", "tmp")
+    content |= files or {}
+    named = {str(parent) for name in files or () for parent in PurePath(name).parents} - {"."}
+    directories = (
+        "bin",
+        "dev",
+        "etc",
+        "etc/dropbear",
+        "lib",
+        "modules",
+        "proc",
+        "root",
+        "root/.ssh",
+        "sys",
+        "tmp",
+        *sorted(named),
+    )
     return pack(content, directories)
 
 

@@ -1,0 +1,93 @@
+"""Boots one kernel, visits every state, and audits memory in each: ``python -m tests.real_kernels.visit_states``.
+
+The tests visit few of these states on two kernels; this is for all of them, on any kernel and CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prologue.cli.main import main as prologue
+from prologue_bench.guest.kernels import fetch_kernel
+from prologue_bench.guest.modules import fetch_modules
+from tests.real_kernels.states import LATER, programs, states, swung, visit
+from tests.support.live_guest import Guest, live_guest
+
+
+def main() -> int:
+    """Print a line for each state; reports with findings, and their dumps, stay in the directory."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", help="bookworm, trixie or sid")
+    parser.add_argument("--flavour", default="cloud-arm64")
+    parser.add_argument("--cpu", default="cortex-a57")
+    parser.add_argument("--append", default="", help="for the kernel's command line")
+    parser.add_argument("--processed", action="store_true", help="stock-process kernel and modules first")
+    parser.add_argument("--capture", action="store_true", help="captures by ssh in place of dumps by QEMU")
+    parser.add_argument("--only", help="states by name, with commas; swung: tracers that are switched meanwhile")
+    parser.add_argument("--times", type=int, default=1, help="how often each state is audited")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    args = parser.parse_args()
+    args.output.mkdir(parents=True)
+    failed = 0
+    with booted(args) as guest:
+        known = (*states(guest.vmlinux), swung())
+        chosen = [
+            state for state in known if (state.name in args.only.split(",") if args.only else state.name != "swung")
+        ]
+        for state, proof in visit(guest, chosen):
+            for number in range(args.times):
+                failed += not saved(args, guest, f"{state.name}-{number}" if args.times > 1 else state.name, proof)
+    return int(failed > 0)
+
+
+def saved(args: argparse.Namespace, guest: Guest, name: str, proof: str) -> bool:
+    """Save and audit memory once; the source stays if something was found."""
+    begin = time.monotonic()
+    source = args.output / f"{name}.{'capture' if args.capture else 'dump'}"
+    if args.capture:
+        guest.capture(source.name)
+    else:
+        guest.dump().rename(source)
+    taken = time.monotonic() - begin
+    said = audited(guest, source)
+    print(f"{name:16}{taken:6.1f} s  {said}  ({proof[:60]})", flush=True)
+    if said.startswith("0 "):
+        source.unlink()
+        return True
+    return False
+
+
+@contextmanager
+def booted(args: argparse.Namespace) -> Iterator[Guest]:
+    """The guest that was asked for."""
+    kernel = fetch_kernel(args.suite, args.flavour)
+    vmlinux, package = kernel.vmlinux, fetch_modules(args.suite, kernel.release)
+    if args.processed:
+        vmlinux = args.output / "vmlinux"
+        assert prologue(["patch", str(kernel.vmlinux), "-o", str(vmlinux), "--contract", "stock"]) == 0
+    with live_guest(
+        vmlinux, args.output, package=package, modules=(), later=LATER, files=programs(), cpu=args.cpu,
+        append=args.append, processed=args.processed,
+    ) as guest:  # fmt: skip
+        yield guest
+
+
+def audited(guest: Guest, source: Path) -> str:
+    """What the audit found: exit status, findings, words that changed."""
+    report = source.with_suffix(".json")
+    command = ["live", "audit", str(guest.vmlinux), str(source), "--format", "json", "-o", str(report), "-q"]
+    status = prologue(command)
+    if not report.exists():
+        return f"{status} (no report)"
+    data = json.loads(report.read_text(encoding="utf-8"))
+    return f"{status} {len(data['findings'])} findings"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
