@@ -71,9 +71,11 @@ def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: i
     """The executable sections as memory has them, in the order of the file.
 
     Raises:
-        InputError: memory cannot be read, or has other text.
+        InputError: the file has no text, or memory cannot be read, or has other text.
 
     """
+    if not image.text_sections:
+        raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
     init, end, begin = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END), symbols.find(_BEGIN)
     freed = range(init.vaddr, end.vaddr) if init and end else range(0)
     places = [section.addr + slide for section in image.text_sections]
@@ -86,15 +88,13 @@ def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: i
                 raise _not_this_text(text, memory, slide)
             text = kept_text(image, section, vaddr)  # its memory has a new owner
         found.append(text)
-    main = max(found, key=lambda text: text.words, default=None)
-    if main is None or not main.taken:
+    main = max(found, key=lambda text: text.words)
+    if not main.taken:
         raise _not_this_text(main, memory, slide)
     return found
 
 
-def _not_this_text(text: SectionText | None, memory: Memory, slide: int) -> InputError:
-    if text is None:
-        return InputError("the vmlinux has no text", path=memory.name)
+def _not_this_text(text: SectionText, memory: Memory, slide: int) -> InputError:
     what = f"{text.changed:,} of {text.taken:,} words differ" if text.taken else "there is no memory"
     return InputError(
         f"has not this kernel's {text.name} at {text.vaddr:#x} ({what}): the slide {slide:#x} is that of another boot, "

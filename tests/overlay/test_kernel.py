@@ -152,6 +152,14 @@ def test_a_stripped_vmlinux(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -
     assert "no symbol table: stripped?" in refused(vmlinux, content, capsys)
 
 
+def test_a_vmlinux_of_debug_information_only(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As objcopy --only-keep-debug leaves it: symbols, and sections without bytes."""
+    needs_tools("aarch64-linux-gnu-objcopy")
+    content = running(vmlinux, {})
+    subprocess.run(["aarch64-linux-gnu-objcopy", "--only-keep-debug", str(vmlinux)], check=True)
+    assert f"{vmlinux}: has no text (only debug information?)" in refused(vmlinux, content, capsys)
+
+
 def test_outputs_follow_the_rules_of_all_outputs(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = vmlinux.with_name("core"), vmlinux.with_name("out")
     source.write_bytes(running(vmlinux, {}))
