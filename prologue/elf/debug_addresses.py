@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.image import SHF_COMPRESSED, ElfImage, Section
+from prologue.elf.image import SHF_COMPRESSED, ElfImage, Section, unaligned
 from prologue.errors import InputError
 
 # Sections with strings, forms, and offsets of four bytes (DWARF 5, 7.3.2, "Split DWARF Object Files", table 7.1).
 _WITHOUT: Final = frozenset({".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_abbrev", ".debug_macro"})
-_CHUNK: Final = 4 << 20  # bytes that stay in a CPU's cache while they are compared four times
+_CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache while they are compared
 
 
 def debug_addresses(image: ElfImage, low: int, high: int) -> I64:
@@ -60,14 +60,15 @@ def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
 
 
 def _in_bytes(data: bytes, low: int, high: int) -> I64:
-    """Indices of bytes at which an address begins."""
+    """Indices of bytes at which an address begins: first all that have its two highest bytes, which are few."""
+    raw = np.frombuffer(data, np.uint8)
+    if len(raw) < 8:
+        return np.zeros(0, np.int64)
     found = []
-    for first in range(4):
-        words = np.frombuffer(data, "<u4", max(len(data) - first, 0) // 4, first)
-        for upper in range(low >> 32, (high >> 32) + 1):
-            index = np.flatnonzero(words[1:] == upper)
-            values: U64 = words[index].astype(np.uint64) + np.uint64(upper << 32)
-            found.append(index[(values >= np.uint64(low)) & (values <= np.uint64(high))] * 4 + first)
+    for upper in range(low >> 48, (high >> 48) + 1):
+        index = np.flatnonzero((raw[6:-1] == upper & 0xFF) & (raw[7:] == upper >> 8))
+        values: U64 = unaligned(data, 8)[index]
+        found.append(index[(values >= np.uint64(low)) & (values <= np.uint64(high))])
     return np.sort(np.concatenate(found))
 
 
