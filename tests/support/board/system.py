@@ -53,21 +53,8 @@ def pack_board(
     }
     content |= files or {}
     named = {str(parent) for name in files or () for parent in PurePath(name).parents} - {"."}
-    directories = (
-        "bin",
-        "dev",
-        "etc",
-        "etc/dropbear",
-        "lib",
-        "modules",
-        "proc",
-        "root",
-        "root/.ssh",
-        "sys",
-        "tmp",
-        *sorted(named),
-    )
-    return pack(content, directories)
+    directories = {"bin", "dev", "etc", "etc/dropbear", "lib", "modules", "proc", "root", "root/.ssh", "sys", "tmp"}
+    return pack(content, sorted(directories | named))
 
 
 def _libraries(tree: Path, programs: list[bytes]) -> dict[str, bytes]:
