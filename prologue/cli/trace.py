@@ -40,6 +40,8 @@ def add_trace(group: Subcommand) -> None:
 
 def _check(command: Subcommand) -> None:
     add_images(command)
+    command.add_argument("--explain", metavar="SOURCE",
+                         help="a capture or other memory of that kernel: name who writes each word")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-check/1)")
 
 

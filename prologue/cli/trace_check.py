@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import open_kernels
+from prologue.memory.sources import open_memory
 from prologue.trace.check import ImageCheck, StaleWord
 from prologue.trace.known import KnownRanges
+from prologue.trace.mechanisms import Mechanisms
 from prologue.trace.programs import Program
 from prologue.trace.sources import open_trace
 from prologue.trace.summary import TraceSummary
@@ -20,7 +22,8 @@ SCHEMA: Final = "prologue.trace-check/1"
 def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
     with open_trace(args.trace) as trace:
-        kernels = open_kernels(args, trace)
+        owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if args.explain else None
+        kernels = open_kernels(args, trace, owners.slide if owners else None)
         known = KnownRanges(kernels)
         check, summary = ImageCheck(known, says_exceptions=trace.kind != "perf"), TraceSummary(known)
         for batch in trace.batches:
@@ -38,12 +41,12 @@ def run(args: Namespace) -> int:
             "steps_judged": check.judged,
             "steps_not_judged": dict(check.unjudged),
             "not_used": dict(trace.account.counts),
-            "stale": [_data(check, one, programs) for one in stale],
+            "stale": [_data(check, one, programs, owners) for one in stale],
         }
         print(json.dumps(data, indent=2))
     else:
         for one in stale:
-            print(_text(check, one, programs[one.program]))
+            print(_text(check, one, programs[one.program], owners))
         print_said(rest)
         print(_verdict(check, stale))
     return 1 if stale else 0
@@ -63,15 +66,21 @@ def _unjudged(check: ImageCheck) -> list[str]:
     ]
 
 
-def _text(check: ImageCheck, stale: StaleWord, program: Program) -> str:
+def _owner(stale: StaleWord, owners: Mechanisms | None) -> str:
+    """Who writes that word, of the host's kernel."""
+    return owners.owner(stale.vaddr) if owners and stale.program == 0 else ""
+
+
+def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
     name, offset = program.place(stale.vaddr)
     place = f"{name}+{offset:#x}" if name else f"{stale.vaddr:#x}"
     first = f", first on cpu {stale.cpu} at {stale.time // 10**9}.{stale.time % 10**9:09}" if stale.cpu >= 0 else ""
     times = "once" if stale.count == 1 else f"{stale.count:,} times"
-    return f"image stale at {place} ({stale.vaddr:#x}): {check.describe(stale)} ({times}{first})"
+    writes = f"; {_owner(stale, owners) or 'no mechanism that the audit knows'}" if owners else ""
+    return f"image stale at {place} ({stale.vaddr:#x}): {check.describe(stale)} ({times}{first}{writes})"
 
 
-def _data(check: ImageCheck, stale: StaleWord, programs: list[Program]) -> dict[str, Any]:
+def _data(check: ImageCheck, stale: StaleWord, programs: list[Program], owners: Mechanisms | None) -> dict[str, Any]:
     program = programs[stale.program]
     name, offset = program.place(stale.vaddr)
     return {
@@ -82,5 +91,6 @@ def _data(check: ImageCheck, stale: StaleWord, programs: list[Program]) -> dict[
         "word": f"{stale.word:08x}",
         "count": stale.count,
         "went": [[hex(went) if went else None, count] for went, count in stale.went.most_common()],
+        "mechanism": _owner(stale, owners) or None,
         "message": check.describe(stale),
     }

@@ -14,8 +14,8 @@ from prologue.trace.programs import linked_program, running_program
 from prologue.trace.sources import Trace
 
 
-def open_kernels(args: Namespace, trace: Trace) -> Kernels:
-    """The host's and the guests' kernels.
+def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Kernels:
+    """The host's and the guests' kernels; ``slide`` is the host's where another input says it.
 
     Raises:
         InputError: a file that is none, or another kernel than memory's.
@@ -30,7 +30,7 @@ def open_kernels(args: Namespace, trace: Trace) -> Kernels:
     elif args.modules is not None:
         raise UsageError("--modules needs --memory: only memory says where modules were loaded")
     else:
-        said = trace.header.slide if trace.header else None
+        said = slide if slide is not None else trace.header.slide if trace.header else None
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
     guests = tuple(_guest(text) for text in args.guest_vmlinux)

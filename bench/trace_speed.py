@@ -1,0 +1,194 @@
+"""How fast traces are read, beside the kernel's own script, in one run: ratios, branches a second, and memory.
+
+    .venv/bin/python bench/trace_speed.py --script arm-cs-trace-disasm.py [--ranges N] [--branches N] [VMLINUX]
+
+The script is tools/perf/scripts/python/arm-cs-trace-disasm.py of a kernel's source. It runs outside of perf, with a
+stand-in for perf's module, on some distinct ranges, and its time for each is what is compared: it starts one objdump
+for each new range, whatever their number. The trace is made: straight code of the vmlinux that ends in indirect
+branches, in random order, so that its flow is possible. Without VMLINUX it is Debian's 6.12 cloud kernel. CPU time is
+given, too: wall time says nothing on a machine that does other things.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tabulate import tabulate
+
+from prologue.arrays import U64
+from prologue.trace.branching import CALL, INDIRECT, RET, classes, never_goes_on
+from prologue.trace.programs import linked_program
+from prologue_bench.guest.kernels import fetch_kernel
+from prologue_bench.host import programs
+
+_STAND_IN = """
+def perf_set_itrace_options(*a): pass
+def perf_sample_insn(*a): return b""
+def perf_sample_srccode(*a): return None, 0, None
+"""
+_DRIVER = """
+import sys
+script, objdump, vmlinux, branches = sys.argv[1:]
+sys.argv = [script, "-d", objdump, "-k", vmlinux]
+space = {"__name__": "script", "perf_script_context": None}
+exec(compile(open(script).read(), script, "exec"), space)
+space["trace_begin"]()
+for line in open(branches):
+    ip, addr = (int(word, 16) for word in line.split())
+    sample = dict(cpu=0, ip=ip, addr=addr, phys_addr=0, pid=1, tid=1, period=1, time=1)
+    event = dict(sample=sample, comm="hackbench", ev_name="branches:k", dso="[kernel.kallsyms]", dso_bid="")
+    space["process_event"](event | dict(dso_map_start=0, dso_map_end=(1 << 64) - 1, symbol="sym", symoff=0))
+space["trace_end"]()
+"""
+
+
+class Used(NamedTuple):
+    """Wall time and CPU time in seconds, peak memory in MB."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+class Code(NamedTuple):
+    """Ranges: first and last instruction."""
+
+    first: U64
+    last: U64
+
+    def branches(self, count: int) -> Iterator[tuple[int, int]]:
+        """So many branches (from, to) of a possible flow; every range is met before one is met again."""
+        chance = np.random.default_rng(2)
+        order = chance.permutation(len(self.first))
+        before, done = int(order[-1]), 0
+        while done < count:
+            for row in order[: count - done].tolist():
+                yield int(self.last[before]), int(self.first[row])
+                before = row
+            done += len(order)
+            order = chance.integers(0, len(self.first), len(self.first))
+
+
+def main() -> int:
+    """Measure, print, and say which bounds hold; 1 if one does not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vmlinux", nargs="?", type=Path)
+    parser.add_argument("--script", type=Path, required=True)
+    parser.add_argument("--ranges", type=int, default=100_000)
+    parser.add_argument("--branches", type=int, default=1_000_000)
+    parser.add_argument("--sample", type=int, default=60, help="distinct ranges for the script")
+    args = parser.parse_args()
+    vmlinux = args.vmlinux or fetch_kernel("trixie").vmlinux
+    code = straight_code(vmlinux, args.ranges)
+    with tempfile.TemporaryDirectory(prefix="trace-speed-") as name:
+        directory = Path(name)
+        alike, theirs = peer(args.script, vmlinux, code, args.sample, directory)
+        used = {count: ours("disasm", vmlinux, code, count, directory)
+                for count in (args.ranges, args.ranges + args.branches, args.ranges + 4 * args.branches)}  # fmt: skip
+        checked = {count: ours("check", vmlinux, code, count, directory)
+                   for count in (args.ranges, args.ranges + args.branches)}  # fmt: skip
+    first, second, third = used.values()
+    script = theirs * len(code.first)
+    known = args.branches / (second.cpu - first.cpu)
+    once, again = checked.values()
+    judged = args.branches / (again.cpu - once.cpu)
+    bounds = [
+        (
+            f"script / disasm, {len(code.first):,} distinct ranges (scaled from {args.sample})",
+            script / first.wall,
+            ">=",
+            50.0,
+        ),
+        ("disasm: branches for each second of CPU, ranges known", known, ">=", 1e6),
+        ("check: branches for each second of CPU, ranges known", judged, ">=", 1e6),
+        ("disasm: peak memory, 4 times the branches / once", third.peak / second.peak, "<=", 1.1),
+        ("instruction lines that differ from the script's in address or word", float(alike), "<=", 0.0),
+    ]
+    print(f"{vmlinux}: script {1000 * theirs:.0f} ms for each new range; disasm of {len(code.first):,} ranges "
+          f"{first.wall:.1f} s ({first.cpu:.1f} s of CPU, {first.peak:.0f} MB)")  # fmt: skip
+    rows = [(what, f"{value:,.2f}", f"{sign} {bound:,g}", "holds" if _holds(value, sign, bound) else "DOES NOT HOLD")
+            for what, value, sign, bound in bounds]  # fmt: skip
+    print(tabulate(rows, ("what", "measured", "bound", ""), tablefmt="plain", disable_numparse=True))
+    return 0 if all(_holds(value, sign, bound) for _, value, sign, bound in bounds) else 1
+
+
+def _holds(value: float, sign: str, bound: float) -> bool:
+    return value >= bound if sign == ">=" else value <= bound
+
+
+def straight_code(vmlinux: Path, count: int) -> Code:
+    """Distinct ranges of up to 40 instructions, whose last one may go anywhere."""
+    program = linked_program(vmlinux, 0)
+    piece = max(program.pieces, key=lambda one: len(one.words))
+    places = np.uint64(piece.vaddr) + np.uint64(4) * np.arange(len(piece.words), dtype=np.uint64)
+    ends = np.flatnonzero(never_goes_on(piece.words, places))
+    free = np.isin(classes(piece.words[ends]), (RET, INDIRECT, CALL))
+    starts = np.random.default_rng(1).permutation(int(ends[-1]))
+    row = np.searchsorted(ends, starts)
+    good = free[row] & (ends[row] - starts < 40) & (ends[row] > starts)
+    starts, row = starts[good][:count], row[good][:count]
+    return Code(places[starts], places[ends[row]])
+
+
+def peer(script: Path, vmlinux: Path, code: Code, count: int, directory: Path) -> tuple[int, float]:
+    """Instruction lines that differ between the script and us; the script's seconds for each new range."""
+    (directory / "perf_trace_context.py").write_text(_STAND_IN)
+    (directory / "driver.py").write_text(_DRIVER)
+    sample = Code(code.first[:count], code.last[:count])
+    steps = list(sample.branches(count))
+    (directory / "branches").write_text("".join(f"{ip:x} {addr:x}\n" for ip, addr in steps))
+    objdump = programs.find("aarch64-linux-gnu-objdump")
+    command = [sys.executable, "driver.py", str(script.resolve()), objdump, str(vmlinux.resolve()), "branches"]
+    begin = time.perf_counter()
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True)
+    seconds = (time.perf_counter() - begin) / (count - 1)
+    text = "".join(_perf_line(k, ip, addr) for k, (ip, addr) in enumerate(steps))
+    mine = subprocess.run(
+        [sys.executable, "-m", "prologue", "trace", "disasm", "-", "--vmlinux", str(vmlinux)],
+        input=text, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    theirs, ours_ = (_words(out.stdout) for out in (done, mine))
+    print(f"{sum(a == b for a, b in zip(theirs, ours_, strict=False)):,} of {len(theirs):,} lines of the script: equal "
+          "in address and word")  # fmt: skip
+    return sum(a != b for a, b in zip(theirs, ours_, strict=False)) + abs(len(theirs) - len(ours_)), seconds
+
+
+def _words(text: str) -> list[tuple[str, ...]]:
+    """Address and word of instruction lines, and symbols of the others."""
+    lines = (line.split() for line in text.splitlines() if line.startswith("\t"))
+    return [tuple(line[:2]) for line in lines]
+
+
+def _perf_line(number: int, ip: int, addr: int) -> str:
+    seconds, rest = divmod(1_000_000_000 + 100 * number, 10**9)
+    where = f"{ip:16x} sym+0x10 ([kernel.kallsyms]) => {addr:16x} other+0x0 ([kernel.kallsyms])"
+    return f"       hackbench  1234/1234  [000] {seconds:5}.{rest // 1000:06}:          1   branches:k:  {where}\n"
+
+
+def ours(action: str, vmlinux: Path, code: Code, count: int, directory: Path) -> Used:
+    """Run one command on so many branches, from a file; the output goes nowhere."""
+    path = directory / f"trace-{count}"
+    if not path.exists():
+        with path.open("w") as stream:
+            stream.writelines(_perf_line(k, ip, addr) for k, (ip, addr) in enumerate(code.branches(count)))
+    command = [sys.executable, "-m", "prologue", "trace", action, str(path), "--vmlinux", str(vmlinux)]
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    return Used(time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
