@@ -1,0 +1,71 @@
+"""A window of Debian's 6.12 with KASLR, on two CPUs, with the function tracer on.
+
+The recording, what was executed, the overlay of the machine's memory, and OpenCSD's decoder agree to the last
+instruction; the vmlinux does not.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.trace.etm import merged
+from prologue.trace.form import EXCEPTION, RETURN
+from prologue.trace.truth import compare, compare_words, load_recording
+from tests.support.needs import needs_kernel, needs_tools
+from tests.support.opencsd import decode
+from tests.support.texts import text_at
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+
+TRACER = "echo function >/sys/kernel/tracing/current_tracer"
+
+
+def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("qemu-system-aarch64", "trc_pkt_lister")
+    vmlinux = needs_kernel("trixie").vmlinux
+    out, truth, dump, live = (tmp_path / name for name in ("out", "truth", "dump", "live"))
+    assert main(["trace", "record", str(vmlinux), "-o", str(out), "--truth", str(truth), "--dump", str(dump), "--json",
+                 "--setup", TRACER, "--run", "hackbench -g 1 -l 1000", "--begin", "unix_stream_sendmsg",
+                 "--count", "1500000"]) == 0  # fmt: skip
+    said = json.loads(capsys.readouterr().out)
+    assert said["ended_by"] == "count"
+    assert main(["live", "overlay", str(vmlinux), str(dump), "-o", str(live), "-q"]) == 0
+
+    account = compare(out, truth)
+    assert account.differences == []
+    assert account.executed == said["instructions"] >= 1_500_000
+    header, records = load_recording(out)
+    assert header.slide == int(said["slide"], 16) != 0
+    assert set(np.unique(records["level"]).tolist()) == {0, 1}
+    assert {EXCEPTION, RETURN} <= set(np.unique(records["flags"]).tolist())
+    assert len(np.unique(records["task"])) >= 2
+    ran = compare_words(truth, text_at(live, header.slide), (1,))
+    assert ran.inside > 1_400_000
+    assert ran.outside < 5_000  # the entry trampoline of KPTI is mapped elsewhere
+    assert ran.wrong_addresses.tolist() == []
+    stale = compare_words(truth, text_at(vmlinux, header.slide), (1,))
+    assert stale.wrong > 1_000
+
+    for name, memory in (("good", live), ("bad", vmlinux)):
+        command = ["trace", "etm", str(out), "--vmlinux", str(live), "-o", str(tmp_path / name)]
+        assert main([*command, "--memory", str(memory), "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+    decoded = 0
+    for cpu in data["cpus"]:
+        good, bad = (
+            decode(tmp_path / name, cpu["source"], tmp_path / f"{name}{cpu['cpu']}") for name in ("good", "bad")
+        )
+        mine = records[(records["cpu"] == cpu["cpu"]) & (records["level"] == 1) & (records["count"] > 0)]
+        inside = np.zeros(len(mine), np.bool_)
+        for vaddr, words in text_at(live, header.slide):
+            offset = mine["start"] - np.uint64(vaddr)
+            inside |= offset + 4 * mine["count"].astype(np.uint64) <= 4 * len(words)
+        assert np.array_equal(good, merged(mine["start"][inside], mine["count"][inside]))
+        assert not np.array_equal(good, bad)
+        decoded += cpu["instructions"]
+    assert decoded == ran.inside
