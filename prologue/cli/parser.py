@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.arguments import number_from
-from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, fill_all, formatter
+from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, formatter
 
 
 class _PrintCompletion(argparse.Action):
@@ -18,10 +18,9 @@ class _PrintCompletion(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        import shtab
+        from prologue.cli.completion import script
 
-        fill_all(parser)
-        print(shtab.complete(parser, shell=str(values)))
+        print(script(parser, str(values)))
         parser.exit()
 
 
@@ -41,8 +40,8 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
     parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
     parser.add_argument(
-        "--print-completion", action=_PrintCompletion, choices=("bash", "zsh", "tcsh"), metavar="SHELL",
-        help="print a completion script for bash, zsh or tcsh",
+        "--print-completion", action=_PrintCompletion, choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL",
+        help="print a completion script for bash, zsh, fish or tcsh",
     )  # fmt: skip
     commands = add_commands(parser)
     wanted = [command for command in _COMMANDS if command[0] == chosen] or _COMMANDS

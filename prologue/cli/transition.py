@@ -33,6 +33,12 @@ def run(args: Namespace) -> int:
     return 0 if verdict.allowed else 1
 
 
+def known_mnemonics() -> tuple[str, ...]:
+    """Those that need no operands, as words of a command line."""
+    fixed = (name for name in _FIXED if " " not in name)
+    return tuple(dict.fromkeys([*fixed, *(name.lower() for name in a64.CLASSES if " " not in name)]))
+
+
 def word_of(text: str) -> int:
     """Turn a word in hex or a mnemonic, with or without operands, into an instruction word.
 

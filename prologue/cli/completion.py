@@ -1,0 +1,95 @@
+"""Completion scripts for shells: file names wherever a file is meant, and the names that commands know."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from prologue.cli.subcommands import fill_all
+
+SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
+_DIRECTORIES: Final = ("DIR", "TREE", "RELEASE|TREE")
+_RULES: Final = ("RULE", "CODE|SLUG")
+_FILES: Final = ("PLAN",)
+
+# bash takes `example:NAME` for three words, so only what comes after the colon is to be completed.
+_PREAMBLE: Final = """\
+_prologue_results() {{
+  if [[ $1 == : && ${{COMP_WORDS[COMP_CWORD-1]}} == example ]]; then
+    printf '%s\\n' {names}
+  elif [[ ${{COMP_WORDS[COMP_CWORD-1]}} == : && ${{COMP_WORDS[COMP_CWORD-2]}} == example ]]; then
+    compgen -W '{names}' -- "$1"
+  else
+    compgen -f -- "$1"
+    compgen -W '{examples}' -- "$1"
+  fi
+}}
+"""
+
+
+def script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """The script for one of ``SHELLS``; the parser is of no further use after that."""
+    import shtab
+
+    fill_all(parser)
+    examples = _examples()
+    for each in _parsers(parser):
+        for action in each._actions:
+            _complete(action, examples)
+    names = " ".join(examples)
+    preamble = {"bash": _PREAMBLE.format(names=names, examples=" ".join(f"example:{name}" for name in examples))}
+    return str(shtab.complete(parser, shell=shell, preamble=preamble))
+
+
+def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    groups = [a.choices.values() for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser, *(below for group in groups for command in group for below in _parsers(command))]
+
+
+def _complete(action: argparse.Action, examples: tuple[str, ...]) -> None:
+    """Let shtab know what may stand there, in its own terms."""
+    import shtab
+
+    how: Any = action  # shtab reads attributes that argparse does not have
+    if action.metavar in _RULES:
+        action.choices = _rule_names(groups=action.metavar == "RULE")
+    elif action.metavar == "RESULTS":
+        words = " ".join(f"example:{name}" for name in examples)
+        how.complete = {
+            "bash": "_prologue_results",
+            "zsh": f"{{ _files; compadd -- {words} }}",
+            "fish": f"(__fish_complete_path (commandline -ct)) {words}",
+            "tcsh": "f",
+        }
+    elif action.metavar in _DIRECTORIES:
+        how.complete = shtab.DIRECTORY
+    elif action.type is Path or action.metavar in _FILES:
+        how.complete = shtab.FILE
+    elif action.dest in ("old", "new"):
+        action.choices = _mnemonics()
+
+
+def _rule_names(*, groups: bool) -> list[str]:
+    from prologue.gate.refusal import GATE_RULES
+    from prologue.rules.registry import RULES
+
+    rules = RULES if groups else (*RULES, *GATE_RULES)  # those of the gate cannot be selected
+    names = [name for rule in rules for name in (rule.code, rule.slug)]
+    return [*(sorted({rule.code[:3] for rule in RULES}) if groups else ()), *names]
+
+
+def _mnemonics() -> list[str]:
+    from prologue.cli.transition import known_mnemonics
+
+    return list(known_mnemonics())
+
+
+def _examples() -> tuple[str, ...]:
+    """Names of the tables that ship with the bench; none without it."""
+    from importlib import import_module
+
+    try:
+        return tuple(import_module("prologue_bench.analysis.sources").examples())
+    except ModuleNotFoundError:
+        return ()

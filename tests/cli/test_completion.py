@@ -1,0 +1,103 @@
+"""Completion scripts, asked as their shells ask them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.completion import SHELLS
+from prologue.cli.main import main
+from tests.support.needs import needs_tools
+
+Said = pytest.CaptureFixture[str]
+# What stands before the cursor, and what may be completed to.
+ASKED = [
+    ("scan vml", {"vmlinux"}),
+    ("verify vmlinux --against vml", {"vmlinux"}),
+    ("patch vmlinux --reverse vml", {"vmlinux"}),
+    ("explain PL30", {f"PL3{number:02}" for number in range(1, 10)}),
+    ("explain site-n", {"site-not-pair"}),
+    ("explain GA", {"GATE"}),
+    ("verify vmlinux --select PL40", {f"PL40{number}" for number in range(1, 9)}),
+    ("verify vmlinux --ignore mcount-b", {"mcount-bounds-missing"}),
+    ("transition n", {"nop"}),
+    ("transition nop b.", {"b.cond"}),
+    ("bench compare exa", {"example:2019-a53", "example:2019-a57"}),
+    ("bench table vml", {"vmlinux"}),
+    ("verify --format j", {"json", "junit"}),
+]
+
+
+@pytest.fixture
+def script(tmp_path: Path, request: pytest.FixtureRequest, capsys: Said) -> Path:
+    (tmp_path / "vmlinux").touch()
+    with pytest.raises(SystemExit) as done:
+        main(["--print-completion", request.param])
+    assert done.value.code == 0
+    path = tmp_path / "script"
+    path.write_text(capsys.readouterr().out)
+    return path
+
+
+@pytest.mark.parametrize("script", ["bash"], indirect=True)
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [*ASKED, ("bench compare example :", {"2019-a53", "2019-a57"}), ("bench plot example : 2019-a57", {"2019-a57"})],
+)  # bash takes the colon for a word
+def test_bash(script: Path, before: str, expected: set[str]) -> None:
+    words = " ".join(f"'{word}'" for word in ("prologue", *before.split()))
+    program = (
+        f"source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+        "$(complete -p prologue | sed 's/.*-F \\([^ ]*\\) .*/\\1/'); printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent)
+    assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.parametrize("script", ["fish"], indirect=True)
+def test_fish(script: Path) -> None:
+    needs_tools("fish")
+    asked = "; ".join(f"echo '? {before}'; complete -C 'prologue {before}'" for before, _ in ASKED)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source {script}; {asked}"],
+        capture_output=True, text=True, check=True, cwd=script.parent,
+    )  # fmt: skip
+    answers = {
+        answer.splitlines()[0].removeprefix("? "): {line.split("\t")[0] for line in answer.splitlines()[1:]}
+        for answer in done.stdout.replace("? ", "\0? ").split("\0")[1:]
+    }
+    assert answers == dict(ASKED)
+
+
+@pytest.mark.parametrize("script", ["zsh"], indirect=True)
+def test_zsh(script: Path) -> None:
+    """In a terminal of its own: zsh completes in no other."""
+    needs_tools("zsh")
+    program = f"""
+        zmodload zsh/zpty
+        zpty shell zsh -f -i
+        zpty -w shell 'PS1=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; eval "$(<{script})"; echo READ''Y'
+        zpty -r shell answer '*READY*'
+        zpty -n -w shell $'prologue explain site-n\\t'
+        zpty -r shell answer '*site-not-pair*'
+        print -r -- "$answer"
+        zpty -n -w shell $'\\Cuprologue transition paci\\t'
+        zpty -r shell answer '*paciasp*'
+        zpty -n -w shell $'\\Cuprologue bench compare exam\\t'
+        zpty -r shell answer '*example:2019-a5*'
+        zpty -n -w shell $'\\Cuprologue scan vml\\t'
+        zpty -r shell answer '*vmlinux*'
+        print COMPLETE
+    """
+    done = subprocess.run(
+        ["zsh", "-f", "-c", program], capture_output=True, text=True, check=True, cwd=script.parent, timeout=60
+    )
+    assert done.stdout.endswith("COMPLETE\n")
+
+
+@pytest.mark.parametrize("script", SHELLS, indirect=True)
+def test_every_command_is_in_every_script(script: Path) -> None:
+    for command in ("scan", "overlay", "compare", "protocol"):
+        assert command in script.read_text()
