@@ -85,7 +85,9 @@ def _add_table_options(added: argparse.ArgumentParser) -> None:
 def _add_plot_options(added: argparse.ArgumentParser) -> None:
     _add_results(added)
     _add_margin(added)
-    added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="picture: FILE.png or FILE.svg")
+    added.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="picture: FILE.png, .svg or .pdf"
+    )
 
 
 def _add_results(added: argparse.ArgumentParser) -> None:

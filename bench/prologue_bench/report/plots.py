@@ -7,6 +7,8 @@ its place down is its boot, so drift from boot to boot can be seen. Colours are 
 from __future__ import annotations
 
 import textwrap
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from prologue.outputs import new_file
@@ -30,12 +33,21 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-_COLOURS: Final = ("#4d4d4d", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+    from prologue_bench.results.model import Workload
+
+_GREY: Final = "#4d4d4d"
+# A kind of variant has its colour in every picture, whatever else is drawn; other labels get the rest.
+_OF_KIND: Final = {"nop-nop": _GREY, "boot": "#0072B2", "build": "#D55E00"}
+_OF_LABEL: Final = {**_OF_KIND, "nop;nop": _GREY, "mov x9,lr;nop": _OF_KIND["build"]}  # what tables call them
+_CONTROL: Final = "#009E73"
+_OTHERS: Final = ("#CC79A7", "#56B4E9", "#E69F00", "#8C6D31", "#6A3D9A", "#B15928", "#1B7837", "#762A83")
 _BAND: Final = "#dce9f2"
 _LINE: Final = 0.85  # inches for each variant
 _AROUND: Final = 1.25  # inches for title and axis of each workload
 _LEGEND: Final = 0.5  # inches below everything, with the legend
 _FOOT: Final = 0.185  # inches for each line of notes below that
+_TITLE: Final = 0.2  # inches for each further line of a title
+_EDGE: Final = 4  # dots between words and the edge of the picture
 _WIDTH: Final = 11.0
 _SPREAD: Final = 0.62  # of a variant's line that its boots fill
 _MANY: Final = 5000  # points from which on an SVG holds them as a bitmap
@@ -48,7 +60,13 @@ _STYLE: Final[dict[Any, Any]] = {
 }
 # Behind words, so that lines do not run through them.
 _PLATE: Final = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "boxstyle": "square,pad=0.12"}
-_SUFFIXES: Final = (".png", ".svg")
+# What keeps date and version out: the same picture is the same file.
+_METADATA: Final[dict[str, dict[str, Any]]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+_ALIKE: Final = 10  # so many times may the spans of one unit differ and still have one scale
 
 
 def suffix_of(path: Path) -> str:
@@ -59,8 +77,8 @@ def suffix_of(path: Path) -> str:
 
     """
     suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise BenchError(f"{path}: the picture's name must end in {' or '.join(_SUFFIXES)}")
+    if suffix not in _METADATA:
+        raise BenchError(f"{path}: the picture's name must end in {', '.join(_METADATA)}")
     return suffix
 
 
@@ -74,41 +92,112 @@ def save(report: Report, path: Path) -> None:
     """
     suffix = suffix_of(path)
     with new_file(path) as temporary, mpl.rc_context(_STYLE):
-        # Neither the date nor the version: the same picture is the same file.
-        metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
-        draw(report).savefig(temporary, format=suffix[1:], dpi=130, metadata=metadata)
+        draw(report).savefig(temporary, format=suffix[1:], dpi=130, metadata=_METADATA[suffix])
 
 
 def draw(report: Report) -> Figure:
     """The picture, not yet in a file."""
     rows = report.workloads
-    heights = [_AROUND + _LINE * len(row.series) for row in rows]
+    titles = [_title(row.workload) for row in rows]
+    heights = [
+        _AROUND + _TITLE * title.count("\n") + _LINE * len(row.series) for title, row in zip(titles, rows, strict=True)
+    ]
     notes = _notes(report)
     below = _LEGEND + _FOOT * len(notes)
     figure = Figure(figsize=(_WIDTH, sum(heights) + below), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[sum(heights), below])[:, 0]
     grid = upper.subplots(len(rows), 2, squeeze=False, width_ratios=[1.25, 1], height_ratios=heights)
-    for row, (left, right) in zip(rows, grid, strict=True):
-        _draw_samples(left, row)
-        _draw_differences(right, row, report)
-    marks = _legend(report)
+    colours = colours_of(report)
+    reach = max((_reach(row, report.margin) for row in rows), default=report.margin)
+    for row, title, (left, right) in zip(rows, titles, grid, strict=True):
+        left.set_title(title, loc="left", weight="bold")
+        _draw_samples(left, row, colours)
+        if report.results.campaign.evidence == "exact":
+            left.set_xlim(left=0)  # or 2% and 87% would look alike
+        _draw_differences(right, row, report, reach, colours)
+    _one_scale([(row.workload.unit, left) for row, (left, _) in zip(rows, grid, strict=True)])
+    marks = _legend(report, reach)
     lower.legend(
         handles=marks, loc="upper center", ncols=len(marks), frameon=False, handlelength=1.5, columnspacing=1.2
     )
     top = 1 - (_LEGEND - 0.1) / below
     lower.text(0.012, top, "\n".join(notes), fontsize=8, color="#333333", va="top", linespacing=1.35)
+    for _, right in grid:
+        _keep_inside(figure, right)
     return figure
+
+
+def colours_of(report: Report) -> dict[str, str]:
+    """A colour for each variant, by its kind and label."""
+    campaign, chosen = report.results.campaign, {}
+    for variant in campaign.variants:
+        if variant.label == campaign.aa:
+            chosen[variant.label] = _CONTROL
+        elif colour := _OF_KIND.get(str(variant.kind)) or _OF_LABEL.get(variant.label):
+            chosen[variant.label] = colour
+    for label in sorted(variant.label for variant in campaign.variants if variant.label not in chosen):
+        first = zlib.crc32(label.encode("utf-8", "surrogateescape")) % len(_OTHERS)
+        ring = [*_OTHERS[first:], *_OTHERS[:first]]
+        chosen[label] = next((colour for colour in ring if colour not in chosen.values()), ring[0])
+    return chosen
+
+
+def picture_text(text: str) -> str:
+    """The words of reports, which are ASCII for mail, with the signs that they stand for."""
+    said = mail(text).replace("+-", "\N{PLUS-MINUS SIGN}")
+    return said.replace("<-", "\N{LEFTWARDS ARROW}").replace("->", "\N{RIGHTWARDS ARROW}")
+
+
+def _title(workload: Workload) -> str:
+    return textwrap.fill(mail(f"{workload.name}: {workload.unit}, {workload.direction} is better"), 64)
+
+
+def _one_scale(drawn: list[tuple[str, Axes]]) -> None:
+    """Give axes of one unit the same number of units per inch, unless one of them would become a dot."""
+    for unit in {unit for unit, _ in drawn}:
+        group = [axes for other, axes in drawn if other == unit]
+        spans = [high - low for low, high in (axes.get_xlim() for axes in group)]
+        if max(spans) > _ALIKE * min(spans):
+            for axes in group:
+                axes.set_xlabel(f"{axes.get_xlabel()} (scale of its own)")
+            continue
+        for axes in group:
+            low, high = axes.get_xlim()
+            middle = (low + high) / 2
+            axes.set_xlim(middle - max(spans) / 2, middle + max(spans) / 2)
+
+
+def _keep_inside(figure: Figure, axes: Axes) -> None:
+    """Move words that would be cut off at the edge of the picture."""
+    figure.draw_without_rendering()
+    room = figure.bbox
+    for text in axes.texts:
+        if isinstance(text, Annotation):
+            box = text.get_window_extent()
+            shift = max(room.x0 + _EDGE - box.x0, 0) - max(box.x1 - (room.x1 - _EDGE), 0)
+            x, y = text.get_position()
+            text.set_position((x + shift * 72 / figure.dpi, y))
 
 
 def _notes(report: Report) -> list[str]:
     results = report.results
     limits, facts = words.limits(results.campaign), words.setup_facts(results.campaign)
-    lines = [*limits, words.design(results), *words.caveats(report), *facts]
-    return [part for line in lines for part in textwrap.wrap(mail(line), 165)]
+    lines = [*limits, *_verdicts(report), words.design(results), *words.caveats(report), *facts, *results.notes]
+    return [part for line in lines for part in textwrap.wrap(picture_text(line), 165)]
 
 
-def _legend(report: Report) -> list[Artist]:
+def _verdicts(report: Report) -> Iterator[str]:
+    """The sentences with p, as under the tables."""
+    for row in report.workloads:
+        if row.comparisons and row.comparisons[0].difference is None:
+            said = [words.verdict(row, comparison, report.margin) for comparison in row.comparisons]
+            yield from (f"{row.workload.name}: {sentence}" for sentence in said)
+            if method := words.method(row):
+                yield f"{row.workload.name}: {method}"
+
+
+def _legend(report: Report, reach: float) -> list[Artist]:
     marks: list[Artist] = [_dot("one run", "o", 4, 0.5)]
     median = Line2D([], [], color="#333333", linewidth=2, label="median")
     if report.results.campaign.evidence == "exact":
@@ -118,9 +207,8 @@ def _legend(report: Report) -> list[Artist]:
     marks += [_dot("outlier, kept", "o", 7, 1.0, hollow=True), median]
     if report.results.campaign.evidence == "timing":
         marks.append(_dot("change, 95% interval", "D", 6, 1.0))
-        beyond = any(_reach(row, report.margin) < report.margin for row in report.workloads)
-        wider = " (wider than shown)" if beyond else ""
-        marks.append(Patch(color=_BAND, label=f"margin +-{words.margin_of(report.margin)}{wider}"))
+        wider = " (wider than shown)" if reach < report.margin else ""
+        marks.append(Patch(color=_BAND, label=picture_text(f"margin +-{words.margin_of(report.margin)}{wider}")))
     if any(row.floor is not None for row in report.workloads):
         marks.append(Line2D([], [], color="#333333", linestyle=":", label="A/A floor"))
     return marks
@@ -134,11 +222,10 @@ def _dot(label: str, marker: str, size: float, alpha: float, *, hollow: bool = F
     )  # fmt: skip
 
 
-def _draw_samples(axes: Axes, row: WorkloadReport) -> None:
+def _draw_samples(axes: Axes, row: WorkloadReport, colours: Mapping[str, str]) -> None:
     workload = row.workload
-    axes.set_title(mail(f"{workload.name}: {workload.unit}, {workload.direction} is better"), loc="left", weight="bold")
     for line, series in enumerate(row.series):
-        _draw_series(axes, series, line, _COLOURS[line % len(_COLOURS)])
+        _draw_series(axes, series, line, colours[series.label])
     axes.set_yticks(range(len(row.series)), ["\n".join(textwrap.wrap(mail(s.label), 22)) for s in row.series])
     axes.set_ylim(len(row.series) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -185,7 +272,9 @@ def _tick(boots: int) -> float:
     return float(np.clip(60 / boots, 2, 9))
 
 
-def _draw_differences(axes: Axes, row: WorkloadReport, report: Report) -> None:
+def _draw_differences(
+    axes: Axes, row: WorkloadReport, report: Report, reach: float, colours: Mapping[str, str]
+) -> None:
     axes.set_ylim(len(row.series) - 0.4, -0.6)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -196,23 +285,16 @@ def _draw_differences(axes: Axes, row: WorkloadReport, report: Report) -> None:
         text = "smoke evidence: no comparison" if report.results.campaign.evidence == "smoke" else "nothing to compare"
         axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="#555555")
         return
-    exact = report.results.campaign.evidence == "exact"
-    if exact:
-        _number_axis(axes, float(max(abs(comparison.difference or 0) for comparison in row.comparisons)))
-        axes.set_xlabel(mail(f"change against {row.series[0].label}, {row.workload.unit} (exact)"))
-    else:
-        _draw_scale(axes, row, report.margin)
+    base = row.series[0]
+    if report.results.campaign.evidence == "exact":
+        _draw_exact(axes, row, compared, colours)
+        return
+    _draw_scale(axes, row, report.margin, reach)
     axes.axvline(0, color="#999999", linewidth=1, zorder=1)
     for line, series in enumerate(row.series[1:], 1):
-        colour = _COLOURS[line % len(_COLOURS)]
-        if exact:
-            _draw_exact(axes, compared[series.label], line, colour)
-        else:
-            verdict = words.short_verdict(row, compared[series.label], report.margin)
-            _draw_effect(axes, compared[series.label], verdict, line=line, colour=colour)
-    axes.text(0, 0, "base", ha="center", va="center", color=_COLOURS[0], bbox=_PLATE)
-    if exact:
-        axes.margins(x=0.12)
+        verdict = picture_text(words.short_verdict(row, compared[series.label], report.margin))
+        _draw_effect(axes, compared[series.label], verdict, line=line, colour=colours[series.label])
+    axes.text(0, 0, "base", ha="center", va="center", color=colours[base.label], bbox=_PLATE)
 
 
 def _reach(row: WorkloadReport, margin: float) -> float:
@@ -222,13 +304,13 @@ def _reach(row: WorkloadReport, margin: float) -> float:
     return 1.3 * max(most, margin) if margin <= 3 * most else 1.5 * most
 
 
-def _draw_scale(axes: Axes, row: WorkloadReport, margin: float) -> None:
-    """Axis, margin and floor of relative differences."""
-    base, reach = row.series[0].label, 100 * _reach(row, margin)
+def _draw_scale(axes: Axes, row: WorkloadReport, margin: float, reach: float) -> None:
+    """Axis, margin and floor of relative differences; ``reach`` is one for all rows."""
     less, more = (faster_or(row.workload, change) for change in (-1, 1))
-    axes.set_xlabel(mail(f"{less}   <-   change against {base}, %   ->   {more}"))
+    label = picture_text(f"{less}   <-   change against {row.series[0].label}, %   ->   {more}")
+    axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))
     axes.axvspan(-100 * margin, 100 * margin, color=_BAND, linewidth=0, zorder=0)
-    axes.set_xlim(-reach, reach)
+    axes.set_xlim(-100 * reach, 100 * reach)
     if row.floor is not None:
         for side in (-1, 1):
             axes.axvline(side * 100 * row.floor, color="#333333", linestyle=":", linewidth=1.2, zorder=1)
@@ -253,10 +335,23 @@ def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int,
     )  # fmt: skip
 
 
-def _draw_exact(axes: Axes, comparison: Comparison, line: int, colour: str) -> None:
-    difference = comparison.difference or 0
-    axes.plot([0, difference], [line, line], color=colour, linewidth=6, solid_capstyle="butt", zorder=3)
-    axes.annotate(
-        f"{difference:+,}" if difference else "equal", (difference / 2, line), xytext=(0, 12),
-        textcoords="offset points", ha="center", va="center",
-    )  # fmt: skip
+def _draw_exact(
+    axes: Axes, row: WorkloadReport, compared: Mapping[str, Comparison], colours: Mapping[str, str]
+) -> None:
+    """Every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike."""
+    base = row.series[0]
+    whole = base.median or 1.0
+    shares = [100 * series.median / whole for series in row.series]
+    for line, (series, share) in enumerate(zip(row.series, shares, strict=True)):
+        difference = compared[series.label].difference or 0 if line else 0
+        text = (
+            "base" if not line else "equal" if not difference else f"{difference:+,} ({100 * difference / whole:+.3g}%)"
+        )
+        axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
+        axes.annotate(
+            text, (0, line), xytext=(4, 17), textcoords="offset points", ha="left", va="center", zorder=3, bbox=_PLATE
+        )  # fmt: skip
+    axes.axvline(100, color="#999999", linewidth=1, zorder=1)
+    axes.set_xlim(0, 1.05 * max(100.0, *shares))
+    label = picture_text(f"{row.workload.unit} (exact), % of {base.label}")
+    axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from prologue_bench.errors import BenchError
-from prologue_bench.results.fields import Fields, parse, read_file
+from prologue_bench.results.fields import SAMPLE, Fields, is_sample, parse, read_file
 from prologue_bench.results.model import NOTHING, Boot, Campaign, Evidence, ResultSet, Variant, Workload
 from prologue_bench.results.store import read_direction
 
@@ -73,8 +73,8 @@ def _notes(fields: Fields, values: dict[str, tuple[float, ...]]) -> list[str]:
         if variant not in values:
             raise BenchError(f"{published.where}: {variant!r} has no samples")
         mean = published.data[variant]
-        if isinstance(mean, bool) or not isinstance(mean, int | float):
-            raise published.wrong(variant, "a number")
+        if isinstance(mean, bool) or not isinstance(mean, int | float) or not is_sample(mean):
+            raise published.wrong(variant, SAMPLE)
         places = len(repr(mean).partition(".")[2])
         seen = math.fsum(values[variant]) / len(values[variant])
         if abs(seen - mean) > 0.51 * 10**-places:  # a half, and what binary fractions add to it

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from prologue.cli.main import main
-from prologue_bench.analysis.compare import compare
-from prologue_bench.report.plots import draw
+from prologue_bench.analysis.compare import Report, compare
+from prologue_bench.analysis.sources import open_results
+from prologue_bench.report.plots import colours_of, draw
 from prologue_bench.results.model import ResultSet
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, MESSAGING, Made, boots, campaign, make, make_exact
 
 Said = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: Said) -> None:
     one, other = tmp_path / f"one.{suffix}", tmp_path / f"other.{suffix}"
     for path in (one, other):
@@ -28,6 +32,8 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: 
     assert {path.name for path in tmp_path.iterdir()} == {one.name, other.name}
     if suffix == "png":
         assert one.read_bytes().startswith(b"\x89PNG")
+    elif suffix == "pdf":
+        assert one.read_bytes().startswith(b"%PDF")
     else:
         assert ET.parse(one).getroot().tag.endswith("svg")  # noqa: S314  # we wrote it
 
@@ -55,7 +61,7 @@ def test_the_margin_of_the_legend_is_exact() -> None:
     made = Made()
     figure = draw(compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))), 0.0125))
     labels = [text.get_text() for part in figure.subfigs for legend in part.legends for text in legend.get_texts()]
-    assert "margin +-1.25% (wider than shown)" in labels
+    assert "margin \N{PLUS-MINUS SIGN}1.25% (wider than shown)" in labels
 
 
 def test_every_sample_is_a_point() -> None:
@@ -79,8 +85,83 @@ def test_labels_are_no_formulas(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path, capsys: Said) -> None:
-    assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.pdf")]) == 2
-    assert "must end in .png or .svg" in capsys.readouterr().err
+    assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.jpg")]) == 2
+    assert "must end in .png, .svg, .pdf" in capsys.readouterr().err
     assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "none" / "a.png")]) == 2
     assert "a.png: cannot be created: No such file or directory" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def report_of(made: Made) -> Report:
+    return compare(ResultSet(campaign=campaign(made), boots=tuple(boots(made))))
+
+
+def words_of(figure: Figure) -> str:
+    texts = [text.get_text() for part in figure.subfigs for text in part.texts]
+    texts += [text.get_text() for axes in figure.axes for text in (*axes.texts, axes.xaxis.label)]
+    return "\n".join(texts)
+
+
+def test_signs_p_and_source() -> None:
+    said = words_of(draw(report_of(Made(effects={BUILD: 0.0}))))
+    assert "within \N{PLUS-MINUS SIGN}1%" in said
+    assert "faster   \N{LEFTWARDS ARROW}   change against nop;nop, %   \N{RIGHTWARDS ARROW}   slower" in said
+    assert "+-" not in said
+    assert "->" not in said
+    said = words_of(draw(compare(open_results(["example:2019-a57"]))))
+    assert "hackbench: mov x9,lr;nop: different, 0.9% faster (p = 0.0006)" in said
+    assert "source: posted to the arm64 kernel list in 2019" in said
+
+
+def test_a_variant_has_one_colour(tmp_path: Path) -> None:
+    """Whichever other variants are drawn, and whether their kinds are known or only their labels."""
+    table = {"label": "w", "unit": "s", "direction": "lower"}
+    seen: dict[str, set[str]] = {}
+    for labels in (("boot", "build"), ("nop-nop", "build", "mine"), ("mine", "boot", "nop-nop"), ("build", "boot")):
+        path = tmp_path / "t.json"
+        path.write_text(json.dumps({**table, "samples": {label: [1, 2, 3] for label in labels}}))
+        for label, colour in colours_of(compare(open_results([str(path)]))).items():
+            seen.setdefault(label, set()).add(colour)
+    made = colours_of(report_of(Made()))
+    assert len(set(made.values())) == len(made) == 3
+    seen["nop-nop"].add(made[BASE])
+    seen["build"].add(made[BUILD])
+    assert {label: len(colours) for label, colours in seen.items()} == {"boot": 1, "build": 1, "nop-nop": 1, "mine": 1}
+    assert len({colour for colours in seen.values() for colour in colours}) == 4
+
+
+def test_one_unit_has_one_scale() -> None:
+    other = replace(HACKBENCH, name="hackbench, pipes")
+    left, right, below, below_right = draw(report_of(Made(workloads=(HACKBENCH, other), effects={BUILD: 0.02}))).axes
+    spans = [np.ptp(axes.get_xlim()) for axes in (left, below)]
+    assert spans[0] == pytest.approx(spans[1])
+    assert right.get_xlim() == below_right.get_xlim()
+    assert "of its own" not in left.get_xlabel()
+
+
+def test_words_are_not_cut_off() -> None:
+    """Long labels, and an interval at the edge."""
+    long = replace(HACKBENCH, name="hackbench with a very long name " * 4)
+    figure = draw(report_of(Made(workloads=(long,), effects={BUILD: 0.5}, control=False)))
+    figure.draw_without_rendering()
+    room = figure.bbox
+    for axes in figure.axes:
+        for text in (*axes.texts, axes.xaxis.label, *axes.get_yticklabels(), axes.title, axes._left_title):  # type: ignore[attr-defined]  # where loc="left" is
+            box = text.get_window_extent()
+            assert box.x0 >= room.x0, text
+            assert box.x1 <= room.x1, text
+
+
+def test_exact_pictures_of_little_and_of_much_look_different(tmp_path: Path) -> None:
+    widths = []
+    for percent in (2, 87):
+        path = make_exact(tmp_path / str(percent), {BASE: 4_000_000, BUILD: 40_000 * (100 - percent)})
+        figure = draw(compare(open_results([str(path)])))
+        left, right = figure.axes
+        low, high = right.get_xlim()
+        widths.append([patch.get_width() / (high - low) for patch in right.patches if isinstance(patch, Rectangle)])
+        assert left.get_xlim()[0] == 0
+        assert f"-{40_000 * percent:,} (-{percent}%)" in words_of(figure)
+    (base, little), (same, much) = widths
+    assert base == same > little > 0.9 * base
+    assert much == pytest.approx(0.13 * base)
