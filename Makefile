@@ -10,7 +10,7 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench docs clean
+.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench fuzz docs clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
@@ -18,6 +18,7 @@ help:
 	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
 	@echo 'make bench   a small campaign in QEMU, its tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
+	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'
 	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
@@ -59,6 +60,12 @@ plugins: setup-bench
 
 bench: plugins
 	$(python) bench/small_campaign.py
+
+# atheris has wheels for some releases of Python only, so it is not among the packages that tests need.
+SECONDS ?= 1800
+fuzz: setup-test
+	$(python) -m pip install --disable-pip-version-check --no-input -q 'atheris>=2.3'
+	nice -n 19 $(python) -m tests.fuzz $(SECONDS)
 
 docs: setup-test
 	$(python) -m prologue.report.rule_page docs/rules

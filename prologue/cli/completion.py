@@ -38,8 +38,8 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
         for action in each._actions:
             _complete(action, examples)
     names = " ".join(examples)
-    preamble = {"bash": _PREAMBLE.format(names=names, examples=" ".join(f"example:{name}" for name in examples))}
-    return str(shtab.complete(parser, shell=shell, preamble=preamble))
+    preamble = _PREAMBLE.format(names=names, examples=" ".join(f"example:{name}" for name in examples))
+    return str(shtab.complete(parser, shell=shell, preamble=preamble if shell == "bash" else ""))
 
 
 def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

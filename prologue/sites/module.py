@@ -170,6 +170,8 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
     found = np.flatnonzero(inside)
     place, kind = relocations.places[found], relocations.types[found]
     aligned = place % np.uint64(8) == 0
+    if not aligned.all():
+        raise InputError(f"a relocation of {RECORDS} overlaps two records: damaged", path=module.path)
     absolute = aligned & (kind == R_ABS64)
     index = np.searchsorted(vaddrs, place)  # sections ascend, so their slots do
     values, homes = slots.copy(), np.full(len(slots), -1, np.int64)
@@ -190,7 +192,7 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
         relr=np.zeros(len(slots), np.bool_),
         rela_count=np.bincount(index[aligned], minlength=len(slots)),
         bad_types=tuple(zip(place[wrong].tolist(), kind[wrong].tolist(), strict=True)),
-        misaligned=tuple(place[~aligned].tolist()),
+        misaligned=(),
     )
 
 

@@ -78,7 +78,7 @@ def test_zsh(script: Path) -> None:
     program = f"""
         zmodload zsh/zpty
         zpty shell zsh -f -i
-        zpty -w shell 'PS1=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; eval "$(<{script})"; echo READ''Y'
+        zpty -w shell 'PS1=; autoload -U compinit; compinit -u -D; eval "$(<{script})"; echo READ''Y'
         zpty -r shell answer '*READY*'
         zpty -n -w shell $'prologue explain site-n\\t'
         zpty -r shell answer '*site-not-pair*'

@@ -1,0 +1,119 @@
+"""What is damaged, and which commands read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from prologue.cli.main import main
+from prologue.elf.compressed import Compression, compress
+from prologue_bench.recorder.record import encode_record
+from prologue_bench.results.store import CAMPAIGN, RESULTS
+from tests.bench.recorder.test_reader import ten_of_each
+from tests.fuzz.edits import Edit, edit_bytes, edit_elf, edit_json, edit_lines
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.rules import pl304
+from tests.support.built import built
+from tests.support.cores import running
+from tests.support.elf_edit import ElfEdit
+from tests.support.result_sets import Made, make
+
+SAMPLES: Final = {
+    "schema": "prologue.bench-samples/1", "label": "hackbench", "unit": "s", "direction": "lower", "base": "nop;nop",
+    "machine": {"cpu": "8x A57"}, "source": "made up", "published_means": {"nop;nop": 3.5},
+    "samples": {"nop;nop": [3.0, 3.5, 4.0, 3.25, 3.75, 3.5, 3.5], "mov": [3.1, 3.4, 4.1, 3.2, 3.6, 3.5, 3.3]},
+}  # fmt: skip
+BASELINE: Final = (
+    b'[[known]]\nrule = "PL304"\nfile = "broken*"\nsymbol = "work_*"\ncount = 3\nexpires = 2099-12-31\n'
+    b'reason = "known"\nowner = "somebody"\n\n[[known]]\nrule = "PL201"\nreason = "other"\nowner = "other"\n'
+)
+CONFIG: Final = b'select = ["PL1", "PL2", "PL3"]\nignore = ["PL304"]\nrelease = false\nbaseline = "b.toml"\n'
+
+
+def _bytes(healthy: bytes, script: list[Edit]) -> bytes:
+    data = bytearray(healthy)
+    for edit in script:
+        edit_bytes(data, edit)
+    return bytes(data)
+
+
+def _compressed(kind: Compression) -> Callable[[bytes, list[Edit]], bytes]:
+    """Damage what is compressed, and what compression made of it."""
+
+    def change(healthy: bytes, script: list[Edit]) -> bytes:
+        outside = [edit for edit in script if edit.action & 128]
+        inside = [edit for edit in script if not edit.action & 128]
+        return _bytes(compress(edit_elf(healthy, inside), kind), outside)
+
+    return change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A kind of input: the damaged file is ``file``; commands are words, among which ``vmlinux`` is a healthy one."""
+
+    file: str
+    healthy: bytes
+    change: Callable[[bytes, list[Edit]], bytes]
+    commands: tuple[str, ...]
+
+
+def make_targets(directory: Path) -> tuple[Target, ...]:
+    """Every kind of input; makes the healthy files that commands need besides the damaged one."""
+    vmlinux, module = built(Spec(form="relr")).read_bytes(), built(ModuleSpec()).read_bytes()
+    stock = built(Spec(contract="stock", layout="4,2", bti=True)).read_bytes()
+    (directory / "vmlinux").write_bytes(vmlinux)
+    elf = ElfEdit(directory / "vmlinux")
+    pl304.damage(elf)
+    elf.save(directory / "broken")
+    (directory / "b.toml").write_bytes(BASELINE)
+    _run("patch", directory / "vmlinux", "--dry-run", "--save-plan", directory / "plan")
+    _run("image", directory / "vmlinux", "-o", directory / "image")
+    plan, image = ((directory / name).read_bytes() for name in ("plan", "image"))
+    results = make(directory / "results", Made(pairs=7))
+    records = "".join(encode_record(record) for record in ten_of_each()).encode()
+    core = running(directory / "vmlinux", {})
+    elves = ("scan x", "patch x -o out", "image x -o out", "verify x", "variant x --kind build -o out")
+    modules = (
+        "scan x",
+        "verify x --vmlinux vmlinux",
+        "patch x -o out --contract native",
+        "patch x --dry-run --vmlinux vmlinux",
+    )
+    report = ("bench table x", "bench compare x", "bench table x --format json", "bench compare x --format csv")
+    boot_file = "verify vmlinux --image x --select PL404"
+    samples = json.dumps(SAMPLES).encode()
+    return (
+        Target(file="x", healthy=vmlinux, change=edit_elf, commands=elves),
+        Target(file="x", healthy=stock, change=edit_elf, commands=(*elves, "patch x -o out --contract stock")),
+        Target(file="x", healthy=vmlinux, change=edit_elf, commands=("verify x --against vmlinux",)),
+        Target(file="x", healthy=module, change=edit_elf, commands=modules),
+        Target(file="x.ko.gz", healthy=module, change=_compressed("gzip"), commands=_named("x.ko.gz", modules)),
+        Target(file="x.ko.xz", healthy=module, change=_compressed("xz"), commands=_named("x.ko.xz", modules)),
+        Target(file="x.ko.zst", healthy=module, change=_compressed("zstd"), commands=_named("x.ko.zst", modules)),
+        Target(file="x", healthy=image, change=_bytes, commands=(boot_file, "scan x")),
+        Target(file="x", healthy=compress(image, "gzip"), change=_bytes, commands=(boot_file,)),
+        Target(file="x", healthy=plan, change=edit_json, commands=("patch vmlinux -o out --reverse x",)),
+        Target(file="x", healthy=BASELINE, change=edit_lines, commands=("verify broken --baseline x --select PL304",)),
+        Target(file="x", healthy=CONFIG, change=edit_lines, commands=("verify vmlinux --config x",)),
+        Target(file="x.json", healthy=samples, change=edit_json, commands=_named("x.json", report)),
+        Target(file="x.jsonl", healthy=records, change=edit_json, commands=_named("x.jsonl", report)),
+        Target(file=f"results/{RESULTS}", healthy=(results / RESULTS).read_bytes(), change=edit_json,
+               commands=_named("results", report)),
+        Target(file=f"results/{CAMPAIGN}", healthy=(results / CAMPAIGN).read_bytes(), change=edit_json,
+               commands=_named("results", report)),
+        Target(file="x", healthy=core, change=edit_elf, commands=("live overlay vmlinux x --at link -o out",)),
+    )  # fmt: skip
+
+
+def _named(name: str, commands: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(command.replace(" x", f" {name}", 1) for command in commands)
+
+
+def _run(*words: object) -> None:
+    if main([str(word) for word in words]):
+        raise RuntimeError(f"{words} failed on a healthy file")
