@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from prologue.sites.kernel import Kernel
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
 from prologue_bench.guest.modules import fetch_modules
-from prologue_bench.guest.vm import GuestRun, Job, boot
+from prologue_bench.guest.vm import GuestRun, Job, Machine, boot
+from prologue_bench.host.child import run_lines
+from prologue_bench.host.events import parse_line
+from prologue_bench.trace.monitor import finish
 
 SHOWN = "vfs_read"  # the function that is shown and traced
 WORKLOAD = "hackbench:process,sockets,g=1,l=100"
@@ -26,7 +30,7 @@ RUNS = 3  # of it in each boot
 
 def step(number: int, title: str) -> None:
     """Head a step."""
-    print(f"\n[{number}/6] {title}", flush=True)
+    print(f"\n[{number}/7] {title}", flush=True)
 
 
 def run(*arguments: object) -> None:
@@ -38,9 +42,9 @@ def run(*arguments: object) -> None:
         raise SystemExit(status)
 
 
-def show_function(before: Path, after: Path) -> None:
-    """Print the first words of one function before and after, disassembled."""
-    kernels = [Kernel(path) for path in (before, after)]
+def show_function(files: dict[str, Path]) -> None:
+    """Print the first words of one function in each of the files, disassembled."""
+    kernels = [Kernel(path) for path in files.values()]
     symbol = kernels[0].symbols.find(SHOWN)
     if symbol is None:
         return
@@ -51,8 +55,9 @@ def show_function(before: Path, after: Path) -> None:
         for kernel in kernels:
             word = int.from_bytes(kernel.image.read_at(vaddr, 4) or b"", "little")
             texts.append(f"{word:08x}  {insn_text(word, vaddr)}")
-        rows.append((f"{SHOWN}{vaddr - symbol.vaddr:+d}", *texts, "" if texts[0] == texts[1] else "<- changed"))
-    print(tabulate(rows, ("", "as linked", "processed", ""), tablefmt="plain"))
+        changed = "" if len(set(texts)) == 1 else "<- changed"
+        rows.append((f"{SHOWN}{vaddr - symbol.vaddr:+d}", *texts, changed))
+    print(tabulate(rows, ("", *files, ""), tablefmt="plain"))
 
 
 def trace(image: Path, initramfs: Path, out: Path) -> GuestRun:
@@ -75,6 +80,35 @@ def trace(image: Path, initramfs: Path, out: Path) -> GuestRun:
     return result
 
 
+def dump_while_traced(image: Path, initramfs: Path, dump: Path) -> None:
+    """Boot, trace one function, and write the machine's memory while that is so."""
+    token, job = "audit", Job(("hold",), (("function", SHOWN),))
+    dump.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        socket = Path(directory) / "monitor"
+        command = Machine(memory=512).command(image, initramfs, job.command_line(token))
+
+        def look(line: str) -> None:
+            event = parse_line(line, token)
+            if event is not None and event.name == "held":
+                finish(socket, dump)
+
+        run_lines([*command, "-qmp", f"unix:{socket},server=on,wait=off"], job.timeout, look)
+    if not dump.exists():
+        raise SystemExit("demo: the kernel did not come so far that its memory could be looked at")
+
+
+def audit_running(vmlinux: Path, processed: Path, image: Path, out: Path) -> None:
+    """The seventh step: what really runs, and why."""
+    dump, live = out / "memory", out / "vmlinux.live"
+    dump_while_traced(image, build_initramfs(), dump)
+    run("live", "audit", processed, dump, "--plot", out / "text.png")
+    run("live", "overlay", processed, dump, "-o", live, "-q")
+    dump.unlink()
+    print()
+    show_function({"as linked": vmlinux, "processed": processed, "running": live})
+
+
 def demo(suite: str, out: Path) -> None:
     """All steps; everything is left in ``out``."""
     out.mkdir(parents=True, exist_ok=True)
@@ -92,7 +126,7 @@ def demo(suite: str, out: Path) -> None:
     step(4, "verify: every rule, and every byte that differs")
     run("verify", processed, "--against", vmlinux)
     print()
-    show_function(vmlinux, processed)
+    show_function({"as linked": vmlinux, "processed": processed})
     step(5, "boot the processed kernel in QEMU, two CPUs, KASLR on, and trace it")
     image = out / "Image.build"
     run("image", processed, "-o", image)
@@ -103,9 +137,12 @@ def demo(suite: str, out: Path) -> None:
     shutil.rmtree(out / "campaign", ignore_errors=True)
     run("bench", "run", "--vmlinux", vmlinux, "--modules", modules, *plan, "-o", out / "campaign")
     run("bench", "plot", out / "campaign", "-o", out / "campaign.png")
+    step(7, f"the kernel that runs: {SHOWN} is traced, and every word of text is explained")
+    audit_running(vmlinux, processed, image, out)
     took = f"{time.monotonic() - begin:.0f} s"
     print(f"\nleft in {out}/: vmlinux.build, plan.json (undo: `prologue patch --reverse`), Image.build, a console log,")
-    print(f"campaign/ and its picture. All of it took {took}. To boot the processed kernel again:")
+    print("campaign/ and its picture, vmlinux.live (what ran), and text.png (where the kernel patches its text).")
+    print(f"All of it took {took}. To boot the processed kernel again:")
     print(f"  {traced.command}")
 
 

@@ -25,13 +25,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from tabulate import tabulate
 
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 
 VERIFY_PEAK, AGAINST_PEAK = 200, 200  # MB; two vmlinux have 700
-OVERLAY_PEAK = 400  # MB
+OVERLAY_PEAK = 400  # MB, of an audit, too
 # An installed program has its bytecode; without this a developer's setting would time the compiler.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
@@ -136,6 +137,7 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
                 [*program, "live", "overlay", str(newest), str(source), "-o", str(out), "-q"],
             )
         )
+        tools.append(Tool("prologue live audit, 7.2", [*program, "live", "audit", str(newest), str(source), "-q"]))
     disassembling = Tool("objdump -d -j .text", [objdump, "-d", "-j", ".text", str(work)])
     shutil.copyfile(vmlinux, work)
     Tool("", [*program, "image", str(work), "-o", str(stale)]).run()
@@ -155,16 +157,31 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
 
 
 def _as_captured(vmlinux: Path, out: Path) -> Path:
-    """A capture of that kernel as if it ran where it is linked: an overlay of it is the same work."""
+    """A capture of that kernel as if it had booted where it is linked: looking at it is the same work."""
+    from prologue.audit.kernel import kernel_claims, read_facts
     from prologue.elf.image import ElfImage
     from prologue.elf.notes import gnu_build_id
     from prologue.memory.capture import Piece, write_capture
+    from prologue.memory.sources import open_memory
     from prologue.memory.state import KernelState
+    from prologue.sites.running import RunningKernel
 
     image = ElfImage(vmlinux)
-    pieces = [Piece(segment.vaddr, 0, image.read(segment.offset, segment.filesz), ()) for segment in image.segments]
     note = f"OSRELEASE=7.2\nBUILD-ID={gnu_build_id(image)}\nKERNELOFFSET=0\n".encode()
-    write_capture(out, "tool_speed", KernelState("7.2", "", (), (), ()), note, pieces)
+    memory = [bytearray(image.read(s.offset, s.filesz).ljust(s.memsz, b"\0")) for s in image.segments]
+
+    def write() -> None:
+        pieces = [Piece(s.vaddr, 0, bytes(data), ()) for s, data in zip(image.segments, memory, strict=True)]
+        write_capture(out, "tool_speed", KernelState("7.2", "", (), (), ()), note, pieces)
+
+    write()
+    running = RunningKernel(image, open_memory(str(out)))
+    for claims in kernel_claims(running, read_facts(running, None)):
+        for segment, data in zip(image.segments, memory, strict=True):
+            at = claims.vaddrs - np.uint64(segment.vaddr)
+            inside = at < np.uint64(segment.memsz)
+            np.frombuffer(data, "<u4")[(at[inside] // np.uint64(4)).astype(np.int64)] = claims.expected[inside]
+    write()
     return out
 
 
@@ -182,10 +199,12 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
         ("peak of verify --against, MB", tools["prologue verify --against"].peak, AGAINST_PEAK),
     ]
     if "prologue live overlay, 7.2" in tools:
-        overlay = tools["prologue live overlay, 7.2"]
+        overlay, audit = (tools[f"prologue live {what}, 7.2"] for what in ("overlay", "audit"))
         result += [
             ("live overlay, 7.2 / verify, 7.2", overlay.median / tools["prologue verify, 7.2"].median, 2.0),
             ("peak of live overlay, 7.2, MB", overlay.peak, OVERLAY_PEAK),
+            ("live audit, 7.2 / verify, 7.2", audit.median / tools["prologue verify, 7.2"].median, 2.0),
+            ("peak of live audit, 7.2, MB", audit.peak, OVERLAY_PEAK),
         ]
     peaks = [("peak of " + name.removeprefix("prologue ") + ", MB", tool.peak, VERIFY_PEAK)
              for name, tool in tools.items() if name.startswith("prologue verify") and "--" not in name]  # fmt: skip
