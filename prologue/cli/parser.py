@@ -275,14 +275,14 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         _image,
     ),
     (
-        "live", "", "read a running kernel, and write the vmlinux that is really running",
+        "live", "", "read, explain and watch the text of a running kernel",
         "  prologue live capture ssh:root@board -o board.capture.zst\n"
         "  prologue live overlay vmlinux board.capture.zst -o vmlinux.live\n"
         "  prologue live overlay vmlinux vmcore -o vmlinux.live\n",
         _live,
     ),
     (
-        "trace", "", "what a kernel really executed",
+        "trace", "", "read, check and record what a kernel really executed",
         "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     in QEMU\n"
         "  perf script --itrace=b -F +addr | prologue trace disasm - --vmlinux vmlinux.live\n",
         _trace,

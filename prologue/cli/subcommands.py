@@ -69,10 +69,10 @@ def add_commands(parser: argparse.ArgumentParser) -> Commands:
 
 def add_command(commands: Commands, name: str, handler: str, help_: str, examples: str) -> Subcommand:
     """Add one; ``handler`` (``MODULE:FUNCTION``) is what ``main`` calls, empty for a group of commands."""
+    sentence = help_[0].upper() + help_[1:] + ("" if help_.endswith("?") else ".")
     command = commands.add_parser(
-        name, help=help_, description=help_[0].upper() + help_[1:] + ".", epilog=f"examples:\n{examples}",
-        formatter_class=formatter,
-    )  # fmt: skip
+        name, help=help_, description=sentence, epilog=f"examples:\n{examples}", formatter_class=formatter
+    )
     if handler:
         command.set_defaults(handler=handler)
     return command
