@@ -75,7 +75,7 @@ def run_check(args: argparse.Namespace) -> int:
     from prologue.protocol.spin import check_model
 
     if args.herd7:
-        from prologue.protocol.litmus import require_herd7
+        from prologue.protocol.herd7 import require_herd7
 
         require_herd7()
     protocol, chosen = find_variant(args.name)
@@ -93,21 +93,26 @@ def run_check(args: argparse.Namespace) -> int:
             _print_result(results[-1], variant.model, outcome)
     if args.json:
         print(json.dumps({"schema": "prologue.protocol-check/1", "results": results}, indent=2))
-    differ = any(result.get("herd7") and not result["herd7"]["agrees"] for result in results)
+    differ = any((result.get("herd7") or {}).get("agrees") is False for result in results)
     return 1 if differ or any(not result["safe"] for result in results) else 0
 
 
 def _herd7(name: str, model: Any) -> dict[str, Any] | None:
     """Ask herd7 and spin about the same litmus test; None if the protocol has none."""
-    from prologue.protocol.litmus import ask_herd7, litmus_model
+    from prologue.protocol.herd7 import ask_herd7
+    from prologue.protocol.litmus import litmus_model
     from prologue.protocol.spin import check_model
 
     test = litmus_model(model)
     if test is None:
         return None
-    verdict, flagged = ask_herd7(name, test)
-    spin = "Sometimes" if check_model(test).reason else "Never"
-    return {"verdict": verdict, "flagged": flagged, "spin": spin, "agrees": (verdict == "Never") == (spin == "Never")}
+    said = ask_herd7(name, test)
+    reached = bool(check_model(test).reason)
+    return {
+        "verdict": said.observed or None, "positive": said.positive, "negative": said.negative, "flagged": said.flagged,
+        "spin": "Sometimes" if reached else "Never",
+        "agrees": None if said.reached is None else said.reached == reached,
+    }  # fmt: skip
 
 
 def _result(protocol: str, variant: Any, outcome: Any, barriers: list[Any]) -> dict[str, Any]:
@@ -157,9 +162,14 @@ def _print_result(result: dict[str, Any], model: Any, outcome: Any) -> None:
 
 def _herd7_text(said: dict[str, Any] | None) -> str:
     if said is None:
-        return "herd7: not asked: a litmus test has no words for these steps of the kernel"
+        return "herd7: not asked: this promise is about a trace decoder's time, which a litmus test does not have"
+    if said["verdict"] is None:
+        from prologue.protocol.herd7 import SECONDS
+
+        return f"herd7: no verdict in {SECONDS} s"
+    executions = said["positive"] + said["negative"]
     flag = "; flags the change as not permitted" if said["flagged"] else ""
-    judged = f"herd7, one call: the failure is reached: {said['verdict']}{flag}"
+    judged = f"herd7: the failure is reached: {said['verdict']} ({said['positive']} of {executions} executions){flag}"
     return judged if said["agrees"] else f"{judged}; DIFFERS from spin: {said['spin']}"
 
 
