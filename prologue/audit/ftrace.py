@@ -119,6 +119,8 @@ class _Slots:
         # Memory has not all ops: one that lies where data may be could be one of those.
         maybe = (literal >> np.uint64(47) == 0x1FFFF) & (literal & np.uint64(7) == 0)
         unsure = ~good & maybe & (not state.ops.complete)
+        for place in np.unique(literal[~good & maybe]).tolist() if state.busy else ():
+            unsure |= (literal == np.uint64(place)) & state.may_be_leaving(place)
         idle: Bool = literal == np.uint64(state.idle_ops or 0)
         if state.records is not None and not state.busy:
             good, unsure = good & (idle != self._traced), unsure & self._traced

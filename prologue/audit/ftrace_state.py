@@ -26,7 +26,10 @@ _LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
 
 
 class Ops(NamedTuple):
-    """Run-time addresses of the registered ``ftrace_ops``; not ``complete`` if the list leads to unread memory."""
+    """Run-time addresses of the registered ``ftrace_ops``; not ``complete`` if the list leads to unread memory.
+
+    One that is being unregistered counts: its sites are patched after it left the list.
+    """
 
     places: frozenset[int]
     complete: bool
@@ -58,15 +61,31 @@ class FtraceState:
 
     @cached_property
     def ops(self) -> Ops:
-        """Walk ``ftrace_ops_list`` to ``ftrace_list_end``."""
+        """Walk ``ftrace_ops_list`` to ``ftrace_list_end``.
+
+        ``ftrace_shutdown`` (kernel/trace/ftrace.c, 5.5-7.2) takes an ops off the list, makes it ``removed_ops``, and
+        then patches.
+        """
         end = self._variables.place("ftrace_list_end")
         here, found = self._variables.number("ftrace_ops_list"), set[int]()
+        leaving = self._variables.number("removed_ops") if self.busy else None
         while here and here != end:
             if here in found or len(found) > _MOST:
                 return Ops(frozenset(found), complete=False)
             found.add(here)
             here = self._variables.quad(here + _NEXT)
+        found |= {leaving} if leaving else set()
         return Ops(frozenset(found), complete=here is not None and end is not None)
+
+    def may_be_leaving(self, ops: int) -> bool:
+        """Whether it may be an ops that is about to be ``removed_ops``: who holds ``ftrace_lock`` counts records first.
+
+        What says that it is one is its function, which is the kernel's.
+        """
+        func = self._variables.quad(ops + _FUNC) if self.busy else None
+        return (
+            func is not None and self._kernel.image.section_at(func - self._slide) in self._kernel.image.text_sections
+        )
 
     @cached_property
     def records(self) -> LiveRecords | None:

@@ -135,9 +135,7 @@ def test_every_word_of_every_state_is_explained(guest: Guest, capsys: pytest.Cap
     visited = {}
     for state, proof in visit(guest, chosen):
         visited[state.name] = proof
-        capsys.readouterr()
-        status = main(["live", "audit", str(guest.vmlinux), str(guest.dump())])
-        assert status == 0, (state.name, capsys.readouterr().out)
+        audited(guest, guest.dump(), capsys)
     assert visited["kprobes"] == str(2 * PROBES)
     assert visited["keys"] == "1"
     assert visited["instances"] == "function function"

@@ -1,0 +1,60 @@
+"""An ops that is being unregistered: it left the list, and its sites still name it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from prologue.audit.ftrace_state import FtraceState
+
+LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
+FIRST, LEAVING = 0x1000, 0x2000
+SLIDE, TEXT = 0x10000, 0x5000
+OWNER = 0xFFFF000001234561  # a task, and a flag
+
+
+class MadeVariables:
+    """Words by address; variables by name."""
+
+    def __init__(self, *, held: bool, removed: int) -> None:
+        self._places = {"ftrace_ops_list": LIST, "ftrace_list_end": END, "ftrace_lock": LOCK, "removed_ops": REMOVED}
+        self._words = {LIST: FIRST, FIRST + 8: END, LOCK: OWNER if held else 1, REMOVED: removed, LEAVING: TEXT + SLIDE}
+
+    def place(self, name: str) -> int | None:
+        return self._places.get(name)
+
+    def quad(self, vaddr: int) -> int | None:
+        return self._words.get(vaddr)
+
+    def number(self, name: str) -> int | None:
+        place = self.place(name)
+        return None if place is None else self.quad(place)
+
+
+def made(*, held: bool, removed: int) -> FtraceState:
+    section = object()
+    image = SimpleNamespace(text_sections=(section,), section_at=lambda vaddr: section if vaddr == TEXT else None)
+    kernel: Any = SimpleNamespace(image=image)
+    return FtraceState(kernel, SLIDE, cast("Any", MadeVariables(held=held, removed=removed)), realtime=False)
+
+
+@pytest.mark.parametrize(
+    ("held", "removed", "expected"),
+    [
+        (True, LEAVING, {FIRST, LEAVING}),
+        (True, 0, {FIRST}),
+        (False, LEAVING, {FIRST}),  # ftrace clears it before it lets the lock go
+    ],
+)
+def test_an_ops_that_leaves_is_known_while_the_lock_is_held(held: bool, removed: int, expected: set[int]) -> None:
+    ops = made(held=held, removed=removed).ops
+    assert ops.places == expected
+    assert ops.complete
+
+
+def test_before_it_is_called_removed_its_function_speaks_for_it() -> None:
+    assert made(held=True, removed=0).may_be_leaving(LEAVING)
+    assert not made(held=True, removed=0).may_be_leaving(FIRST)  # nothing can be read there
+    assert not made(held=False, removed=0).may_be_leaving(LEAVING)
