@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import open_kernels
+from prologue.errors import InputError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import ImageCheck, StaleWord
 from prologue.trace.known import KnownRanges
@@ -48,15 +49,22 @@ def run(args: Namespace) -> int:
         for one in stale:
             print(_text(check, one, programs[one.program], owners))
         print_said(rest)
+    if not check.judged:
+        raise InputError(
+            "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?",
+            path=trace.name,
+        )
+    if not args.json:
         print(_verdict(check, stale))
     return 1 if stale else 0
 
 
 def _verdict(check: ImageCheck, stale: list[StaleWord]) -> str:
-    if not check.judged:
-        return "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?"
     words = "1 word" if len(stale) == 1 else f"{len(stale):,} words"
-    return f"{words} of the image cannot be what ran" if stale else f"{check.judged:,} steps, none impossible"
+    if stale:
+        return f"{words} of the image cannot be what ran"
+    left = check.unjudged.total()
+    return f"{check.judged:,} steps, none impossible" + (f"; {left:,} could not be judged" if left else "")
 
 
 def _unjudged(check: ImageCheck) -> list[str]:

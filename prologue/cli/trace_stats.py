@@ -14,6 +14,7 @@ from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import make_filters, open_kernels
 from prologue.errors import PrologueError
 from prologue.outputs import new_file, require_other
+from prologue.trace.form import SAMPLE
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
 from prologue.trace.sources import open_trace
@@ -42,9 +43,11 @@ def run(args: Namespace) -> int:
     with open_trace(args.trace) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels)
-        filters, summary = make_filters(args, kernels), TraceSummary(known)
+        filters, summary = make_filters(args, kernels)._replace(samples=False), TraceSummary(known)
         stacks = FoldedStacks(known) if args.folded else None
         for batch in trace.batches:
+            samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
+            trace.account.add("instruction samples: not counted", samples)
             kept, numbers = filters.kept(batch, known.numbers(batch), known)
             summary.add(kept, numbers)
             if stacks is not None:

@@ -7,22 +7,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, Bool
-from prologue.trace.form import Batch
+from prologue.trace.form import SAMPLE, Batch
 from prologue.trace.known import KnownRanges
 
 
 class Filters(NamedTuple):
-    """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass."""
+    """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
+
+    ``samples`` false leaves sampled instructions out: beside ranges they would be counted twice.
+    """
 
     places: tuple[tuple[int, int], ...] = ()
     cpus: frozenset[int] = frozenset()
     times: tuple[int, int] | None = None
     levels: frozenset[int] = frozenset()
+    samples: bool = True
 
     def kept(self, batch: Batch, numbers: I64, known: KnownRanges) -> tuple[Batch, I64]:
         """The ranges that pass, and their numbers."""
         ranges = batch.ranges
         keep = np.ones(len(ranges), np.bool_)
+        if not self.samples:
+            keep &= ranges["flags"] & np.uint8(SAMPLE) == 0
         if self.cpus:
             keep &= np.isin(ranges["cpu"], list(self.cpus))
         if self.levels:

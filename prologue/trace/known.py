@@ -42,7 +42,8 @@ class KnownRanges:
                 new["piece"][mine] = one.piece_of(new["start"][mine], new["end"][mine])
             self.table = np.concatenate([self.table, new])
         same = self.table[numbers]
-        if not ((same["start"] == ranges["start"]) & (same["end"] == ranges["end"])).all():
+        alike = (same["start"] == ranges["start"]) & (same["end"] == ranges["end"]) & (same["program"] == program)
+        if not alike.all():
             raise InternalError("two ranges have one key")
         return numbers
 

@@ -20,7 +20,10 @@ from prologue.overlay.modules import module_files, overlay_modules
 from prologue.sites.running import find_slide, open_running
 
 # Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 6.1-7.2).
-_VECTORS: Final = re.compile(r"(vectors|_hyp_vector|_hyp_host_vector|_hyp_vecs|_hyp_init)$")
+_VECTORS: Final = re.compile(
+    r"^(__kvm_nvhe_)?(vectors|tramp_vectors|__bp_harden_el1_vectors|__bp_harden_hyp_vecs|__hyp_stub_vectors|"
+    r"__kvm_hyp_(vector|host_vector|init))$"
+)
 VECTOR_TABLE: Final = 0x800  # bytes of one table, 16 entries (Arm ARM, "Exception vectors")
 VECTOR: Final = 0x80
 _TOP: Final = 0xFFFFFFFFFFFFFFFF
@@ -150,6 +153,8 @@ class Program:
         found: set[int] = set()
         for owner in (owner for owner in self._owners if not owner.label):
             for symbol in owner.symbols.matching(_VECTORS):
+                if (symbol.vaddr + owner.slide) % VECTOR_TABLE:  # VBAR's low bits are zeros: no table
+                    continue
                 size = max(symbol.size, VECTOR_TABLE)
                 found.update(range(symbol.vaddr + owner.slide, symbol.vaddr + owner.slide + size, VECTOR))
         return np.array(sorted(vaddr & _TOP for vaddr in found), np.uint64)

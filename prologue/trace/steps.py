@@ -49,6 +49,7 @@ class Steps:
         """The steps that lead to the ranges of a batch, whose numbers are those of the distinct ranges."""
         lane = lanes(ranges)
         order: I64 = np.argsort(lane, kind="stable")
+        order = order[ranges["flags"][order] & np.uint8(SAMPLE) == 0]  # samples are not part of the flow
         own, mine = lane[order], numbers[order]
         before = np.full(len(order), -1, np.int64)
         before[1:] = np.where(own[1:] == own[:-1], mine[:-1], -1)
@@ -58,7 +59,7 @@ class Steps:
         for k in np.append(heads[1:] - 1, len(own) - 1).tolist() if len(own) else []:
             self._last[int(own[k])] = int(mine[k])
         flags = ranges["flags"][order]
-        there = np.flatnonzero((before >= 0) & (flags & np.uint8(GAP | SAMPLE) == 0))
+        there = np.flatnonzero((before >= 0) & (flags & np.uint8(GAP) == 0))
         kind = flags[there] & np.uint8(EXCEPTION | RETURN)
         keys = mixed(before[there].view(np.uint64), mine[there].view(np.uint64), kind.astype(np.uint64))
         found, fresh = self._interner.numbers(keys)

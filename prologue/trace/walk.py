@@ -16,7 +16,7 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64
 from prologue.trace.assign import USER
 from prologue.trace.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B, classes
-from prologue.trace.form import EXCEPTION, Batch
+from prologue.trace.form import EXCEPTION, SAMPLE, Batch
 from prologue.trace.known import KnownRanges
 from prologue.trace.steps import Steps, lanes
 
@@ -58,7 +58,7 @@ class Walk:
         lane = lanes(batch.ranges)
         taken = self._steps.take(batch.ranges, numbers)
         self._learn()
-        kinds = np.full(len(numbers), FORGET, np.uint8)
+        kinds = np.where(batch.ranges["flags"] & np.uint8(SAMPLE), np.uint8(STAY), np.uint8(FORGET))
         kinds[taken.rows] = self._kinds[taken.numbers]
         rows = np.flatnonzero(kinds != STAY)
         rows = rows[np.argsort(lane[rows], kind="stable")]

@@ -11,7 +11,7 @@ from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.trace.form import EXCEPTION, GAP
 from tests.support.assembler import assemble
-from tests.trace.made import KERNEL, perf_line, perf_text, recording
+from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
 
 NOP = 0xD503201F
 # From read_zero's return to the end of vfs_read, through an exception and back, and to user space.
@@ -101,7 +101,8 @@ def test_cpus_are_sequences_of_their_own(tmp_path: Path, capsys: pytest.CaptureF
 def test_what_a_recording_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: int, stale: int) -> None:
     """An exception whose vectors are in no image (a trampoline's) is one only if the recording says so."""
     rows = [
-        {"start": KERNEL.at("vfs_read"), "count": 3},
+        {"start": KERNEL.at("vfs_read"), "count": 1},
+        {"start": KERNEL.at("vfs_read+0x4"), "count": 2},
         {"start": 0xFFFFFDFFFF5F0000, "count": 2, "flags": flags},
     ]
     assert len(check(tmp_path, capsys, recording(rows), {})) == stale
@@ -114,13 +115,39 @@ def test_ranges_that_end_without_a_branch(tmp_path: Path, capsys: pytest.Capture
     assert check(tmp_path, capsys, recording(rows), changed) == ["vfs_read+0x4: b vfs_read+0x10 was not taken"]
 
 
-def test_a_kernel_that_is_somewhere_else_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_is_somewhere_else_is_bad_input_and_not_clean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     vmlinux = KERNEL.write(tmp_path / "vmlinux")
     (tmp_path / "trace").write_text(perf_text(STEPS))
-    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--slide", "0x400000"]) == 0
+    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--slide", "0x400000"]) == 2
     said = capsys.readouterr()
-    assert "no step could be judged" in said.out
+    assert said.out == ""
+    assert "no step could be judged" in said.err
     assert "ranges are not in" in said.err
+
+
+def test_samples_between_branches_are_no_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = perf_line(KERNEL.at("read_zero+0x14"), 0, event="instructions:k").partition(" => ")[0] + "\n"
+    lines = perf_text(STEPS * 2).splitlines(keepends=True)
+    assert check(tmp_path, capsys, "".join(line + sample for line in lines), {}) == []
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    assert main(["trace", "stats", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--json"]) == 0
+    mixed = json.loads(capsys.readouterr().out)
+    (tmp_path / "trace").write_text(perf_text(STEPS * 2))
+    assert main(["trace", "stats", str(tmp_path / "trace"), "--vmlinux", str(vmlinux), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == mixed
+
+
+def test_a_function_with_a_name_like_a_vector_table_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a step to its start would count as an exception, and hide a stale word."""
+    kernel = MadeKernel({"caller": ["bl pci_free_irq_vectors", "ret"], "pci_free_irq_vectors": ["ret"]})
+    vmlinux = kernel.write(tmp_path / "vmlinux", {"caller": NOP})
+    trace = tmp_path / "trace"
+    steps: list[tuple[str | int, str | int]] = [("caller+0x4", "caller"), ("caller", "pci_free_irq_vectors")]
+    trace.write_text(perf_text([*steps, ("pci_free_irq_vectors", "caller+0x4"), ("caller+0x4", "caller")], kernel))
+    assert main(["trace", "check", str(trace), "--vmlinux", str(vmlinux)]) == 1
+    assert "nop is no branch, but execution went on at pci_free_irq_vectors" in capsys.readouterr().out
 
 
 def test_the_lines_that_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
