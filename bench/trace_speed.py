@@ -66,16 +66,14 @@ class Code(NamedTuple):
     last: U64
 
     def branches(self, count: int) -> Iterator[tuple[int, int]]:
-        """So many branches (from, to) of a possible flow; every range is met before one is met again."""
-        chance = np.random.default_rng(2)
-        order = chance.permutation(len(self.first))
+        """So many branches (from, to) of a possible flow: all ranges in some order, again and again, as in a loop."""
+        order = np.random.default_rng(2).permutation(len(self.first))
         before, done = int(order[-1]), 0
         while done < count:
             for row in order[: count - done].tolist():
                 yield int(self.last[before]), int(self.first[row])
                 before = row
             done += len(order)
-            order = chance.integers(0, len(self.first), len(self.first))
 
 
 def main() -> int:
