@@ -148,6 +148,8 @@ def _plugin_words(kernel: Kernel, head: bytes, window: Window, files: RecordingF
         yield f"count={window.count:#x}"
     if window.process:
         yield "process=1"
+    if files.dump is not None:
+        yield "stop=1"
 
 
 def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: float) -> RecordedTrace:

@@ -1,7 +1,8 @@
-"""A VHE host at EL2 runs the mini kernel at EL1, and a program of ours at EL0 runs both: one recording has them all."""
+"""A host runs the mini kernel with KVM, from a program of ours: one recording has both, at EL0, EL1 and EL2."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.sites.kernel import Kernel
-from prologue.trace.truth import compare, compare_words, load_recording
+from prologue.trace.form import EXCEPTION
+from prologue.trace.truth import TraceRecords, WordCounts, compare, compare_words, load_recording
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordingFiles, Window, record
@@ -34,34 +36,76 @@ def build_program(directory: Path) -> Path:
     return out
 
 
-def test_host_and_guest(mini: Mini, tmp_path: Path) -> None:
-    needs_tools("qemu-system-aarch64")
-    host, guest, program = Kernel(needs_kernel("trixie").vmlinux), mini(Spec(form="static")), build_program(tmp_path)
-    image = tmp_path / "guest.Image"
+@dataclass(frozen=True, slots=True)
+class Virtual:
+    """A recorded host with its guest."""
+
+    live: Path
+    guest: Path
+    program: Path
+    out: Path
+    truth: Path
+    slide: int
+
+    def words(self, path: Path, slide: int, level: int) -> WordCounts:
+        return compare_words(self.truth, text_at(path, slide), (level,))
+
+
+def record_host(mini: Mini, directory: Path, append: str) -> Virtual:
+    host, guest = Kernel(needs_kernel("trixie").vmlinux), mini(Spec(form="static"))
+    program, image, live = build_program(directory), directory / "guest.Image", directory / "live"
     write_flat(ElfImage(guest), image)
-    files = RecordingFiles(out=tmp_path / "out", truth=tmp_path / "truth", dump=tmp_path / "dump", log=tmp_path / "log")
+    files = RecordingFiles(**{name: directory / name for name in ("out", "truth", "dump", "log")})
     archive = pack_guest(["/run_guest"], more={"run_guest": program.read_bytes(), "guest": image.read_bytes()})
     # Between these two the key of preempt notifiers stays as the dump has it.
     window = Window(begin="kvm_arch_vcpu_ioctl_run", until="kvm_vm_release")
-    record(host, window, files, Guest(initramfs=archive, machine=HYPERVISOR))
-    assert "mini: FAIL CPU 1 does not start" in (tmp_path / "log").read_text()  # the guest has one, and ran to its end
-    live = tmp_path / "live"
-    assert main(["live", "overlay", str(host.path), str(files.dump), "-o", str(live), "-q"]) == 0
-
-    assert compare(tmp_path / "out", tmp_path / "truth").differences == []
-    header, records = load_recording(tmp_path / "out")
+    record(host, window, files, Guest(initramfs=archive, machine=HYPERVISOR, append=append))
+    assert "mini: FAIL CPU 1 does not start" in (directory / "log").read_text()  # it has one, and ran to its end
+    assert main(["live", "overlay", str(host.path), str(directory / "dump"), "-o", str(live), "-q"]) == 0
+    header, _ = load_recording(files.out)
     assert header.slide
-    assert np.unique(records["level"]).tolist() == [0, 1, 2]
-    vmids = {level: set(records["vmid"][records["level"] == level].tolist()) for level in (0, 1, 2)}
-    assert vmids[0] == vmids[2] == {-1}
-    assert len(vmids[1]) == 1
-    assert min(vmids[1]) > 0
-    for path, slide, level in ((live, header.slide, 2), (guest, 0, 1)):
-        ran = compare_words(tmp_path / "truth", text_at(path, slide), (level,))
+    assert compare(directory / "out", directory / "truth").differences == []
+    return Virtual(live, guest, program, files.out, directory / "truth", header.slide)
+
+
+def vmids(records: TraceRecords, level: int) -> set[int]:
+    return set(records["vmid"][records["level"] == level].tolist())
+
+
+def test_vhe(mini: Mini, tmp_path: Path) -> None:
+    """The host is at EL2, the guest at EL1."""
+    needs_tools("qemu-system-aarch64")
+    made = record_host(mini, tmp_path, "")
+    _, records = load_recording(made.out)
+    assert vmids(records, 0) == vmids(records, 2) == {-1}
+    assert len(vmids(records, 1)) == 1
+    assert min(vmids(records, 1)) > 0
+    for ran in (made.words(made.live, made.slide, 2), made.words(made.guest, 0, 1)):
         assert ran.inside > 5_000
-        assert (ran.outside, ran.wrong_addresses.tolist()) == (0, [])
-    user = compare_words(tmp_path / "truth", text_at(program, 0), (0,))
+        assert (ran.outside, ran.wrong) == (0, 0)
+    user = made.words(made.program, 0, 0)
     assert user.inside > 1_000
     assert user.wrong == 0
-    # Of the wrong image nothing can be what ran.
-    assert compare_words(tmp_path / "truth", text_at(live, header.slide), (1,)).inside == 0
+    # In the wrong image is nothing of what ran.
+    assert made.words(made.live, made.slide, 1).inside == 0
+
+
+def test_nvhe(mini: Mini, tmp_path: Path) -> None:
+    """Host and guest are at EL1, and the VMID tells them apart; at EL2 is the host's text elsewhere."""
+    needs_tools("qemu-system-aarch64")
+    made = record_host(mini, tmp_path, "kvm-arm.mode=nvhe")
+    _, records = load_recording(made.out)
+    of_guest = (records["level"] == 1) & (records["vmid"] > 0)
+    of_host = (records["level"] == 1) & (records["vmid"] == -1)
+    host, guest = made.words(made.live, made.slide, 1), made.words(made.guest, 0, 1)
+    assert (host.inside, guest.inside) == (records["count"][of_host].sum(), records["count"][of_guest].sum())
+    assert guest.inside > 5_000
+    assert (host.wrong, guest.wrong) == (0, 0)
+    # An HVC of the host enters its vector for AArch64 at a lower level.
+    vectors = Kernel(made.live).symbols.find("__kvm_nvhe___kvm_hyp_host_vector")
+    assert vectors is not None
+    entered = records[(records["level"] == 2) & (records["count"] > 0) & (records["flags"] & EXCEPTION > 0)]["start"]
+    offsets = np.unique(entered - np.uint64(vectors.vaddr + 0x400))
+    slide = [int(offset) for offset in offsets if offset & np.uint64(0xFFFF) == 0]
+    hyp = [made.words(made.live, offset, 2) for offset in slide]
+    assert [(ran.outside, ran.wrong) for ran in hyp if ran.inside > 5_000] == [(0, 0)]

@@ -57,6 +57,10 @@ static int read_argument(const char *argument)
 		of_process = true;
 		return 0;
 	}
+	if (is_named(argument, "stop")) {
+		stops = true;
+		return 0;
+	}
 	if (is_named(argument, "build-id")) {
 		for (int k = 0; k < 20 && value[2 * k]; k++)
 			sscanf(value + 2 * k, "%2hhx", &build_id[k]);

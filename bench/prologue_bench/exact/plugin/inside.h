@@ -24,7 +24,11 @@ static struct {
 		      bool is_write);
 	struct bytes *(*new_bytes)(void);
 	struct bytes *(*set_size)(struct bytes *bytes, unsigned int size);
+	int (*stop)(int state);
+	bool (*is_running)(void);
 } inside;
+
+enum { RUN_STATE_PAUSED = 4 };	/* qapi/run-state.json */
 
 enum { REGISTER_LR = 30, REGISTER_ZR = 31, REGISTER_CPSR = 33 };
 
@@ -40,6 +44,8 @@ static const char *look_inside(void)
 		{ "cpu_memory_rw_debug", &inside.memory },
 		{ "g_byte_array_new", &inside.new_bytes },
 		{ "g_byte_array_set_size", &inside.set_size },
+		{ "vm_stop", &inside.stop },
+		{ "runstate_is_running", &inside.is_running },
 		{ "current_cpu", NULL },
 	};
 

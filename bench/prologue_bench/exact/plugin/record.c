@@ -27,6 +27,7 @@
  *   count=N        it ends when so many instructions were executed in it
  *   function=OFFSET  in the Image: only what runs from there until it returns
  *   process=1      only the task that executed begin
+ *   stop=1         the machine stops when the window ends
  *
  * The window ends on all CPUs at the first moment when all can be stopped: a
  * few blocks more may be recorded than were asked for.

@@ -56,7 +56,7 @@ static uint64_t places[PLACES];
 static struct { uint64_t offset, size; } vectors[32];
 static unsigned int n_vectors;
 static const char *image;		/* QEMU's own address of the Image */
-static bool slide_known, of_process, is_open, ending, finished;
+static bool slide_known, of_process, stops, is_open, ending, finished;
 static uint64_t process, total;
 static uint8_t build_id[20];
 static struct call calls[CALLS];
@@ -160,9 +160,25 @@ bad:
 	_exit(1);
 }
 
+/* A CPU that runs on until the machine is stopped would change memory. */
+static void wait_for_stop(unsigned int index, void *data)
+{
+	for (int k = 0; k < 50000 && inside.is_running(); k++)
+		usleep(100);
+}
+
+static void translated_after(uint64_t id, struct qemu_plugin_tb *tb)
+{
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, wait_for_stop, CB_NO_REGS, NULL);
+}
+
 static void all_stopped(uint64_t id)
 {
 	finish();
+	if (!stops)
+		return;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated_after);
+	inside.stop(RUN_STATE_PAUSED);
 }
 
 static void end_window(const char *reason)
