@@ -107,6 +107,7 @@ class Names:
 
     def __init__(self, kernel: Kernel, seen: Seen) -> None:
         self._kernel, self._seen = kernel, seen
+        self._literals = _literals(kernel) + np.uint64(seen.slide or 0)
         self._constants = runtime_constants(kernel) + np.uint64(seen.slide or 0)
         self._start: dict[int, int] = {}  # run-time address -> that of its symbol, for what was asked
         self._functions: dict[int, Function] = {}
@@ -128,6 +129,10 @@ class Names:
         """Which run-time addresses are words of runtime constants; shape of ``addresses``."""
         return among(addresses, self._constants)
 
+    def are_literals(self, addresses: U64) -> Bool:
+        """Which run-time addresses are words of CALL_OPS literals; shape of ``addresses``."""
+        return among(addresses, self._literals)
+
     def start(self, vaddr: int) -> int:
         """Where the function of an address begins; the address itself if it is not known."""
         return self._start.get(vaddr, vaddr)
@@ -147,11 +152,19 @@ class Names:
         return (*sorted(self._functions.values()), *others)
 
 
+def _literals(kernel: Kernel) -> U64:
+    """Address of each word of the CALL_OPS literals before functions, as linked; shape (n,)."""
+    if kernel.sites is None or kernel.layout != "4,2":
+        return np.zeros(0, np.uint64)
+    entry = kernel.sites.entry
+    return np.concatenate([entry - np.uint64(8), entry - np.uint64(4)])
+
+
 def completed(raw: Rows, seen: Seen, names: Names) -> Rows:
     """The plugin's rows with what it does not know: addresses of the Image's words, whose words are data.
 
-    Code that ran at physical addresses gets the virtual ones. The first caller is dropped where it only repeats the
-    writer itself.
+    Code that ran at physical addresses gets the virtual ones. The first caller is dropped where it is not known, or
+    only repeats the writer itself.
     """
     rows = raw.copy()
     start = np.uint64(seen.base + (seen.slide or 0))
@@ -166,11 +179,13 @@ def completed(raw: Rows, seen: Seen, names: Names) -> Rows:
         [names.start(pc) == names.start(first) for pc, first in
          zip(rows["pc"].tolist(), rows["callers"][:, 0].tolist(), strict=True)], np.bool_,
     )  # fmt: skip
+    own |= rows["callers"][:, 0] == 0
     rows["callers"][own, : CALLERS - 1] = rows["callers"][own, 1:]
     rows["callers"][own, CALLERS - 1] = 0
     literal = {pc for pc in np.unique(rows["pc"]).tolist() if names.name(pc) == _LITERAL_WRITER}
     first = {pc for pc in np.unique(rows["callers"][:, 0]).tolist() if names.name(pc) == _LITERAL_WRITER}
     data = np.isin(rows["pc"], list(literal)) | np.isin(rows["callers"][:, 0], list(first))
+    data |= names.are_literals(rows["address"])
     rows["flags"][data] |= np.uint32(Flag.LITERAL)
     rows["flags"][names.are_constants(rows["address"])] |= np.uint32(Flag.CONSTANT)
     return rows

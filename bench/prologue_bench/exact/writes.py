@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from prologue.elf.flat import flat_sections
+from prologue.insn import a64
+from prologue.insn.decode import branches
 from prologue.sites.kernel import Kernel
 from prologue.writes.file import recording_file
 from prologue.writes.form import SIGHTS, WRITE, Ending, Origin
@@ -108,9 +110,25 @@ def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
     found = [kernel.symbols.find(name) for name in _WRITERS]
     ranges += [("writer", symbol.vaddr, symbol.size) for symbol in found if symbol is not None and symbol.size]
     ranges += [("stop", stop.vaddr, stop.size) for stop in (places["multi_cpu_stop"],) if stop is not None]
+    _require_returns(kernel, *ranges[-1][1:])
     ranges.append(("init", base + offset["__init_begin"], offset["__init_end"] - offset["__init_begin"]))
     words = [f"{name}={value:x}" for name, value in numbers.items()]
     return words + [f"{name}={start - base:x}:{start - base + size:x}" for name, start, size in ranges]
+
+
+def _require_returns(kernel: Kernel, start: int, size: int) -> None:
+    """Whether a function is left by its RETs only: the plugin looks at these.
+
+    Raises:
+        BenchError: it is not.
+
+    """
+    words = np.frombuffer(kernel.image.read_at(start, size) or b"", "<u4")
+    sources, targets = branches(words, start)
+    outside = (targets < start) | (targets >= start + size)
+    calls = words[sources] >> np.uint32(26) == np.uint32(0b100101)
+    if a64.RET not in words.tolist() or (outside & ~calls).any():
+        raise BenchError(f"{kernel.path}: multi_cpu_stop is not left by RET alone: stop_machine cannot be followed")
 
 
 def require_image(kernel: Kernel, image: Path) -> bytes:

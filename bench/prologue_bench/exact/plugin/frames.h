@@ -10,7 +10,7 @@
  * stores and what these loads read say what it is. Nothing has to be guessed
  * from calls and returns, which exceptions and switched tasks interrupt.
  */
-enum { MAX_CPUS = 64, CALLERS = 12, OWNERS = 1 << 16 };
+enum { MAX_CPUS = 64, CALLERS = 12, OWNERS = 1 << 18 };
 
 struct cpu {
 	uint64_t instructions;
@@ -30,7 +30,7 @@ static struct owner {
 
 static struct owner *owner_of(uint64_t frame)
 {
-	return &owners[frame >> 4 & (OWNERS - 1)];
+	return &owners[(frame >> 4) * 0x9e3779b97f4a7c15ull >> 46];
 }
 
 /* What an instruction is to us, beside a store */
@@ -189,6 +189,21 @@ static void forget_x29(unsigned int index, void *data)
 }
 
 /*
+ * The function that a BL before a return address calls, 0 if there is no BL:
+ * for a frame record whose owner was forgotten, since another record has its
+ * place in the table.
+ */
+static uint64_t called_from(uint64_t return_address)
+{
+	uint32_t insn;
+
+	if (!read_guest(return_address - 4, &insn, 4) ||
+	    (insn & 0xfc000000) != 0x94000000)
+		return 0;
+	return return_address - 4 + ((int64_t)((uint64_t)insn << 38) >> 36);
+}
+
+/*
  * Return addresses, and where the frame records are; how many. The first is the
  * code that stored the first record, which is the caller where the function at
  * pc has no record of its own. A pointer that is signed (PAC) is stripped.
@@ -214,6 +229,8 @@ static int chain(struct cpu *cpu, uint64_t *callers, uint64_t *frames, bool *who
 		if (record[1] >> 55 & 1)
 			record[1] |= 0xff80000000000000ull |
 				     (va_bits ? ~0ull << va_bits : 0);
+		if (n == 1 && !callers[0])
+			callers[0] = called_from(record[1]);
 		frame = record[0];
 		frames[n] = frame;
 		callers[n++] = record[1];

@@ -4,7 +4,7 @@
  * returned: a window, which ends when the frame record of the writer is loaded
  * back from the stack. Everything here runs under the lock of writes.c.
  */
-enum { WINDOWS = 16, MAX_RANGES = 64 };
+enum { WINDOWS = 16, MAX_RANGES = 64, MOST_WAITING = 1 << 18 };
 
 /* prologue/writes/form.py: WRITE, Flag and Maintenance */
 struct row {
@@ -166,6 +166,13 @@ static bool same_stack(uint64_t one, uint64_t other)
 
 static struct open_row *new_row(void)
 {
+	/* A writer that never returns must not keep all others waiting. */
+	for (int k = 0; k < WINDOWS && n_rows >= MOST_WAITING; k++) {
+		if (windows[k].frame) {
+			not_returned++;
+			close_window(k, NOT_RETURNED);
+		}
+	}
 	if (n_rows == rows_room) {
 		rows_room = rows_room ? 2 * rows_room : 1024;
 		open_rows = realloc(open_rows, rows_room * sizeof(*open_rows));

@@ -1,0 +1,70 @@
+"""The plugin's rows get the addresses and the flags that it does not know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from prologue.sites.kernel import Kernel
+from prologue.writes.form import Flag
+from prologue_bench.exact.seen import Names, Region, Seen, completed, image_base
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
+from tests.writes.made import rows_of
+
+LOAD, SLIDE = 0x40200000, 0x2A0000
+
+
+def seen_of(kernel: Kernel) -> Seen:
+    return Seen(
+        load=LOAD, base=image_base(kernel), size=1 << 24, slide=SLIDE, ctr=None, rows=0, cpus=2, instructions=7,
+        not_returned=0, unseen=0, unseen_at=0, executed_elsewhere=0, tables=True, regions=(),
+    )  # fmt: skip
+
+
+def test_rows_are_completed(mini: Mini) -> None:
+    kernel = Kernel(mini(Spec(layout="4,2")))
+    seen, sites = seen_of(kernel), kernel.sites
+    assert sites is not None
+    entry, place = int(sites.entry[0]), kernel.symbols.find("work_leaf")
+    assert place is not None
+    physical = place.vaddr - seen.base + LOAD
+    raw = rows_of(
+        {"paddr": entry - seen.base + LOAD, "pc": physical + 8, "callers": (physical + 4, place.vaddr + SLIDE)},
+        {"paddr": entry - 8 - seen.base + LOAD, "pc": place.vaddr + SLIDE, "callers": (0, physical)},
+        {"paddr": 0x4FFF0000, "address": 0xFFFF800011110000, "pc": 0xFFFF800011110010},
+    )
+    names = Names(kernel, seen)
+    rows = completed(raw, seen, names)
+    assert rows["address"].tolist() == [entry + SLIDE, entry - 8 + SLIDE, 0xFFFF800011110000]
+    # Code at physical addresses has the virtual ones; a caller that is the writer itself, or not known, is left out.
+    here = place.vaddr + SLIDE
+    assert rows["pc"].tolist() == [here + 8, here, 0xFFFF800011110010]
+    assert rows["callers"][:, 0].tolist() == [here, here, 0]
+    assert rows["callers"][:, 1].tolist() == [0, 0, 0]
+    assert ((rows["flags"] & Flag.LITERAL) != 0).tolist() == [False, True, False]
+    assert raw["address"].tolist()[0] == 0
+    assert "work_leaf" in [function.name for function in names.used()]
+
+
+def test_what_was_not_seen_is_said(mini: Mini) -> None:
+    seen = seen_of(Kernel(mini(Spec())))
+    assert seen.losses() == ()
+    bad = replace(seen, unseen=3, unseen_at=0x1000, tables=False, executed_elsewhere=2)
+    assert [loss.amount for loss in bad.losses()] == [3, None]
+    assert any("2 pages were executed" in note for note in bad.notes())
+    regions = (Region(0x1000, 4096, 1, 2, "loop"), Region(0x3000, 8192, 1, 2, ""))
+    notes = " ".join(replace(seen, regions=regions).notes())
+    assert "1 modules had text" in notes
+    assert "8,192 bytes of executable memory" in notes
+
+
+def test_names_are_of_run_time_addresses(mini: Mini) -> None:
+    kernel = Kernel(mini(Spec()))
+    names, place = Names(kernel, seen_of(kernel)), kernel.symbols.find("work_leaf")
+    assert place is not None
+    names.learn(np.array([place.vaddr + SLIDE + 4, place.vaddr, 1], np.uint64))
+    assert names.name(place.vaddr + SLIDE + 4) == "work_leaf"
+    assert names.start(place.vaddr + SLIDE + 4) == place.vaddr + SLIDE
+    assert names.name(1) == ""
