@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import U32
 from prologue.audit.alternatives import claim_alternatives
-from prologue.audit.breakpoints import Breakpoint, Breakpoints, find_breakpoints
+from prologue.audit.breakpoints import KPROBE_BRK, Breakpoint, Breakpoints, find_breakpoints
 from prologue.audit.claims import Claims
 from prologue.audit.constants import claim_constants
 from prologue.audit.describe import Describer
@@ -82,6 +82,8 @@ def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]
 def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:
     """Take out breakpoints that stand in the text: put back what they cover, or what was linked if that is not known.
 
+    Where nothing says which kprobes there are, every BRK of theirs may be one.
+
     Returns:
         Those, by address in the file.
 
@@ -91,6 +93,9 @@ def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Brea
         vaddr = one.vaddr - slide & (1 << 64) - 1
         if text.lift(vaddr, one.brk, one.original):
             found[vaddr] = one
+    for vaddr in text.places_of(KPROBE_BRK) if not breakpoints.complete else ():
+        text.lift(vaddr, KPROBE_BRK, None)
+        found[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, KPROBE_BRK, None)
     return found
 
 

@@ -69,6 +69,15 @@ class LiveText:
                 return True
         return False
 
+    def places_of(self, word: int) -> list[int]:
+        """Addresses where that word stands, and the file has another one."""
+        found: list[int] = []
+        for one in self.live.values():
+            linked = self._image.view(one.section, "<u4")
+            at = np.flatnonzero((one.words == np.uint32(word)) & (linked != np.uint32(word)) & one.there)
+            found += [one.section.addr + 4 * k for k in at.tolist()]
+        return found
+
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The section's elements, read-only; of what is no text those of the file."""
         if section.index not in self.live:

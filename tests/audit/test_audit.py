@@ -17,7 +17,7 @@ from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
 
-BRK = 0xD4200080
+BRK, BRK_0 = 0xD4200080, 0xD4200000
 
 
 @pytest.fixture
@@ -52,14 +52,14 @@ def test_an_unprocessed_kernel_that_booted(mini: Mini, capsys: pytest.CaptureFix
 def test_findings_say_what_is_where(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elf = ElfEdit(vmlinux)
     leaf = elf.value("work_leaf")
-    changes = {leaf: NOP, leaf + 8: BRK, leaf + 12: BRK, elf.value("label_user"): 0x14000004}
+    changes = {leaf: NOP, leaf + 8: BRK_0, leaf + 12: BRK_0, elf.value("label_user"): 0x14000004}
     capsys.readouterr()
     assert run(vmlinux, changes, "--format", "json") == 1
     data = json.loads(capsys.readouterr().out)
     found = {(f["code"], f["symbol"], f["symbol_offset"]): f for f in data["findings"]}
     assert set(found) == {("PL501", "work_leaf", 0), ("PL503", "work_leaf", 8), ("PL309", "label_user", 0)}
     message = found["PL503", "work_leaf", 8]["message"]
-    assert "holds `brk #4`, linked `" in message
+    assert "holds `brk #0`, linked `" in message
     assert "(2 words from here on): a breakpoint that is in no table; no mechanism owns it; " in message
     assert found["PL501", "work_leaf", 0]["found"] == [hex(NOP)]
     assert found["PL501", "work_leaf", 0]["expected"] == [hex(MOV)]
@@ -136,12 +136,25 @@ def test_a_capture_names_its_kprobes(vmlinux: Path, capsys: pytest.CaptureFixtur
     """One that is in the list is right, covers a first slot, and cannot be compared with its original."""
     leaf = ElfEdit(vmlinux).value("work_leaf")
     listed = f"{leaf:016x}  k  work_leaf+0x0    "
-    for lines, status in (((listed,), 0), ((), 1), ((f"{listed}[DISABLED]",), 1)):
+    other = listed.replace(f"{leaf:016x}", f"{leaf + 64:016x}")
+    for lines, status in (((listed,), 0), ((other,), 1), ((f"{listed}[DISABLED]",), 1)):
         capsys.readouterr()
         assert main(["live", "audit", str(vmlinux), str(captured(vmlinux, {leaf: BRK}, lines))]) == status
         said = capsys.readouterr().out
         assert ("breakpoints" in said) == (status == 0)
         assert ("PL501" in said) == (status == 1)
+
+
+def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their BRKs cannot be decided, which is said; others are no kprobes' in any case."""
+    leaf = ElfEdit(vmlinux).value("work_leaf")
+    source = captured(vmlinux, {leaf: BRK}, ())
+    capsys.readouterr()
+    assert main(["live", "audit", str(vmlinux), str(source)]) == 0
+    said = capsys.readouterr().out
+    assert any(line.split() == ["breakpoints", "1", "1", "0", "1"] for line in said.splitlines())
+    assert "not looked at: kprobes: this source does not say which there are" in said
+    assert main(["live", "audit", str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
 
 
 def refused(vmlinux: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> str:

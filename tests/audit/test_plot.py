@@ -12,7 +12,7 @@ from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
 from tests.support.elf_edit import NOP, ElfEdit
 
-BRK = 0xD4200080
+BRK = 0xD4200000
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from tests.rules.fixture import AUDIT, Arguments, Fixture, as_running, process
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 
-BRK = 0xD4200080
+RET = 0xD65F03C0
 
 
 def broken(mini: Mini) -> Arguments:
     path = process(mini(Spec(form="relr")))
-    return as_running(path, {ElfEdit(path).value("_stext"): BRK})
+    return as_running(path, {ElfEdit(path).value("_stext"): RET})
 
 
 def healthy(mini: Mini) -> Arguments:
