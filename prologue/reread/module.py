@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from prologue.errors import InternalError
+from prologue.errors import InputError, InternalError
 
 _NOP: Final = 0xD503201F
 _MOV: Final = 0xAA1E03E9
@@ -58,6 +58,8 @@ def _records(binary: Any, sections: list[Any]) -> list[Place]:
     for relocation in binary.object_relocations:
         if relocation.section is not None and relocation.section.name == _RECORDS:
             symbol = relocation.symbol
+            if symbol.shndx >= len(sections):
+                raise InputError(f"a record refers to section {symbol.shndx}, which is not there: damaged symbols")
             target = sections[symbol.shndx]
             found.append(((relocation.section.offset, relocation.address), target.name, symbol.value, relocation))
     found.sort(key=lambda item: item[0])

@@ -73,7 +73,7 @@ def _records(binary: Any, start: int, stop: int) -> tuple[int, ...]:
     """Values by slot address: the RELA addend where there is one, else the slot's own value."""
     addends: dict[int, int] = {}
     for section in binary.sections:
-        if section.type.value == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
+        if _type(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
             for offset, info, addend in struct.iter_unpack("<QQq", bytes(section.content)):
                 if start <= offset < stop and info & 0xFFFFFFFF == 0x403:
                     addends[offset] = addend % (1 << 64)
@@ -85,6 +85,16 @@ def _records(binary: Any, start: int, stop: int) -> tuple[int, ...]:
     return tuple(addends.get(start + 8 * k, slot) for k, slot in enumerate(slots))
 
 
+def _type(section: Any) -> int:
+    """``sh_type``; LIEF has no name for every value, and says so with a warning."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind = section.type
+    return int(getattr(kind, "value", kind))
+
+
 class _Text:
     """Executable sections as LIEF reads them."""
 
@@ -92,7 +102,7 @@ class _Text:
         self._parts = [
             (s.virtual_address, bytes(s.content))
             for s in binary.sections
-            if s.flags & 6 == 6 and s.size and s.type.value == 1  # SHF_ALLOC, SHF_EXECINSTR; SHT_PROGBITS
+            if s.flags & 6 == 6 and s.size and _type(s) not in (0, 8)  # SHF_ALLOC, SHF_EXECINSTR; NULL, NOBITS
         ]
 
     def word(self, vaddr: int) -> int:

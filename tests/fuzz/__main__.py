@@ -73,6 +73,7 @@ def main() -> None:
     options = [
         f"-max_total_time={seconds}",
         f"-max_len={_LONGEST}",
+        f"-artifact_prefix={directory}/",
         "-timeout=60",
         "-rss_limit_mb=2048",
         "-len_control=0",

@@ -77,19 +77,20 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
     results = make(directory / "results", Made(pairs=7))
     records = "".join(encode_record(record) for record in ten_of_each()).encode()
     core = running(directory / "vmlinux", {})
-    elves = ("scan x", "patch x -o out", "image x -o out", "verify x", "variant x --kind build -o out")
+    elves = ("scan x", "patch x -o out --no-reread", "image x -o out", "verify x", "variant x --kind build -o out")
     modules = (
         "scan x",
         "verify x --vmlinux vmlinux",
-        "patch x -o out --contract native",
+        "patch x -o out --no-reread --contract native",
         "patch x --dry-run --vmlinux vmlinux",
     )
     report = ("bench table x", "bench compare x", "bench table x --format json", "bench compare x --format csv")
+    as_stock = "patch x -o out --no-reread --contract stock"
     boot_file = "verify vmlinux --image x --select PL404"
     samples = json.dumps(SAMPLES).encode()
     return (
         Target(file="x", healthy=vmlinux, change=edit_elf, commands=elves),
-        Target(file="x", healthy=stock, change=edit_elf, commands=(*elves, "patch x -o out --contract stock")),
+        Target(file="x", healthy=stock, change=edit_elf, commands=(*elves, as_stock)),
         Target(file="x", healthy=vmlinux, change=edit_elf, commands=("verify x --against vmlinux",)),
         Target(file="x", healthy=module, change=edit_elf, commands=modules),
         Target(file="x.ko.gz", healthy=module, change=_compressed("gzip"), commands=_named("x.ko.gz", modules)),
