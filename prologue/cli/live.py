@@ -91,7 +91,7 @@ def _record(actions: Commands) -> None:
     record.add_argument("source", nargs="?", default="local", metavar="SOURCE", help="local (default) or ssh:HOST")
     record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what live judge reads; mode 0600")
     record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
-                        help="how long (default: 10; 0: until Ctrl-C)")  # fmt: skip
+                        help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
     record.add_argument("--command", metavar="WORDS", help="record while this runs there")
     record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
                         help="ring buffer of each CPU (default: 8192)")  # fmt: skip

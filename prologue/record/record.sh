@@ -5,7 +5,7 @@
 #
 #     sh record.sh [-t SECONDS] [-b KIB] [-n] [-e] [COMMAND [ARGUMENT]...] >board.writes
 #
-# It records for SECONDS (default 10; 0: until Ctrl-C), or while COMMAND runs; Ctrl-C ends either, and what was recorded
+# It records for SECONDS (default 10; 0: until Ctrl-C, at most a day), or while COMMAND runs; Ctrl-C ends either, and what was recorded
 # is printed. KIB (default 8192) is the ring buffer of each CPU. -n compares no text. -e also ends with standard input.
 #
 # It needs root, tracefs with kprobe events, /proc/kallsyms, awk and the usual small programs; busybox has all of them.
@@ -32,15 +32,17 @@ die() {
 # ---- what is taken off again
 
 group=prologue_$$
-scratch= tracing= mounted= instance= reader=
+scratch= tracing= mounted= instance= job= listener=
 
 # The others' events are not touched; ours are named one by one. A write to kprobe_events that does not append removes all.
 take_off() {
-	[ -z "$reader" ] || kill "$reader" 2>/dev/null
+	for process in $job $listener; do kill "$process"; done 2>/dev/null
 	if [ -n "$instance" ] && [ -d "$instance" ]; then
 		echo 0 >"$instance/tracing_on"
 		echo 0 >"$instance/events/$group/enable"
-		rmdir "$instance"
+		# Who reads the events keeps the instance. A number alone might be another process by now.
+		read -r process <"$scratch/reader" && grep -q "$group" "/proc/$process/cmdline" && kill "$process"
+		rmdir "$instance" || sleep 1 && rmdir "$instance"
 	fi 2>/dev/null
 	if [ -n "$tracing" ] && [ -d "$tracing/events/$group" ]; then
 		for event in "$tracing/events/$group"/*/; do
@@ -224,23 +226,26 @@ found=$(awk -v voffset="$voffset" "$numbers"'
 			split($k, part, "=0x")
 			if (part[1] ~ /^r/ && part[2] == "ffff" virtual(page)) holds[part[1]]++
 			if (part[1] ~ /^w/ && (part[2] == "d4200080") == arming) holds[part[1]]++
+			value[part[1]] = substr("00000000" part[2], length(part[2]) + 1)
 		}
+		for (k = 0; k < 192; k += 8) if (value["w" k + 4] value["w" k] == "ffff" virtual(page)) holds["s" k]++
 	}
 	END {
 		if (events < 2) exit
-		for (k = 19; k <= 28 && register == ""; k++) if (holds["r" k] == events) register = k
-		for (k = 0; k < 192 && word == ""; k += 4) if (holds["w" k] == events) word = k
-		print first, (register == "") ? "-" : register, (word == "") ? "-" : word
+		for (k = 184; k >= 0; k -= 8) if (holds["s" k] == events) place = "+" k "(%sp)"
+		for (k = 28; k >= 19; k--) if (holds["r" k] == events) place = "%x" k
+		for (k = 188; k >= 4; k -= 4) if (holds["w" k] == events) word = k
+		print first, (place == "") ? "none" : place, (word == "") ? "none" : word
 	}
 ' "$instance/trace")
 # shellcheck disable=SC2086 # words are what is wanted
 set -- $found -- "$@"
 [ $# -gt 3 ] && [ "$1" != -- ] || die "no write was seen when a probe was armed: this kernel's __set_fixmap is not understood"
-slot=$1 register=$2 word=$3
+slot=$1 place=$2 word=$3
 shift 4
-case $register$word in *-*) die "this build of the kernel keeps address or word of a write where they are not looked for" ;; esac
+case $place$word in *none*) die "address and word of a write were not found, by this build's compiler elsewhere or by others' writes: try again" ;; esac
 # A literal has 64 bits, and its upper half where a writer of instructions has the word (the same frame, 6.12).
-arguments="index=%x0:u32 page=%x1:x64 addr=%x$register:x64 old=+0(%x$register):x32 next=+4(%x$register):x32"
+arguments="index=%x0:u32 page=%x1:x64 addr=$place:x64 old=+0($place):x32 next=+4($place):x32"
 arguments="$arguments low=+$((word - 4))(%sp):x32 new=+$word(%sp):x32"
 echo "-:$group/look" >>"$tracing/kprobe_events"
 set_probe fixmap __set_fixmap "$arguments"
@@ -264,13 +269,13 @@ stopped=
 trap 'stopped=yes' INT USR1
 
 # copy NAME: of the kernel's text, in whole pages.
-place=$(kcore_offset "$stext")
+text=$(kcore_offset "$stext")
 pages=$((($(low "$etext") - $(low "$stext") + 4095) / 4096))
 copy() {
 	[ -n "$compare" ] || return 1
-	if [ -z "$place" ]; then
+	if [ -z "$text" ]; then
 		uncompared='/proc/kcore is not there, or has no text'
-	elif ! dd if=/proc/kcore bs=4096 skip=$((place / 4096)) count=$pages of="$scratch/$1" 2>"$scratch/said"; then
+	elif ! dd if=/proc/kcore bs=4096 skip=$((text / 4096)) count=$pages of="$scratch/$1" 2>"$scratch/said"; then
 		uncompared=$(head -n 1 "$scratch/said")
 	else
 		return 0
@@ -280,12 +285,12 @@ copy() {
 uncompared='switched off (-n)'
 
 cat "$instance/trace_pipe" >"$scratch/events" 2>"$scratch/said" &
-reader=$!
+echo $! >"$scratch/reader"
 # Waits until the events of before a mark are in the file.
 wait_for() {
 	mark "$1"
 	until tail -n 20 "$scratch/events" | grep -q ": prologue $1$"; do
-		kill -0 $reader 2>/dev/null || die "the events cannot be kept in $scratch: $(cat "$scratch/said")"
+		kill -0 "$(cat "$scratch/reader")" 2>/dev/null || die "the events cannot be kept in $scratch: $(cat "$scratch/said")"
 		sleep 1
 	done
 }
@@ -298,17 +303,6 @@ done
 mark armed
 copy before
 mark begin
-if [ $# -gt 0 ]; then
-	("$@") >&2 &
-	job=$!
-elif [ "$seconds" = 0 ]; then
-	(while :; do sleep 3600; done) >/dev/null 2>&1 &
-	job=$!
-else
-	sleep "$seconds" >/dev/null 2>&1 &
-	job=$!
-fi
-listener=
 if [ -n "$until_eof" ]; then
 	exec 3<&0
 	(
@@ -317,19 +311,28 @@ if [ -n "$until_eof" ]; then
 	) <&3 >/dev/null 2>&1 &
 	listener=$!
 fi
+if [ $# -gt 0 ]; then
+	"$@" >&2 &
+elif [ "$seconds" != 0 ]; then
+	sleep "$seconds" >/dev/null 2>&1 &
+else
+	sleep 86400 >/dev/null 2>&1 &
+fi
+job=$!
 [ -n "$stopped" ] || wait $job
 status=$?
 if [ -n "$stopped" ]; then
 	kill $job 2>/dev/null
 	status=stopped
 fi
+job=
 mark end
 copy after
 wait_for last
 echo 0 >"$instance/tracing_on"
 echo 0 >"$events/enable"
-kill $reader 2>/dev/null
-reader=
+kill "$(cat "$scratch/reader")" 2>/dev/null
+rm "$scratch/reader"
 
 # ---- what was recorded
 
@@ -344,7 +347,7 @@ cat /proc/sys/kernel/random/boot_id
 part notes
 od -An -v -tx1 /sys/kernel/notes 2>/dev/null
 part kernel
-echo "slot=$slot register=$register word=$word"
+echo "slot=$slot address=$place word=$word"
 echo "_stext=$stext"
 echo "_etext=$etext"
 echo "voffset=$voffset"
@@ -421,5 +424,4 @@ awk '$2 ~ /^[tTwW]$/ && $3 !~ /^[$.]/ { print $1, $3, $4 }' /proc/kallsyms |
 		END { if (wanted) print start, "-", name, owner }
 	'
 part end
-[ -z "$listener" ] || kill "$listener" 2>/dev/null
 exit 0

@@ -116,17 +116,18 @@ class _Reader:
 
     def _writes(self, hit: ProbeHit) -> Iterator[_Write]:
         fields = hit.fields
-        address = fields["addr"]
+        address, known = fields["addr"], Flag(0)
         image = fields["page"] + self._offset & _WORDS64
         if image in self._text:
-            address = image if address != image else address
-            self._odd += fields["addr"] != image
+            # A writer whose caller is another one than usual: the address is certain, and what was read there was not.
+            known = Flag(0) if address == image else Flag.OLD_UNKNOWN
+            address = image
         elif address % _PAGE != fields["page"] % _PAGE:
             self._odd += 1
             return
         chain = self._chain(hit)
         names = [self.name(place) for place in chain]
-        flags = Flag.STOPPED if _STOP in names else Flag(0)
+        flags = known | (Flag.STOPPED if _STOP in names else Flag(0))
         if _MODULE_INIT in names:
             flags |= Flag.UNREACHABLE
         if _BPF in names[:2]:
@@ -142,7 +143,8 @@ class _Reader:
         for row, write in zip(rows, writes, strict=False):
             chain = self._chain(write.hit)
             row["time"], row["cpu"], row["paddr"] = write.hit.time, write.hit.cpu, write.hit.fields["page"]
-            row["address"], row["old"], row["new"] = write.address, write.old, write.new
+            row["address"], row["new"] = write.address, write.new
+            row["old"] = 0 if write.flags & Flag.OLD_UNKNOWN else write.old
             row["pc"] = chain[0] if chain else 0
             callers = chain[1 : 1 + CALLERS]
             row["callers"][: len(callers)] = callers
@@ -163,7 +165,8 @@ class _Reader:
         last: dict[int, _Write] = {}
         torn = 0
         for write in writes:
-            torn += write.address in last and last[write.address].new != write.old
+            before = last.get(write.address)
+            torn += before is not None and not write.flags & Flag.OLD_UNKNOWN and before.new != write.old
             first.setdefault(write.address, write)
             last[write.address] = write
         losses = [Loss("changes of a word between two recorded writes to it", torn)] if torn else []
@@ -184,7 +187,12 @@ class _Reader:
     def _contradicts(self, first: _Write, last: _Write, found: dict[int, Changed]) -> bool:
         """Whether the copies of the text before and after disagree; what was written during a copy proves nothing."""
         marks = self._output.marks
-        if first.address not in self._text or first.hit.time <= marks["begin"] or last.hit.time >= marks["end"]:
+        if (
+            first.flags & Flag.OLD_UNKNOWN
+            or first.address not in self._text
+            or first.hit.time <= marks["begin"]
+            or last.hit.time >= marks["end"]
+        ):
             return False
         change = found.get(first.address)
         expected = None if first.old == last.new else (first.old, last.new)

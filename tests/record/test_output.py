@@ -62,6 +62,17 @@ def test_a_module_that_is_loaded() -> None:
     assert any("1 times alternatives were applied to a module's text" in note for note in found.ending.notes)
 
 
+def test_an_old_word_that_was_read_elsewhere() -> None:
+    """The physical address is certain; the virtual one is where this build's usual callers keep it."""
+    found = recording(SAID.replace("addr=0xffffaca2f284411c old=0xd503201f", "addr=0xffffaca2f2844000 old=0x12345678"))
+    (row,) = found.rows[found.rows["new"] == 0x97EFA1F7]
+    assert (int(row["address"]), int(row["old"])) == (KERNEL_READ + 4, 0)
+    assert int(row["flags"]) == Flag.OLD_UNKNOWN | Flag.CUT_CHAIN
+    assert found.ending.lost == ()
+    module = SAID.replace("addr=0xffffaca2e87b5008", "addr=0xffffaca2e87b500c")
+    assert losses(module) == {"writes whose address does not fit to what was mapped": 1}
+
+
 def test_return_addresses_that_are_signed() -> None:
     """As pointer authentication leaves them: the upper bits are something else."""
     signed = SAID.replace(" c2=0xffffaca2", " c2=0x7a5baca2").replace(" c4=0xffffaca2", " c4=0x0013aca2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.memory.sources import open_memory
 from prologue.overlay.modules import module_files
+from prologue.record.run import script
+from prologue.record.sources import read_any
 from prologue.sites.kernel import Kernel
 from prologue.sites.running import RunningKernel, open_running
 from tests.real_kernels.states import PROBES, programs, states, visit
@@ -109,6 +112,50 @@ def test_every_word_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str
         for mechanism in ("alternatives", "jump labels", "relocated literals", "nVHE addresses"):
             assert counted(data, mechanism)[1:] > (0, 0), mechanism
             assert counted(data, mechanism)[2] == 0, mechanism
+
+
+def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of tracers, a kprobe and a module; what others set up stays, and of the recorder nothing."""
+    events = f"echo 'p:theirs vfs_write' >>{TRACING}/kprobe_events; cat {TRACING}/kprobe_events; ls {TRACING}/instances"
+    before = guest.shell(events)
+    work = (
+        f"cd {TRACING}; echo vfs_read >set_ftrace_filter; echo function >current_tracer; echo nop >current_tracer;"
+        "echo >set_ftrace_filter; echo p:mine vfs_read+0x10 >>kprobe_events; echo 1 >events/kprobes/mine/enable;"
+        "echo 0 >events/kprobes/mine/enable; echo -:mine >>kprobe_events; rmmod brd; insmod /modules/*-brd.ko"
+    )
+    out = guest.directory / "board.writes"
+    command = ["live", "record", HOST, guest.ssh, "-o", str(out), "--command", f"sh -c {shlex.quote(work)}"]
+    assert main([*command, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["lost"] == []
+    assert "before and after: compared" in said["notes"][0]
+    assert main(["live", "judge", str(out)]) == 0
+    found = read_any(out)
+    changes = set(zip(found.rows["old"].tolist(), found.rows["new"].tolist(), strict=True))
+    nop, bl = a64.NOP, next(new for old, new in changes if old == a64.NOP and new >> 26 == 0b100101)
+    assert {(nop, bl), (bl, nop), (nop, a64.MOV_X9_X30)} <= changes
+    assert 0xD4200080 in {new for _, new in changes}  # BRK of a kprobe
+    kernel = Kernel(guest.vmlinux)
+    start = kernel.symbols.find("vfs_read")
+    assert start is not None
+    assert found.ending.slide is not None
+    assert start.vaddr + found.ending.slide + 0x10 in found.rows["address"].tolist()
+    assert guest.shell(f"cat {TRACING}/kprobe_events; ls {TRACING}/instances") == before
+    assert guest.shell("ls /tmp") == ""
+    guest.shell(f"echo -:theirs >>{TRACING}/kprobe_events")
+
+
+def test_a_recorder_that_is_killed(guest: Guest) -> None:
+    """Whatever ends it: no probe stays, nor anything else."""
+    command = ["ssh", *guest.board.ssh_options, "root@127.0.0.1", "cat >/tmp/record.sh"]
+    subprocess.run(command, input=script(), text=True, check=True)
+    left = f"sleep 4; ls -d /tmp/prologue* 2>/dev/null; ls {TRACING}/instances; grep prologue {TRACING}/kprobe_events"
+    for signal in ("HUP", "KILL"):
+        said = guest.shell(
+            f"timeout -s {signal} 15 sh /tmp/record.sh -n -t 0 >/tmp/said 2>&1; cat /tmp/said; {left}; :"
+        )
+        assert said.replace("Killed\n", "") == "", signal
+    guest.shell("rm /tmp/record.sh /tmp/said")
 
 
 def require_only_text_differs(before: Path, after: Path) -> None:
