@@ -61,7 +61,11 @@ def take_capture(source: Kcore | RemoteKcore, out: Path) -> Captured:
     data = source.read_many([Range(text.end, first.end - text.end), *rest])
     kernel, *others = read_twice(source, [text, *ranges])
     pieces = [_piece(segment, first.vaddr, kernel.data + data[0], kernel.unstable)]
-    pieces += [_piece(segment, piece.vaddr, found, ()) for piece, found in zip(rest, data[1:], strict=True)]
+    for piece, plain in zip(rest, data[1:], strict=True):
+        # Where kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
+        lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
+        skipped = lead // PAGE * PAGE
+        pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:], ())] if skipped < len(plain) else []
     for piece, found in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, found, starts)
     size = write_capture(out, source.name, state, source.core.note("VMCOREINFO") or b"", pieces)
@@ -73,7 +77,8 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
     """The segment that has the kernel's image, where its text is, in whole words, and what of the image is kept.
 
     Addresses before _stext (6.1 does not map them) and those of init are given away after boot: vmalloc may have put
-    stacks of tasks there, which are no business of ours.
+    stacks of tasks there, which are no business of ours. If kallsyms does not say where init ends, all after its begin
+    is named: what was init is unmapped there, and kept from others (free_initmem, arch/arm64/mm/init.c, 6.1-6.12).
     """
     anchors = state.anchors()
     start, end = anchors.get("_stext", 0), anchors.get("_etext", 0) & ~3
@@ -83,7 +88,8 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
     if segment is None:
         raise InputError("no segment for the kernel's text, which kallsyms has from _stext to _etext", path=source.name)
     stop = segment.vaddr + segment.filesz
-    init, after = anchors.get("__init_begin", stop), anchors.get("__init_end", stop)
+    init = anchors.get("__init_begin", stop)
+    after = anchors.get("__init_end", init)
     if not end <= init <= after <= stop:
         raise InputError("kallsyms has _etext, __init_begin and __init_end in another order", path=source.name)
     kept = (Range(start, init - start), Range(after, stop - after))

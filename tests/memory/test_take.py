@@ -94,6 +94,21 @@ def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.Captur
     assert [symbol.name for symbol in memory.state().symbols if symbol.owner == "bpf"] == ["bpf_prog_6deef7357e7b4530"]
 
 
+def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 6.1's without KALLSYMS_ALL: init ends where its zeros do, and zeros after that are variables."""
+    lines = [line for line in SAID.splitlines(keepends=True) if "__init_end" not in line and " B _end" not in line]
+    monkeypatch.setattr(kcore, "SCRIPT", "".join(lines))
+    image = page("h") + page("A") + page("B") + page("r") + ZERO + page("z") + ZERO
+    segments = [(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, AREA)]
+    machine.write_bytes(core(segments, [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
+    out = tmp_path / "out"
+    assert main(["live", "capture", str(machine), "-o", str(out), "-q"]) == 0
+    memory = open_memory(str(out))
+    assert memory.read(IMAGE + 5 * PAGE, 2 * PAGE) == page("z") + ZERO
+    with pytest.raises(UnmappedError):
+        memory.read(IMAGE + 4 * PAGE, 1)
+
+
 def test_text_that_changes_is_named_and_data_are_not(
     machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
