@@ -94,7 +94,8 @@ def live_guest(
     first = _unpacked(package, [*DRIVERS, *modules], plain)
     others = [path for path in _unpacked(package, later, plain) if path not in first]
     if processed:
-        assert main(["patch", str(plain), "--in-place", "--vmlinux", str(vmlinux), "-q"]) == 0
+        command = ["patch", str(plain), "--in-place", "--vmlinux", str(vmlinux), "--strip-signature", "-q"]
+        assert main(command) == 0
     more = {f"later/{k:02d}-{path.name}": path.read_bytes() for k, path in enumerate(others)}
     key, monitor = make_key(directory), directory / "qmp"
     archive = pack_board(first, key.with_suffix(".pub").read_text(), directory, {**more, **(files or {})})
