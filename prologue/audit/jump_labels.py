@@ -35,7 +35,8 @@ def claim_jump_labels(scene: Scene) -> Claims:
     nop = np.uint32(a64.NOP)
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
-    at_work = is_held(scene.variables, "jump_label_mutex", realtime=scene.realtime)
+    # Keys and text of a capture are read one after the other: where text did not come to rest, somebody was at work.
+    at_work = scene.restless or is_held(scene.variables, "jump_label_mutex", realtime=scene.realtime)
     in_between = formed & (being_set | at_work)
 
     def why(k: int) -> str:

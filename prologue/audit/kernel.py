@@ -70,7 +70,8 @@ def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
     """What each mechanism says of the kernel's text, without breakpoints."""
-    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide)
+    restless = any(one.unstable for one in kernel.live_text.live.values())
+    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide, restless)
     yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
     yield claim_alternatives(scene)
     yield claim_jump_labels(scene)

@@ -116,7 +116,8 @@ class LiveModule(LinkedBinary):
 def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
     """Judge a module's text."""
     lifted = lift(module.live_text, 0, facts.breakpoints)
-    scene = Scene(module, 0, facts.variables, facts.realtime, kernel, slide)
+    restless = any(one.unstable for one in module.live_text.live.values())
+    scene = Scene(module, 0, facts.variables, facts.realtime, kernel, slide, restless)
     plts = Plts(module, facts)
     linked = {one.section.index: _linked(module, plts, one) for one in module.live_text.live.values()}
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]

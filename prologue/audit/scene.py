@@ -24,6 +24,7 @@ class Scene(NamedTuple):
     realtime: bool  # PREEMPT_RT
     kernel: Binary
     kernel_slide: int
+    restless: bool = False  # some of its words still changed after several readings
 
     def runs_at(self, vaddrs: U64) -> U64:
         """Run-time addresses of the file's."""
