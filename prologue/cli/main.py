@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from prologue.cli.parser import build_parser
-from prologue.cli.signals import ignore_signals, interrupt_on_signals
+from prologue.cli.signals import ignore_signals, interrupt_if_one_waits, interrupt_on_signals
 from prologue.errors import PrologueError
 
 
@@ -36,6 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         debug = args.debug
         module, _, function = str(args.handler).partition(":")
         code = int(getattr(import_module(module), function)(args))
+        interrupt_if_one_waits()
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code
     except KeyboardInterrupt:

@@ -27,6 +27,12 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def interrupt_if_one_waits() -> None:
+    """Raise what came during an import that was the last thing the run did: else a short run would pass over it."""
+    if signal.getsignal(signal.SIGALRM) is _interrupt and signal.getitimer(signal.ITIMER_REAL)[0]:
+        raise KeyboardInterrupt
+
+
 @contextmanager
 def held_signals() -> Iterator[None]:
     """Let signals wait, and in processes that are forked here until ``begin_worker``."""

@@ -11,7 +11,7 @@ from prologue.cli.bench_run import DEFAULTS
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue_bench.analysis.compare import MARGIN
-from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.errors import GuestLostError
 
 Said = pytest.CaptureFixture[str]
 
@@ -33,9 +33,11 @@ def test_bad_input_is_one_line(capsys: Said) -> None:
     assert "there are example:2019-a53, example:2019-a57" in capsys.readouterr().err
 
 
-def test_debug_shows_where() -> None:
-    with pytest.raises(BenchError, match="nowhere"):
-        main(["--debug", "bench", "compare", "nowhere"])
+def test_debug_shows_where(capsys: Said) -> None:
+    assert main(["--debug", "bench", "compare", "nowhere"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback (most recent call last):\n")
+    assert said.endswith("\nprologue: nowhere: No such file or directory\n")
 
 
 def test_the_bench_chooses_its_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
@@ -78,4 +80,7 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == f"prologue: bench needs {absent}, which is not installed: pip install 'prologue[bench]'\n"
+    assert done.stderr == (
+        f"prologue: bench needs {absent}, which is not installed: pip install 'prologue[bench]', "
+        "or pip install '.[bench]' in a clone of prologue\n"
+    )

@@ -311,7 +311,8 @@ def test_a_report_names_every_file_that_was_not_verified(native: Path, tmp_path:
         assert "no modules" in out.read_text()
         said = capsys.readouterr().err
         assert "2 could not be verified" in said
-        assert "clean" not in out.read_text()
+        if name != "sarif":  # which has the texts of all rules; one speaks of cleaning the data cache
+            assert "clean" not in out.read_text()
     root = ET.parse(tmp_path / "report.junit").getroot()  # noqa: S314 - ours
     assert (root.get("errors"), root.get("failures")) == ("2", "0")
     assert [len(list(suite)) for suite in root][::2] == [1, 1]
