@@ -1,7 +1,8 @@
 """The kernel's text as it runs, and what a probe on each word comes to: boot replaces words of the file.
 
-First slots get their MOV, alternatives are chosen by what the CPUs can do, and dynamic shadow call stacks replace
-AUTIASP where there is no pointer authentication. A word that may be one of several has the outcomes of all.
+First slots get their MOV, CALL_OPS literals an address, alternatives are chosen by what the CPUs can do, and dynamic
+shadow call stacks replace AUTIASP where there is no pointer authentication. A word that may be one of several has the
+outcomes of all.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ def running_text(kernel: Kernel, section: Section, decoding: Decoding) -> Runnin
         part = slice(low, low + _CHUNK)
         result.outcomes[part] = outcomes(words[part], decoding)
         result.begins[part], result.ends[part] = exclusives(words[part], decoding)
+    if kernel.sites is not None and kernel.sites.layout == "4,2":
+        # CALL_OPS literals: the address of an ftrace_ops, which KASLR moves, so any word.
+        literals = Ranges(kernel.sites.entry - np.uint64(8), np.full(len(kernel.sites), 8))
+        result.outcomes[_indices(literals, section)[0]] = REFUSED | STEPPED | SIMULATED
     result = result._replace(switches=tuple(_add_alternatives(kernel, section, decoding, result)))
     if any(kernel.symbols.find(name) is not None for name in _SCS_PATCHERS):
         result.outcomes[words == np.uint32(a64.AUTIASP)] |= STEPPED  # LDR X30, [X18, #-8]!

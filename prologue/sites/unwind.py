@@ -41,7 +41,9 @@ def pac_words(binary: Binary) -> U64:
     Like the kernel, it takes the instruction before each place where the state of LR changes. Entries with opcodes that
     the kernel does not know end there.
     """
-    section = binary.image.section(".eh_frame") or binary.image.section(".init.eh_frame")
+    section = binary.image.section(".init.eh_frame")  # of modules, in which the kernel looks at no other one
+    if section is None and not binary.relocatable:
+        section = binary.image.section(".eh_frame")
     if section is None or not section.has_bytes:
         return np.zeros(0, np.uint64)
     data: npt.NDArray[np.uint8] = binary.text.view(section, np.uint8)

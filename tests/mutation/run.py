@@ -112,6 +112,8 @@ def _is_there(finding: Finding, place: int, world: World) -> bool:
         return True
     right = world.original.symbols.locate(place)
     found = finding.where
+    if isinstance(world, RecordedWorld):
+        return found.vaddr == place  # a recording knows functions, not sections
     return (found.vaddr, found.section, found.section_offset) == (right.vaddr, right.section, right.section_offset)
 
 

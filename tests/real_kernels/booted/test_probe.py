@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from prologue.arrays import U64
-from prologue.insn.kprobes import REFUSED
+from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.probe.arguments import arguments_at
 from prologue.probe.event import described_at, event_line
 from prologue.probe.judge import Judge, Reason
@@ -47,6 +47,16 @@ def test_the_kernel_agrees_about_modules_probes(judge: Judge, tmp_path: Path) ->
     assert {answer for _, answer in result.counts} == {"+", "e"}
     assert result.reasons[Reason.NOTRACE] > 100
     assert result.reasons[Reason.BLACKLIST] > 100
+
+
+def test_nobody_knows_what_a_literal_will_hold(judge: Judge) -> None:
+    """The address of an ftrace_ops, where KASLR put it: the kernel takes it for an instruction."""
+    sites = judge.kernel.sites
+    assert sites is not None
+    before = sites.entry[sites.entry < np.uint64(judge.text_range.stop)] - np.uint64(8)
+    outcomes = set(judge.judge(np.concatenate([before, before + np.uint64(4)]))[1].tolist())
+    anything = REFUSED | STEPPED | SIMULATED
+    assert (outcomes == {anything}) == (sites.layout == "4,2")
 
 
 def _some(judge: Judge, reason: Reason) -> U64:
