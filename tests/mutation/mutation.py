@@ -35,7 +35,7 @@ class Mutation:
 
     def runs(self, each: int) -> int:
         """How often it is tried: an audit of a whole kernel takes as long as a dozen rules."""
-        return each // 4 if self.where[0].startswith("booted") else each
+        return -(-each // 4) if self.where[0].startswith("booted") else each
 
 
 def mutations_of(rule: Rule) -> tuple[Mutation, ...]:
