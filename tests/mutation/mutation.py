@@ -34,8 +34,8 @@ class Mutation:
     name: str = ""  # where a rule has several
 
     def runs(self, each: int) -> int:
-        """How often it is tried: an audit of a whole kernel takes as long as a dozen rules."""
-        return -(-each // 4) if self.where[0].startswith("booted") else each
+        """How often it is tried: judging a whole kernel's memory, or its writes, takes as long as a dozen rules."""
+        return -(-each // 4) if self.where[0].startswith(("booted", "recorded")) else each
 
 
 def mutations_of(rule: Rule) -> tuple[Mutation, ...]:
