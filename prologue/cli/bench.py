@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from prologue.cli import bench_record, bench_run, bench_writes
+from prologue.cli import bench_export, bench_record, bench_run, bench_writes
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InternalError, PrologueError, UsageError, how_to_install
 
@@ -90,6 +90,11 @@ def _add_plot_options(added: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_export_options(added: argparse.ArgumentParser) -> None:
+    _add_results(added)
+    bench_export.add_options(added)
+
+
 def _add_results(added: argparse.ArgumentParser) -> None:
     added.add_argument(
         "results", nargs="+", metavar="RESULTS",
@@ -143,6 +148,7 @@ _COMMANDS: Final = (
         "  prologue bench plot example:2019-a53 -o a53.png\n  prologue bench plot results/ -o results.svg --margin 0.5",
         _add_plot_options,
     ),
+    BenchCommand("export", bench_export.HELP, bench_export.EXAMPLES, _add_export_options),
     BenchCommand("doctor", bench_record.DOCTOR_HELP, bench_record.DOCTOR_EXAMPLES, bench_record.add_doctor_options),
     BenchCommand("writes", bench_writes.HELP, bench_writes.EXAMPLES, bench_writes.add_options),
 )

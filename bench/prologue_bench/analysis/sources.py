@@ -25,6 +25,16 @@ def open_results(names: Sequence[str]) -> ResultSet:
         BenchError: something cannot be read, or the sets cannot be merged.
 
     """
+    return merge(open_sets(names))
+
+
+def open_sets(names: Sequence[str]) -> list[tuple[str, ResultSet]]:
+    """Read what is named: result sets, each with its name. All record files together are one of them.
+
+    Raises:
+        BenchError: something cannot be read, or is named twice.
+
+    """
     for k, name in enumerate(names):
         if name in names[:k]:
             raise BenchError(f"{name}: named twice")
@@ -32,7 +42,7 @@ def open_results(names: Sequence[str]) -> ResultSet:
     sets = [(name, _open(name)) for name in names if name not in recorded]
     if recorded:
         sets.append((", ".join(recorded), read_records([Path(name) for name in recorded])))
-    return merge(sets)
+    return sets
 
 
 def examples() -> tuple[str, ...]:

@@ -1,0 +1,156 @@
+"""Reports for KernelCI: what its library says of them, and what each of their objects stands for."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.needs import needs_module
+from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, MESSAGING, Made, boots, campaign, make, write
+
+needs_module("kcidb_io")
+import kcidb_io  # noqa: E402 - it may not be installed
+
+from prologue_bench.report import kcidb  # noqa: E402 - it imports kcidb_io
+
+Said = pytest.CaptureFixture[str]
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+
+
+def export(capsys: Said, *words: object) -> Any:
+    """The report; KernelCI's library has validated it, as an object of its own newest schema."""
+    assert main(["bench", "export", *map(str, words), "--kcidb", "--origin", "mylab"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    report = json.loads(said.out)
+    kcidb_io.schema.LATEST.validate_exactly(report)
+    return report
+
+
+def test_it_is_the_newest_schema() -> None:
+    assert kcidb.SCHEMA is kcidb_io.schema.LATEST
+
+
+def test_a_test_for_each_boot_and_workload(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=3, workloads=(HACKBENCH, MESSAGING))
+    report = export(capsys, make(tmp_path, made))
+    assert report["version"] == {"major": 5, "minor": 3}
+    (checkout,) = report["checkouts"]
+    builds = {build["misc"]["kind"]: build for build in report["builds"]}
+    assert len(report["builds"]) == 2  # the A/A control is the base's Image
+    assert {build["checkout_id"] for build in report["builds"]} == {checkout["id"]}
+    assert len(report["tests"]) == 3 * 3 * 2
+    assert len({test["id"] for test in report["tests"]}) == 18
+    for boot in boots(made):
+        for workload, path, unit in (
+            (HACKBENCH, "prologue.hackbench_sockets", "s"),
+            (MESSAGING, "prologue.perf_messaging_threads", "messages/s"),
+        ):
+            (test,) = [
+                test for test in report["tests"]
+                if (test["misc"]["boot"], test["misc"]["workload"]) == (boot.number, workload.name)
+            ]  # fmt: skip
+            values = boot.values[workload.name]
+            assert (test["path"], test["status"]) == (path, "DONE")
+            assert test["number"] == {"value": statistics.median(values), "unit": unit}
+            assert test["misc"]["samples"] == list(values)
+            assert test["start_time"] == boot.started
+            assert test["build_id"] == builds["build" if boot.variant == BUILD else "nop-nop"]["id"]
+            assert test["misc"]["control"] == (boot.variant == CONTROL)
+            assert test["environment"]["comment"] == "board"
+            assert test["environment"]["misc"]["cpu"] == "Cortex-A57"
+
+
+def test_the_same_results_have_the_same_identifiers(tmp_path: Path, capsys: Said) -> None:
+    """A report that is submitted twice adds nothing; sets of one link share its checkout and builds."""
+    one, other = make(tmp_path / "a", Made(pairs=2)), make(tmp_path / "b", Made(pairs=2, started=1))
+    first = export(capsys, one)
+    both = export(capsys, one, other)
+    assert both["checkouts"] == first["checkouts"]
+    assert both["builds"] == first["builds"]
+    assert both["tests"][: len(first["tests"])] == first["tests"]
+    assert len({test["id"] for test in both["tests"]}) == 12
+
+
+def test_a_void_boot_is_missing_and_says_why(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=2)
+    recorded = boots(made)
+    recorded[0] = replace(recorded[0], void="lost: no power-off", values=MappingProxyType({}))
+    recorded[1] = replace(recorded[1], void="gate: throttled")
+    report = export(capsys, write(tmp_path, campaign(made), recorded))
+    lost, throttled, *counted = report["tests"]
+    assert {test["status"] for test in counted} == {"DONE"}
+    assert [test["status"] for test in (lost, throttled)] == ["MISS", "MISS"]
+    assert lost["comment"].endswith("void: lost: no power-off")
+    assert (lost["misc"]["samples"], len(throttled["misc"]["samples"])) == ([], 10)
+    assert "number" not in lost
+    assert "number" not in throttled
+
+
+def test_smoke_evidence_has_no_number(tmp_path: Path, capsys: Said) -> None:
+    for test in export(capsys, make(tmp_path, Made(pairs=2, evidence="smoke")))["tests"]:
+        assert "number" not in test
+        assert "measures the translator" in test["comment"]
+        assert test["misc"]["samples"]
+
+
+def test_the_source_code(tmp_path: Path, capsys: Said) -> None:
+    path = make(tmp_path, Made(pairs=2))
+    url = "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git"
+    report = export(capsys, path, "--commit", COMMIT, "--repository", url, "--tree", "mainline")
+    (checkout,) = report["checkouts"]
+    assert (checkout["git_commit_hash"], checkout["git_repository_url"]) == (COMMIT, url)
+    assert checkout["tree_name"] == "mainline"
+    report = export(capsys, path, "--checkout", "maestro:4711")
+    assert "checkouts" not in report
+    assert {build["checkout_id"] for build in report["builds"]} == {"maestro:4711"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--origin", "My Lab", "expected a name of a-z, 0-9 and _, found 'My Lab'"),
+        ("--checkout", "4711", "expected ORIGIN:ID, found '4711'"),
+        ("--commit", "v6.12", "expected the 40 digits of a commit, found 'v6.12'"),
+        ("--repository", "git@host:linux", "expected an https:// URL, found 'git@host:linux'"),
+    ],
+)
+def test_bad_words(tmp_path: Path, option: str, value: str, said: str, capsys: Said) -> None:
+    words = ["bench", "export", str(tmp_path), "--kcidb", "--origin", "mylab", option, value]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert f"{option}: {said}" in capsys.readouterr().err
+
+
+def failing(capsys: Said, *words: object) -> str:
+    assert main(["bench", "export", *map(str, words), "--kcidb", "--origin", "mylab"]) == 2
+    return capsys.readouterr().err
+
+
+def test_refused(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=2)
+    one = make(tmp_path / "a", made)
+    copied = write(tmp_path / "b", campaign(made), boots(made))
+    assert "boot 1, started 2026-01-01T00:01:00+00:00, is in " in failing(capsys, one, copied)
+    assert "a table made by hand" in failing(capsys, "example:2019-a57")
+    assert "is also an input" in failing(capsys, one, "-o", one / "results.jsonl")
+    odd = replace(campaign(made), machine=MappingProxyType({"arch": "AArch64"}))
+    said = failing(capsys, write(tmp_path / "odd", odd, boots(made)))
+    assert "KernelCI's schema refuses builds.0.architecture: 'AArch64' does not match" in said
+
+
+def test_a_file(tmp_path: Path, capsys: Said) -> None:
+    path = make(tmp_path / "set", Made(pairs=2))
+    out = tmp_path / "report.json"
+    assert main(["bench", "export", str(path), "--kcidb", "--origin", "mylab", "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}: written\n"
+    assert len(json.loads(out.read_text())["tests"]) == 6
+    assert {test["misc"]["variant"] for test in json.loads(out.read_text())["tests"]} == {BASE, CONTROL, BUILD}
