@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from prologue_bench.analysis.boards import Boards, over_boards
 from prologue_bench.analysis.series import Series, log_medians, paired_differences, series_of
 from prologue_bench.analysis.stats import LEAST, Estimate, paired, unpaired
 from prologue_bench.errors import BenchError
@@ -18,15 +19,16 @@ MARGIN: Final = 0.01
 _EXACT_LIMIT: Final = 2**53  # a JSON reader's whole numbers
 
 ComparisonVerdict = Literal["different", "equivalent", "inconclusive", "too few boots", "none"]
-Test = Literal["sign flips", "Mann-Whitney"]
+Test = Literal["sign flips", "Mann-Whitney", "random effect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """A difference from the base as a ratio, with the interval's ends.
 
-    ``detectable`` is relative (0.01 is 1%); None if there are too few boots to detect anything, however large, or if
-    samples do not vary: then the interval has no width, and means nothing.
+    ``detectable`` is relative (0.01 is 1%); None if there are too few boots to detect anything, however large; over
+    several boards, where it is not computed; or if samples do not vary: then the interval has no width and means
+    nothing.
     """
 
     ratio: float
@@ -58,7 +60,8 @@ class Comparison:
     """One variant against the base.
 
     ``units`` is how many pairs of boots there are or, unpaired, boots (or runs) of the variant that has fewer.
-    ``reason`` is why there is no better verdict. ``difference`` is that of exact counts.
+    ``reason`` is why there is no better verdict. ``difference`` is that of exact counts. ``boards`` is what each of
+    several boards says; None if all pairs are of one.
     """
 
     variant: str
@@ -68,6 +71,7 @@ class Comparison:
     within_margin: bool = False
     reason: str | None = None
     difference: int | None = None
+    boards: Boards | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +160,12 @@ def exact_value(series: Series, workload: Workload) -> int:
 
 def _comparison(base: Series, series: Series, workload: Workload, margin: float) -> Comparison:
     in_blocks = base.in_blocks and series.in_blocks
-    if in_blocks:
-        differences = paired_differences(base, series, workload.name)
-        units = len(differences)
-    else:
-        units = min(len(base.medians), len(series.medians))
-    if units < 2:
-        return Comparison(
-            variant=series.label, units=units, verdict="too few boots", reason=_too_few(units, base, in_blocks)
-        )
-    if in_blocks:
-        estimate = paired(differences)
-    else:
-        estimate = unpaired(log_medians(base, workload.name), log_medians(series, workload.name))
-    effect = _effect(estimate, units, "sign flips" if in_blocks else "Mann-Whitney")
+    estimated = (_paired if in_blocks else _unpaired)(base, series, workload)
+    boards, estimate, test, units = estimated
+    if estimate is None:
+        too_few = _too_few(units, base, in_blocks)
+        return Comparison(variant=series.label, units=units, verdict="too few boots", reason=too_few, boards=boards)
+    effect = _effect(estimate, units, test)
     inside = bool(estimate.inside(margin))
     verdict: ComparisonVerdict = "inconclusive"
     reason = None
@@ -182,8 +178,30 @@ def _comparison(base: Series, series: Series, workload: Workload, margin: float)
     elif inside:
         verdict = "equivalent"
     return Comparison(
-        variant=series.label, units=units, verdict=verdict, effect=effect, within_margin=inside, reason=reason
-    )
+        variant=series.label, units=units, verdict=verdict, effect=effect, within_margin=inside, reason=reason,
+        boards=boards,
+    )  # fmt: skip
+
+
+_Estimated = tuple[Boards | None, Estimate | None, Test, int]  # the last: how many pairs, or boots, or runs
+
+
+def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
+    """The estimate from pairs; None if there are too few of them."""
+    found = paired_differences(base, series, workload.name)
+    if len(found) > 1:
+        estimate, boards = over_boards({board or "(not named)": values for board, values in found.items()})
+        units = sum(part.units for part in boards.parts if part.board in boards.used)
+        return boards, estimate, "random effect" if len(boards.used) > 1 else "sign flips", units
+    differences = np.concatenate([*found.values(), np.empty(0)])
+    return None, paired(differences) if len(differences) > 1 else None, "sign flips", len(differences)
+
+
+def _unpaired(base: Series, series: Series, workload: Workload) -> _Estimated:
+    """The estimate from boots that are no pairs; None if there are too few of them."""
+    units = min(len(base.medians), len(series.medians))
+    ours, theirs = log_medians(series, workload.name), log_medians(base, workload.name)
+    return None, unpaired(theirs, ours) if units > 1 else None, "Mann-Whitney", units
 
 
 def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
@@ -192,7 +210,8 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
         return Effect(
             ratio=ratio, low=ratio, high=ratio, p=float(estimate.p), detectable=None, test=test, different=False
         )
-    detectable = float(np.expm1(estimate.detectable)) if units >= LEAST else None
+    known = units >= LEAST and test != "random effect"
+    detectable = float(np.expm1(estimate.detectable)) if known else None
     return Effect(
         ratio=ratio,
         low=low,

@@ -71,10 +71,17 @@ def log_medians(series: Series, workload: str) -> Floats:
     return np.log(series.medians)
 
 
-def paired_differences(base: Series, other: Series, workload: str) -> Floats:
-    """Differences of log medians for each block that has both, in the order of blocks; several boots are averaged."""
+def paired_differences(base: Series, other: Series, workload: str) -> dict[str | None, Floats]:
+    """Differences of log medians for each block that has both, by board, in the order of blocks.
+
+    Several boots of one variant in a block are averaged. All boots of a block are of one board.
+    """
     ours, theirs = _by_block(other, workload), _by_block(base, workload)
-    return np.array([ours[block] - theirs[block] for block in sorted(ours.keys() & theirs.keys())])
+    boards = {boot.block or 0: boot.board for boot in other.boots}
+    found: dict[str | None, list[float]] = {}
+    for block in sorted(ours.keys() & theirs.keys()):
+        found.setdefault(boards[block], []).append(ours[block] - theirs[block])
+    return {board: np.array(values) for board, values in found.items()}
 
 
 def _by_block(series: Series, workload: str) -> dict[int, float]:

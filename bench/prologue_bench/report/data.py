@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import asdict
 from typing import Any, Final
 
+from prologue_bench.analysis.boards import Boards
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
 from prologue_bench.analysis.series import Series
 from prologue_bench.analysis.stats import ALPHA, FLIPS, LEAST, LEVEL, POWER, SEED
@@ -36,6 +38,7 @@ def setup(results: ResultSet) -> dict[str, Any]:
         "base": campaign.base,
         "aa": campaign.aa,
         "boots_known": results.boots_known,
+        "boards": list(results.boards),
         "voids": [{"boot": boot.number, "variant": boot.variant, "reason": boot.void} for boot in results.voids],
         "notes": list(results.notes),
     }
@@ -67,6 +70,7 @@ def _variant(series: Series) -> dict[str, Any]:
         {
             "boot": boot.number if series.boots_known else None,
             "block": boot.block,
+            "board": boot.board,
             "started": boot.started or None,
             "samples": runs.tolist(),
         }
@@ -87,7 +91,11 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
     for name in ("ratio", "low", "high", "p", "test", "detectable"):
         row[name] = None if effect is None else getattr(effect, name)
-    return row
+    return {**row, "boards": None if comparison.boards is None else _boards(comparison.boards)}
+
+
+def _boards(boards: Boards) -> dict[str, Any]:
+    return {"used": list(boards.used), "spread": boards.spread, "parts": [asdict(part) for part in boards.parts]}
 
 
 def to_csv(report: Report) -> str:
@@ -109,5 +117,8 @@ def to_csv(report: Report) -> str:
                 "median": series.median,
             }
             more = compared.get(series.label)
-            writer.writerow(row if more is None else {**row, **more, "aa_difference": part.floor})
+            if more is not None:
+                row |= {name: value for name, value in more.items() if name in _COLUMNS}
+                row["aa_difference"] = part.floor
+            writer.writerow(row)
     return stream.getvalue()

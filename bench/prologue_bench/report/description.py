@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from prologue_bench.analysis.describe import OUTLIER_RULE, Description, describe
 from prologue_bench.report import words
+from prologue_bench.report.board_words import boards_used
 from prologue_bench.report.data import setup
 from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
@@ -74,6 +75,8 @@ def _flagged(rows: tuple[Description, ...]) -> Iterator[str]:
 def _foot(results: ResultSet) -> Iterator[str]:
     yield f"out: outliers, {OUTLIER_RULE}; flagged, never dropped"
     yield f"{results.campaign.evidence} evidence; {words.design(results)}"
+    if boards := boards_used(results):
+        yield boards
     yield from words.setup_facts(results.campaign)
     yield from results.notes
 

@@ -154,12 +154,12 @@ def _test(
 ) -> dict[str, Any]:  # fmt: skip
     values = boot.values.get(workload.name, ())
     test: dict[str, Any] = {
-        "id": _identifier(source, "test", dict(campaign.machine), boot.started, boot.number, workload.name),
+        "id": _identifier(source, "test", dict(campaign.machine), boot.board, boot.started, boot.number, workload.name),
         "build_id": _build_id(campaign, variant, source),
         "origin": source.origin,
         "path": f"prologue.{re.sub('[^A-Za-z0-9_-]+', '_', workload.name).strip('_') or 'workload'}",
         "start_time": boot.started,
-        "environment": _environment(campaign),
+        "environment": _environment(campaign, boot),
     }
     said = [f"{workload.name}, {workload.direction} is better", f"variant {variant.label}"]
     if boot.void is not None:  # the harness says that nothing is known, of the test as of the kernel
@@ -195,8 +195,8 @@ def _test_facts(campaign: Campaign, boot: Boot, workload: Workload, values: tupl
     }
 
 
-def _environment(campaign: Campaign) -> dict[str, Any]:
-    machine: Mapping[str, str] = campaign.machine
+def _environment(campaign: Campaign, boot: Boot) -> dict[str, Any]:
+    machine: Mapping[str, str] = dict(campaign.machine) | ({} if boot.board is None else {"board": boot.board})
     environment: dict[str, Any] = {"misc": dict(machine)}
     if named := [machine[name] for name in ("host", "board", "model") if name in machine]:
         environment["comment"] = ", ".join(named)

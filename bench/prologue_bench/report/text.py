@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport
 from prologue_bench.analysis.series import Series
 from prologue_bench.report import words
+from prologue_bench.report.board_words import board_sentences, boards_used
 from prologue_bench.report.layout import command_lines, mail, markdown_table, text_table, wrapped
 from prologue_bench.report.rounding import rounded
 from prologue_bench.results.model import Workload
@@ -106,6 +107,7 @@ def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
         return
     yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
     yield from words.medians_alone(report)
+    yield from board_sentences(report)
     if method := words.method(report):
         yield method
     yield from words.flagged(report)
@@ -116,6 +118,8 @@ def _foot(report: Report) -> Iterator[str]:
     yield from words.limits(campaign)
     if results.boots_known or campaign.evidence == "smoke":
         yield words.design(results)
+    if boards := boards_used(results):
+        yield boards
     yield from words.caveats(report)
     yield from words.setup_facts(campaign)
     yield from results.notes

@@ -110,17 +110,25 @@ def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> st
         return f"{name}: no verdict: {comparison.reason}"
     if comparison.reason is not None:
         return f"{name}: inconclusive ({p}): {comparison.reason}"
+    if effect.test == "random effect":
+        return f"{name}: inconclusive ({p}); what may be is what the interval holds"
     seen = f"{_units(report, comparison)} could have seen {per_cent(effect.detectable or 0)} or more"
     return f"{name}: inconclusive ({p}); {seen}"
 
 
 def _units(report: WorkloadReport, comparison: Comparison) -> str:
-    if comparison.effect is not None and comparison.effect.test == "sign flips":
-        return f"{comparison.units} pairs"
+    if comparison.effect is not None and comparison.effect.test != "Mann-Whitney":
+        boards = "" if comparison.effect.test == "sign flips" else f" on {len(report_boards(comparison))} boards"
+        return f"{comparison.units} pairs{boards}"
     base, *others = report.series
     counts = [len(base.medians), *(len(series.medians) for series in others if series.label == comparison.variant)]
     what = "boots" if base.boots_known else "runs"
     return f"{counts[0]} {what} of each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} {what}"
+
+
+def report_boards(comparison: Comparison) -> tuple[str, ...]:
+    """The boards that a comparison over several boards was made of."""
+    return () if comparison.boards is None else comparison.boards.used
 
 
 def medians_alone(report: WorkloadReport) -> Iterator[str]:
@@ -147,7 +155,9 @@ def method(report: WorkloadReport) -> str | None:
     if not made:
         return None
     weakest, effect = max(made, key=lambda pair: pair[1].detectable or math.inf)
-    if effect.test == "Mann-Whitney":
+    if effect.test == "random effect":
+        how = "compared within blocks, then over boards"
+    elif effect.test == "Mann-Whitney":
         how = "unpaired, Welch's t interval, p by Mann-Whitney"
     elif weakest.units <= ALL_FLIPS:
         how = f"compared within blocks, t interval, p by all {2**weakest.units} sign flips"

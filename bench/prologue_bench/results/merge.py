@@ -1,9 +1,10 @@
-"""Result sets of one setup put together: more boots, or the rest of a campaign that was stopped."""
+"""Result sets of one setup put together: more boots, the rest of a campaign that was stopped, or more boards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from prologue_bench.errors import BenchError
@@ -11,10 +12,14 @@ from prologue_bench.results.model import Boot, Campaign, ResultSet
 from prologue_bench.results.settings import require_alike
 
 _ABSENT: Final = "(nothing)"
+WHICH: Final = ("board", "host")  # facts that say which of several machines it is, not of what kind
 
 
 def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     """Merge result sets, each given with its name; blocks and boots of later ones are numbered on.
+
+    Sets of several boards are of one setup if the boards differ in nothing but which they are, and boots are in blocks:
+    a block stays on its board.
 
     Raises:
         BenchError: they are not of one setup (everything that differs is named, with both values), are tables made by
@@ -27,6 +32,8 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     for name, results in sets:
         if not results.boots_known:
             raise BenchError(f"{name}: a table made by hand says nothing about its setup and cannot be merged")
+    sets = _by_board(sets)
+    (first_name, first), *others = sets
     for name, results in others:
         if found := list(differences(first.campaign, results.campaign)):
             raise BenchError(f"{first_name} and {name} are not of one setup: {'; '.join(found)}")
@@ -42,6 +49,28 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
         notes=tuple(f"{name}: {note}" for name, results in sets for note in results.notes),
         seeds=tuple(seed for _, results in sets for seed in results.seeds),
     )
+
+
+def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, ResultSet]]:
+    """Sets of several boards, with the board moved from the campaign to its boots; others as they are."""
+    which = {_which(results.campaign) for _, results in sets}
+    boots = [(results, boot) for _, results in sets for boot in results.boots]
+    known = all(boot.board is not None or _which(results.campaign) is not None for results, boot in boots)
+    if len(which) == 1 or not known or any(boot.block is None for _, boot in boots):
+        return sets
+    return [(name, _told_apart(results)) for name, results in sets]
+
+
+def _which(campaign: Campaign) -> str | None:
+    """Which board it is, in words; None if boots say so themselves."""
+    return ", ".join(campaign.machine[name] for name in WHICH if name in campaign.machine) or None
+
+
+def _told_apart(results: ResultSet) -> ResultSet:
+    board = _which(results.campaign)
+    machine = MappingProxyType({k: value for k, value in results.campaign.machine.items() if k not in WHICH})
+    boots = tuple(boot if boot.board is not None else replace(boot, board=board) for boot in results.boots)
+    return replace(results, campaign=replace(results.campaign, machine=machine), boots=boots)
 
 
 def differences(one: Campaign, other: Campaign) -> Iterator[str]:
@@ -70,10 +99,10 @@ def _listed(campaign: Campaign, what: str) -> dict[str, str]:
 
 def _require_disjoint(sets: Sequence[tuple[str, ResultSet]]) -> None:
     # One machine starts one boot at a time: two that started at the same instant are one boot, copied.
-    seen: dict[str, tuple[str, int]] = {}
+    seen: dict[tuple[str | None, str], tuple[str, int]] = {}
     for name, results in sets:
         for boot in results.boots:
-            other, number = seen.setdefault(boot.started, (name, boot.number))
+            other, number = seen.setdefault((boot.board, boot.started), (name, boot.number))
             if (other, number) != (name, boot.number):
                 raise BenchError(
                     f"{name}: boot {boot.number}, started {boot.started}, is in {other} already (boot {number})"

@@ -72,7 +72,8 @@ class Readback:
 class Boot:
     """One finished boot: every sample of every workload, in the workload's unit.
 
-    ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks.
+    ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks. ``board``
+    is which of several boards it was; None if the campaign has one, which its ``machine`` describes.
     """
 
     block: int | None
@@ -85,6 +86,7 @@ class Boot:
     gate_before: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     gate_after: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     void: str | None = None
+    board: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,11 @@ class ResultSet:
     def valid(self, variant: str) -> tuple[Boot, ...]:
         """The boots of a variant that count, in the order of the file."""
         return tuple(boot for boot in self.boots if boot.variant == variant and boot.void is None)
+
+    @property
+    def boards(self) -> tuple[str, ...]:
+        """The boards that have a boot that counts, in the order of the file; empty if there is one for all."""
+        return tuple(dict.fromkeys(boot.board for boot in self.boots if boot.void is None and boot.board is not None))
 
 
 def contradiction(boot: Boot, campaign: Campaign) -> str | None:

@@ -65,6 +65,7 @@ def boot_log(directory: Path, number: int) -> Path:
 def _require_distinct(boots: Sequence[Boot], path: Path) -> None:
     numbers: dict[int, int] = {}
     places: dict[tuple[int, int], int] = {}
+    boards: dict[int, tuple[str | None, int]] = {}
     for line, boot in enumerate(boots, 1):
         if (first := numbers.setdefault(boot.number, line)) != line:
             raise BenchError(f"{path}:{line}: boot {boot.number} is already in line {first}")
@@ -73,6 +74,11 @@ def _require_distinct(boots: Sequence[Boot], path: Path) -> None:
             continue
         if (first := places.setdefault((boot.block, boot.position), line)) != line:
             raise BenchError(f"{path}:{line}: block {boot.block}, position {boot.position} is already in line {first}")
+        board, first = boards.setdefault(boot.block, (boot.board, line))
+        if board != boot.board:  # their difference would be that of two boards
+            raise BenchError(
+                f"{path}:{line}: block {boot.block} is of board {boot.board}, but in line {first} of board {board}"
+            )
 
 
 def decode_campaign(fields: Fields) -> Campaign:
@@ -172,6 +178,7 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
         gate_before=gate.below("before").data,
         gate_after=gate.below("after").data,
         void=void,
+        board=fields.optional_text("board"),
     )
     reason = None if void is not None else contradiction(boot, campaign)
     return boot if reason is None else replace(boot, void=reason)
@@ -231,6 +238,7 @@ def encode_boot(boot: Boot) -> str:
         "readback": encode_readback(boot.readback),
         "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
         "void": boot.void,
+        "board": boot.board,
     }
     return json.dumps(data) + "\n"
 

@@ -1,0 +1,123 @@
+"""A difference that was measured on several boards: the board is a random effect.
+
+Boards of one type are not one machine: memory, firmware and silicon differ, and so may the effect of a variant. Blocks
+of one board are no independent evidence of what the next board would show. Each board gives one estimate, from the
+pairs of its own blocks; these are combined as estimates of several laboratories are (Paule and Mandel, J. Res. NBS 87,
+1982: the spread between boards is what makes the estimates consistent). The interval is Hartung and Knapp's, Student's
+t with one degree of freedom less than there are boards, and never narrower than if boards were known to be alike
+(Roever et al., BMC Med. Res. Methodol. 15, 2015: with two or three it would be, by chance). statsmodels estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from prologue.errors import how_to_install
+from prologue_bench.analysis.stats import ALPHA, Estimate, Floats, paired
+from prologue_bench.errors import MissingToolError
+
+LEAST_OF_BOARD: Final = 2  # pairs: one has no spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardEffect:
+    """What one board says by itself: a ratio to the base with its interval; None from a single pair."""
+
+    board: str
+    units: int
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boards:
+    """What the boards of a comparison say, one by one, and how far they are apart.
+
+    ``spread`` is the standard deviation of the effect between boards, relative (0.01 is 1%); None if it cannot be
+    estimated: then the comparison is that of ``used``, the only board with enough pairs.
+    """
+
+    parts: tuple[BoardEffect, ...]
+    used: tuple[str, ...]
+    spread: float | None
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of what is said of all boards."""
+        return len(self.used) - 1
+
+    @property
+    def known_to(self) -> tuple[float, float]:
+        """Factors: 95% of samples of so many boards have a true spread between so many times theirs."""
+        low, high = (float((self.freedom / stats.chi2.ppf(q, self.freedom)) ** 0.5) for q in (0.975, 0.025))
+        return low, high
+
+
+def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boards]:
+    """Combine the differences of log medians of each board's pairs, at least one.
+
+    Returns:
+        The estimate; None if no board has two pairs. And what it was made of.
+
+    Raises:
+        MissingToolError: statsmodels is not installed.
+
+    """
+    parts = tuple(_alone(board, values) for board, values in differences.items())
+    used = tuple(part.board for part in parts if part.units >= LEAST_OF_BOARD)
+    if len(used) < 2:
+        estimate = paired(differences[used[0]]) if used else None
+        return estimate, Boards(parts=parts, used=used, spread=None)
+    chosen = [differences[board] for board in used]
+    centres, variances = (np.array([function(values) for values in chosen]) for function in (np.mean, _variance))
+    if not np.all(variances > 0):
+        return _without_width(float(centres.mean())), Boards(parts=parts, used=used, spread=None)
+    estimate, spread = _combined(centres, variances)
+    return estimate, Boards(parts=parts, used=used, spread=spread)
+
+
+def _alone(board: str, values: Floats) -> BoardEffect:
+    if len(values) < LEAST_OF_BOARD:
+        return BoardEffect(board=board, units=len(values), ratio=float(np.exp(values.mean())), low=None, high=None)
+    estimate = paired(values)
+    ratio, low, high = (float(np.exp(value)) for value in (estimate.centre, estimate.low, estimate.high))
+    return BoardEffect(board=board, units=len(values), ratio=ratio, low=low, high=high)
+
+
+def _variance(values: Floats) -> float:
+    """Of the mean."""
+    return float(stats.sem(values)) ** 2
+
+
+def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
+    """The estimate over boards, and the standard deviation between them."""
+    try:
+        from statsmodels.stats.meta_analysis import combine_effects
+    except ImportError as missing:
+        what = "results of several boards are compared by statsmodels, which is not installed"
+        raise MissingToolError(f"{what}: {how_to_install('boards')}") from missing
+    with np.errstate(divide="ignore"):  # in a measure that we do not use, where boards agree exactly
+        found = combine_effects(centres, variances, method_re="iterated", use_t=True)
+    error = max(float(found.sd_eff_w_re_hksj), float(found.sd_eff_w_re))
+    centre, freedom = float(found.mean_effect_re), len(centres) - 1
+    half = float(stats.t.ppf(1 - ALPHA / 2, freedom)) * error
+    estimate = Estimate(
+        centre=np.asarray(centre),
+        low=np.asarray(centre - half),
+        high=np.asarray(centre + half),
+        p=np.asarray(2 * stats.t.sf(abs(centre) / error, freedom)),
+        detectable=np.asarray(np.nan),  # not computed: with so few boards it would be a guess
+    )
+    return estimate, float(max(found.tau2, 0.0)) ** 0.5
+
+
+def _without_width(centre: float) -> Estimate:
+    """Where a board's samples do not vary: its error is not known, and nothing follows."""
+    point = np.asarray(centre)
+    return Estimate(centre=point, low=point, high=point, p=np.asarray(1.0), detectable=np.asarray(np.nan))

@@ -1,0 +1,235 @@
+"""Results of several boards: merged with each block on its board, compared with the board as a random effect."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from prologue.cli.main import main
+from prologue_bench.analysis.boards import over_boards
+from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.sources import open_results
+from prologue_bench.analysis.stats import Floats
+from prologue_bench.errors import BenchError
+from prologue_bench.results.model import ResultSet
+from prologue_bench.results.store import read_results
+from tests.support.needs import needs_module
+from tests.support.result_sets import BASE, BUILD, CONTROL, Made, boots, campaign, write
+
+needs_module("statsmodels")
+
+Said = pytest.CaptureFixture[str]
+CAMPAIGNS = 150
+
+
+def on_board(directory: Path, name: str, made: Made, **facts: str) -> str:
+    """A campaign on one board of a type."""
+    plan = campaign(made)
+    machine = MappingProxyType({**plan.machine, "host": name, **facts})
+    return str(write(directory / name, replace(plan, machine=machine), boots(made)))
+
+
+def differences(*centres: float, pairs: int = 8, noise: float = 0.002) -> dict[str, Floats]:
+    """Boards whose pairs have exactly this mean and this spread."""
+    rng = np.random.default_rng(3)
+    found = {}
+    for k, centre in enumerate(centres):
+        values = rng.standard_normal(pairs)
+        found[f"board{k}"] = centre + noise * (values - values.mean()) / values.std(ddof=1)
+    return found
+
+
+def test_boards_that_differ_count_once_each() -> None:
+    """With boards equally well known the interval is Student's of the boards' means: the pairs do not matter."""
+    centres = [0.010, 0.014, 0.003]
+    for pairs in (8, 80):
+        estimate, boards = over_boards(differences(*centres, pairs=pairs))
+        assert estimate is not None
+        low, high = stats.t.interval(0.95, 2, np.mean(centres), stats.sem(centres))
+        assert [float(estimate.centre), float(estimate.low), float(estimate.high)] == pytest.approx(
+            [np.mean(centres), low, high], rel=1e-6
+        )
+        assert float(estimate.p) == pytest.approx(stats.ttest_1samp(centres, 0).pvalue, rel=1e-6)
+        within = 0.002**2 / pairs
+        assert boards.spread == pytest.approx((np.var(centres, ddof=1) - within) ** 0.5, rel=1e-3)
+
+
+def test_boards_that_agree_are_not_known_better_than_their_boots() -> None:
+    """Two boards that agree by chance would otherwise give an interval of no width."""
+    estimate, boards = over_boards(differences(0.01, 0.01, pairs=8, noise=0.002))
+    assert estimate is not None
+    assert boards.spread == 0
+    half = stats.t.ppf(0.975, 1) * 0.002 / 16**0.5
+    assert float(estimate.high - estimate.low) == pytest.approx(2 * half)
+
+
+@pytest.mark.parametrize(("count", "spread"), [(2, 0.0), (2, 0.01), (3, 0.01)])
+def test_the_interval_covers(count: int, spread: float) -> None:
+    """The true effect of all boards lies in 95% of intervals or more; pooled pairs would miss it most of the time."""
+    rng = np.random.default_rng(count)
+    covered = pooled = 0
+    for _ in range(CAMPAIGNS):
+        sample = {
+            str(k): rng.normal(0, spread) + rng.normal(0, 0.004, 6 + 3 * k) for k in range(count)
+        }  # fmt: skip
+        estimate, _ = over_boards(sample)
+        assert estimate is not None
+        covered += bool(estimate.low <= 0 <= estimate.high)
+        everything = np.concatenate(list(sample.values()))
+        pooled += abs(everything.mean()) <= stats.t.ppf(0.975, len(everything) - 1) * stats.sem(everything)
+    assert covered >= 0.93 * CAMPAIGNS
+    if spread == 0.01:
+        assert pooled < 0.6 * CAMPAIGNS
+
+
+def test_several_boards_are_merged_each_block_on_its_own(tmp_path: Path) -> None:
+    names = [on_board(tmp_path, name, Made(pairs=4 + k, seed=k)) for k, name in enumerate(("a", "b", "c"))]
+    results = open_results(names)
+    assert results.boards == ("a", "b", "c")
+    assert "host" not in results.campaign.machine
+    assert len(results.boots) == 3 * (4 + 5 + 6)
+    of_block = {(boot.block, boot.board) for boot in results.boots}
+    assert len(of_block) == 15 == len({block for block, _ in of_block})
+
+
+def test_two_boots_of_two_boards_may_start_at_the_same_time(tmp_path: Path) -> None:
+    made = Made(pairs=2)
+    one, other = on_board(tmp_path, "a", made), on_board(tmp_path, "b", made)
+    assert len(open_results([one, other]).boots) == 12
+    copied = on_board(tmp_path, "c", made, host="a")
+    with pytest.raises(BenchError, match=r"c: boot 1, started .*, is in .*a already"):
+        open_results([one, copied])
+
+
+def test_boards_of_another_type_are_refused(tmp_path: Path) -> None:
+    one, other = on_board(tmp_path, "a", Made(pairs=2)), on_board(tmp_path, "b", Made(pairs=2), cpu="Cortex-A53")
+    with pytest.raises(BenchError, match=r"not of one setup: machine cpu: Cortex-A57 and Cortex-A53$"):
+        open_results([one, other])
+
+
+def test_boots_without_blocks_are_not_merged_over_boards(tmp_path: Path) -> None:
+    names = []
+    for k, name in enumerate(("a", "b")):
+        made = Made(pairs=2, started=k)
+        plan = replace(campaign(made), machine=MappingProxyType({"host": name}))
+        names.append(str(write(tmp_path / name, plan, [replace(boot, block=None) for boot in boots(made)])))
+    with pytest.raises(BenchError, match="not of one setup: machine host: a and b"):
+        open_results(names)
+
+
+def test_a_block_on_two_boards_is_refused(tmp_path: Path) -> None:
+    made = Made(pairs=2)
+    recorded = [replace(boot, board="a") for boot in boots(made)]
+    recorded[2] = replace(recorded[2], board="b")
+    with pytest.raises(BenchError, match=r"results\.jsonl:3: block 0 is of board b, but in line 1 of board a"):
+        read_results(write(tmp_path / "set", campaign(made), recorded))
+    recorded[2] = replace(recorded[2], void="lost")  # it does not count, so it is compared with nothing
+    assert read_results(write(tmp_path / "set", campaign(made), recorded)).boards == ("a",)
+
+
+def mixed(directory: Path, made: Made, pairs: dict[str, int], effects: dict[str, float]) -> ResultSet:
+    """One campaign whose blocks are of several boards, each with an effect of its own."""
+    recorded, owners = [], [board for board, count in pairs.items() for _ in range(count)]
+    plans = {board: boots(replace(made, effects={BUILD: effects[board]})) for board in pairs}
+    for board, plan in plans.items():
+        recorded += [replace(boot, board=board) for boot in plan if owners[boot.block or 0] == board]
+    return read_results(write(directory, campaign(made), recorded))
+
+
+def test_an_effect_that_boards_do_not_share_is_no_difference(tmp_path: Path, capsys: Said) -> None:
+    """Twelve pairs each: a is 2% slower, b as fast as before. Pooled pairs say 'different'."""
+    results = mixed(tmp_path, Made(pairs=24), {"a": 12, "b": 12}, {"a": 0.02, "b": 0.0})
+    build = compare(results).workloads[0].comparisons[1]
+    assert (build.verdict, build.units) == ("inconclusive", 24)
+    assert build.effect is not None
+    assert build.effect.test == "random effect"
+    pooled = replace(results, boots=tuple(replace(boot, board=None) for boot in results.boots))
+    assert compare(pooled).workloads[0].comparisons[1].verdict == "different"
+    assert main(["bench", "compare", str(tmp_path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the board is a random effect: changes, intervals and p are of all boards of which these 2 are a" in text
+    assert "t with 1 degree of freedom). 2 boards are few" in text
+    assert "spread between boards 1.3% (standard deviation); 2 boards know a spread to a factor of 0.45 to 32" in text
+    assert "24 pairs on 2 boards; compared within blocks, then over boards" in text
+    assert "2 boards: a (36 boots), b (36 boots); each block on one of them" in text
+    assert f"{BUILD}, board by board: a +1.98% [+" in text
+
+
+def test_an_effect_that_boards_share_is_one(tmp_path: Path) -> None:
+    effects = dict.fromkeys("abcdef", 0.02)
+    results = mixed(tmp_path, Made(pairs=24), dict.fromkeys(effects, 4), effects)
+    control, build = compare(results).workloads[0].comparisons
+    assert (control.variant, control.verdict) == (CONTROL, "equivalent")
+    assert build.verdict == "different"
+
+
+def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None:
+    """It died in its second block: then one board is left, and that is said."""
+    results = mixed(tmp_path, Made(pairs=13), {"a": 12, "b": 1}, {"a": 0.02, "b": 0.5})
+    build = compare(results).workloads[0].comparisons[1]
+    assert build.effect is not None
+    assert (build.verdict, build.units, build.effect.test) == ("different", 12, "sign flips")
+    assert build.effect.change == pytest.approx(0.02, abs=0.003)
+    assert main(["bench", "compare", str(tmp_path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"{BUILD}: left out: b: a board needs 2 pairs, to know its spread" in text
+    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: pairs enough are of a alone." in text
+    assert "random effect" not in text
+
+
+def test_boards_with_one_pair_each(tmp_path: Path, capsys: Said) -> None:
+    results = mixed(tmp_path, Made(pairs=2), {"a": 1, "b": 1}, {"a": 0.0, "b": 0.0})
+    build = compare(results).workloads[0].comparisons[1]
+    assert (build.verdict, build.effect, build.units) == ("too few boots", None, 0)
+    assert main(["bench", "compare", str(tmp_path)]) == 0
+    assert "left out: a, b" in capsys.readouterr().out
+
+
+def test_a_board_whose_samples_do_not_vary(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=12, boot_noise=0, run_noise=0, runs=1)
+    recorded = [replace(boot, board="ab"[(boot.block or 0) % 2]) for boot in boots(made)]
+    coarse = {BASE: 5.0, CONTROL: 5.0, BUILD: 5.1}
+    recorded = [
+        replace(boot, values=MappingProxyType(dict.fromkeys(boot.values, (coarse[boot.variant],)))) for boot in recorded
+    ]
+    build = compare(read_results(write(tmp_path, campaign(made), recorded))).workloads[0].comparisons[1]
+    assert build.verdict == "inconclusive"
+    assert main(["bench", "compare", str(tmp_path)]) == 0
+    assert "CANNOT BE ESTIMATED: samples of a board do not vary" in " ".join(capsys.readouterr().out.split())
+
+
+def test_other_formats(tmp_path: Path, capsys: Said) -> None:
+    mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.02, "b": 0.0})
+    assert main(["bench", "compare", str(tmp_path), "--format", "json"]) == 0
+    report: Any = json.loads(capsys.readouterr().out)
+    assert report["boards"] == ["a", "b"]
+    build = report["workloads"][0]["comparisons"][1]
+    assert (build["test"], build["boards"]["used"], build["detectable"]) == ("random effect", ["a", "b"], None)
+    assert [part["units"] for part in build["boards"]["parts"]] == [6, 6]
+    assert {boot["board"] for boot in report["workloads"][0]["variants"][0]["boots"]} == {"a", "b"}
+    for command in (["compare", "--format", "csv"], ["compare", "--format", "markdown"], ["table"]):
+        assert main(["bench", *command, str(tmp_path)]) == 0
+        assert ("random effect" in capsys.readouterr().out) == (command[0] == "compare")
+
+
+def test_a_plot(tmp_path: Path) -> None:
+    mixed(tmp_path / "set", Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.02, "b": 0.0})
+    picture = tmp_path / "boards.svg"
+    assert main(["bench", "plot", str(tmp_path / "set"), "-o", str(picture)]) == 0
+    assert picture.stat().st_size > 1000
+
+
+def test_without_statsmodels(tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed(tmp_path, Made(pairs=12), {"a": 6, "b": 6}, {"a": 0.0, "b": 0.0})
+    monkeypatch.setitem(sys.modules, "statsmodels.stats.meta_analysis", None)
+    assert main(["bench", "compare", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "several boards are compared by statsmodels, which is not installed: pip install 'prologue[boards]'" in said
