@@ -18,7 +18,7 @@ from prologue.outputs import new_file, require_other
 from prologue.overlay.runtime import carry_out, find_moves
 from prologue.overlay.text import SectionText, kept_text, running_text, text_range
 from prologue.sites.running import find_slide, open_running
-from prologue.write.apply import copy_file
+from prologue.write.copying import copied_meanwhile
 
 # What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-6.12), and
 # addresses before _stext, which 6.1 does not map (map_kernel, arch/arm64/mm/mmu.c). vmalloc may use either.
@@ -49,13 +49,13 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = 
     """
     require_other(out, vmlinux, Path(memory.name))
     image = open_running(vmlinux, memory)
-    symbols = Symbols(image)
-    slide = find_slide(image, symbols, memory)
-    sections = tuple(running_sections(image, symbols, memory, slide))
-    taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
-    moves = find_moves(image, slide, taken) if runtime and slide else None
-    with new_file(out, like=vmlinux) as temporary:
-        copy_file(vmlinux, temporary)
+    with new_file(out, like=vmlinux) as temporary, copied_meanwhile(vmlinux, temporary) as wait:
+        symbols = Symbols(image)
+        slide = find_slide(image, symbols, memory)
+        sections = tuple(running_sections(image, symbols, memory, slide))
+        taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
+        moves = find_moves(image, slide, taken) if runtime and slide else None
+        wait()
         with temporary.open("r+b") as stream:
             for section in sections:
                 if section.changed:

@@ -4,19 +4,16 @@ In place: a lock, a check of the whole plan, then the stages in their order with
 would turn a full disk into SIGBUS). Words never straddle pages, so a kill leaves each either old or new, and the
 same plan applied again finishes the work.
 
-To another file: a temporary file in the same directory, fsync, rename. Copies are made by ``cp``, which knows
-reflinks and holes.
+To another file: a temporary file in the same directory, fsync, rename.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +24,8 @@ from prologue.outputs import new_file, require_plain_target, same_file
 from prologue.plan.edits import Edits
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.module import Module
+from prologue.write.copying import copy_file
 from prologue.write.words import read_words, write_words
-
-if TYPE_CHECKING:
-    import subprocess
 
 
 def apply_in_place(approved: ApprovedPlan) -> int:
@@ -117,29 +112,6 @@ def rewrite(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) 
         temporary.write_bytes(compress(bytes(content), module.compression) if module.compression else content)
         check(temporary)
     return written
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy a file's bytes, with holes and reflinks where the file system has them.
-
-    Raises:
-        OutputError: it cannot be written.
-
-    """
-    import subprocess
-
-    command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="backslashreplace", check=False)
-    if done.returncode:
-        raise OutputError(f"{_why(done)}; nothing was left behind", path=target.parent)
-
-
-def _why(done: subprocess.CompletedProcess[str]) -> str:
-    """The last thing that a command said, without the place, or what ended it."""
-    if done.returncode < 0:  # SIGXFSZ, for one: Python ignores it, and what it starts does not
-        return signal.strsignal(-done.returncode) or f"{done.args[0]} was ended by signal {-done.returncode}"
-    said = done.stderr.strip().splitlines()
-    return said[-1].rpartition(": ")[2] if said else f"{done.args[0]} ended with {done.returncode}"
 
 
 def _lock(fd: int, path: Path, kind: int) -> None:
