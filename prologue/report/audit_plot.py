@@ -92,11 +92,11 @@ def _draw(axis: Any, name: str, strip: Strip, blocks: U64) -> None:
     width = len(blocks) * int(_BLOCK) / _BINS
     places = [_compact(words, blocks) for words in strip]
     could, changed = (np.bincount((at / width).astype(np.int64), minlength=_BINS) for at in places[:2])
-    centres = (np.arange(_BINS) + 0.5) * width / _MIB
-    axis.bar(centres, np.log1p(could), width / _MIB, color=_COULD, linewidth=0)
-    axis.bar(centres, np.log1p(changed), width / _MIB, color=_CHANGED, linewidth=0)
-    for at in places[2].tolist():
-        axis.axvline(at / _MIB, color=_WRONG, linewidth=1)
+    edges = np.arange(_BINS + 1) * width / _MIB
+    # One outline a kind: a rectangle for each column takes seconds to draw.
+    axis.stairs(np.log1p(could), edges, fill=True, color=_COULD)
+    axis.stairs(np.log1p(changed), edges, fill=True, color=_CHANGED)
+    axis.vlines(places[2] / _MIB, 0, 1, transform=axis.get_xaxis_transform(), color=_WRONG, linewidth=1)
     axis.set_xlim(0, _BINS * width / _MIB)
     axis.set_yticks([])
     axis.set_ylabel(f"{name}\n{len(strip[1]):,} of {len(strip[0]):,}", rotation=0, ha="right", va="center", fontsize=8)
