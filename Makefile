@@ -15,7 +15,7 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
 	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
-	@echo 'make check   lint, types and the tests that download nothing: under two minutes'
+	@echo 'make check   lint, types and the quick tests, which download nothing: under two minutes'
 	@echo 'make bench   a small campaign in QEMU, its tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
 	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'
@@ -52,7 +52,7 @@ test-all: setup-test
 	$(pytest)
 
 test-fast: setup-test
-	$(pytest) -m 'not kernel'
+	$(pytest) -m 'not kernel and not thorough'
 
 # Commands build the plugins that they need; this shows that they can be built here.
 plugins: setup-bench

@@ -269,6 +269,7 @@ def test_readelf_sees_the_same_module(mini: Mini) -> None:
         assert b" WAL " in before  # SHF_LINK_ORDER
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", [ModuleSpec(), ModuleSpec("4,2", bti=True, compiler="clang", linked=False)], ids=str)
 def test_damaged_modules_are_errors_or_findings(
     mini: Mini, spec: ModuleSpec, capsys: pytest.CaptureFixture[str]

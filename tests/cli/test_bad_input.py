@@ -180,6 +180,7 @@ def test_truncated_anywhere(mini: Mini, capsys: pytest.CaptureFixture[str]) -> N
         expect_error(vmlinux, "", capsys, "patch", "scan")
 
 
+@pytest.mark.thorough
 def test_random_damage_never_crashes(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     """Flipped bytes in headers and tables end in a verdict or an error, never in a traceback."""
     vmlinux = mini(Spec(form="relr"))

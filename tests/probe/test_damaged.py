@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from prologue.errors import InputError
 from prologue.probe.judge import Judge
 from prologue.probe.places import find_places
@@ -14,6 +16,7 @@ from tests.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 
 
+@pytest.mark.thorough
 def test_damaged_tables(tmp_path: Path) -> None:
     needs_tools(*TOOLS)
     out, damaged, refused, answered = make(tmp_path), tmp_path / "damaged", 0, 0

@@ -147,6 +147,7 @@ def test_vectors_are_refused(text: str) -> None:
 _CAPSTONE_WRONG = ("cmp", "cmn", "tst", "ccmp", "ccmn", "setf", "rmif")
 
 
+@pytest.mark.thorough
 @settings(max_examples=3000, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.sampled_from([0x8, 0x9, 0x4, 0xC, 0x5, 0xD, 0xA]), st.integers(0, 0xFFFFFFFF))
 def test_nothing_that_is_written_is_kept(group: int, word: int) -> None:

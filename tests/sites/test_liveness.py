@@ -66,6 +66,7 @@ INTEGER = (0b1000, 0b1001, 0b0101, 0b1101)
 MEMORY = (0b0100, 0b0110, 0b1100, 0b1110)
 
 
+@pytest.mark.thorough
 def test_the_masks_never_overlook_a_read() -> None:
     words = words_about_x9()
     known = 0

@@ -14,6 +14,8 @@ from prologue_bench.analysis.stats import ALPHA, FEW, POWER, Floats, paired, unp
 from prologue_bench.results.model import Boot, ResultSet
 from tests.support.result_sets import BASE, BUILD, CONTROL, HACKBENCH, Made, campaign
 
+pytestmark = pytest.mark.thorough
+
 CAMPAIGNS, RUNS = 4000, 10
 BOOT, RUN = 0.005, 0.01  # relative noise of boots and of runs
 MARGIN = 0.01

@@ -50,6 +50,7 @@ def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
 
 
 @pytest.mark.qemu
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("machine", "said"),
     [
