@@ -33,6 +33,7 @@ from prologue.trace.branching import (
     targets,
 )
 from prologue.trace.form import EXCEPTION, RETURN, Batch
+from prologue.trace.intern import RunCounts
 from prologue.trace.known import KnownRanges
 from prologue.trace.listing import plain_place
 from prologue.trace.steps import Steps
@@ -70,7 +71,7 @@ class ImageCheck:
         self._known = known
         self._says_exceptions = says_exceptions
         self._programs = known.kernels.programs
-        self._runs = np.zeros(0, np.int64)
+        self._runs = RunCounts()
         self.steps = Steps()
         self.unjudged: Counter[str] = Counter()
         self.judged = 0
@@ -78,9 +79,7 @@ class ImageCheck:
     def add(self, batch: Batch, numbers: I64) -> None:
         """Take in a batch."""
         self.steps.take(batch.ranges, numbers)
-        grown = np.zeros(len(self._known.table), np.int64)
-        grown[: len(self._runs)] = self._runs
-        self._runs = grown + np.bincount(numbers, minlength=len(grown))
+        self._runs.add(numbers)
 
     def stale(self) -> list[StaleWord]:
         """Every word that is stale, by program and address; fills ``judged`` and ``unjudged``."""
@@ -92,20 +91,21 @@ class ImageCheck:
     # inside of ranges
 
     def _inside(self, found: dict[tuple[int, int], StaleWord]) -> None:
-        table = self._known.table[: len(self._runs)]
+        table = self._known.table
+        runs = self._runs.upto(len(table))
         for row, program in enumerate(self._programs):
-            mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (self._runs > 0))
+            mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (runs > 0))
             places, owner = _inner_places(table["start"][mine], table["end"][mine])
             words, _ = program.words_at(places)
             bad = np.flatnonzero(never_goes_on(words, places))
             for k in bad.tolist():
                 stale = _stale(found, row, int(places[k]), int(words[k]))
-                stale.went[_NOT_TAKEN] += int(self._runs[mine[owner[k]]])
+                stale.went[_NOT_TAKEN] += int(runs[mine[owner[k]]])
 
     # between ranges
 
     def _between(self, found: dict[tuple[int, int], StaleWord]) -> None:
-        steps, table = self.steps.table, self._known.table
+        steps, counts, table = self.steps.table, self.steps.counts, self._known.table
         before, after = table[steps["before"]], table[steps["after"]]
         last = before["end"] - np.uint64(4)
         words = np.zeros(len(steps), np.uint32)
@@ -117,12 +117,12 @@ class ImageCheck:
         wrong = judged & ~self._possible(words, last, after["start"], steps["flags"])
         maybe = wrong & self._may_be_exception(words, after)
         self._leave_out(maybe, "steps to code that is in no image, which may be exceptions")
-        self.judged = int(self.steps.counts[judged & ~maybe].sum())
+        self.judged = int(counts[judged & ~maybe].sum())
         for k in np.flatnonzero(wrong & ~maybe).tolist():
             went = int(after["start"][k])
             went = _NOT_TAKEN if went == int(last[k]) + 4 else went
             stale = _stale(found, int(before["program"][k]), int(last[k]), int(words[k]))
-            stale.went[went] += int(self.steps.counts[k])
+            stale.went[went] += int(counts[k])
             if stale.cpu < 0 or int(steps["time"][k]) < stale.time:
                 stale.time, stale.cpu = int(steps["time"][k]), int(steps["cpu"][k])
 

@@ -45,12 +45,14 @@ def hexadecimal(text: U64) -> tuple[U64, Bool]:
 
 
 def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
-    """Sixteen such characters from each place ``at`` on: 64-bit numbers, and which are valid and not blank."""
-    top, low = words[at], words[at + 8]
-    high_value, high_good = hexadecimal(top)
-    low_value, low_good = hexadecimal(low)
-    said = low >> np.uint64(56) != np.uint64(0x20)
-    return high_value << np.uint64(32) | low_value, high_good & low_good & said
+    """Sixteen such characters from each place ``at`` on: 64-bit numbers, and which are valid and not blank.
+
+    Shape of ``at``.
+    """
+    text = words[np.stack([at, at + 8])]
+    values, good = hexadecimal(text)
+    said = text[1] >> np.uint64(56) != np.uint64(0x20)
+    return values[0] << np.uint64(32) | values[1], good[0] & good[1] & said
 
 
 def _join(digits: U64, bits: int) -> U64:

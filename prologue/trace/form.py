@@ -24,7 +24,8 @@ RANGE: Final = np.dtype(
         ("vmid", "<i4"),
         ("level", "u1"),  # exception level
         ("flags", "u1"),
-    ]
+    ],
+    align=True,
 )
 TraceRanges = npt.NDArray[Any]
 """An array of ``RANGE``, shape (n,). The next range of the same CPU follows the one before, unless it has ``GAP``.

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
 
-_SLOTS: Final = 1 << 18
+_FIRST: Final = 16  # bits of a number of slots
+_AT_ONCE: Final = 1 << 16
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: neighbours go to distant slots
 _MIX: Final = (np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 
@@ -17,17 +18,16 @@ _MIX: Final = (np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 class Interner:
     """Gives each distinct 64-bit key a number from 0 on, in the order of first sight.
 
-    Most rows repeat what was seen lately, so a table of the last key of each slot answers nearly all of them; the rest
-    goes through a dictionary.
+    A hash table with open addressing: a key is in the first free slot from its own on. Each step looks at all rows that
+    are not found yet, and at most half of the slots are taken, so there are few steps.
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        self._keys = np.zeros(_SLOTS, np.uint64)
-        self._values = np.full(_SLOTS, -1, np.int64)
+        self._count = 0
+        self._make(_FIRST)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return self._count
 
     def numbers(self, keys: U64) -> tuple[I64, I64]:
         """The number of each key, and for those never seen before the row where each was first seen.
@@ -36,24 +36,87 @@ class Interner:
             Numbers, shape of ``keys``; rows, ascending with their new numbers.
 
         """
-        slots = (keys * _SPREAD >> np.uint64(46)).astype(np.int64)
-        found = np.where(self._keys[slots] == keys, self._values[slots], -1)
+        found = self._find(keys)
         misses = np.flatnonzero(found < 0)
-        fresh: list[int] = []
-        if len(misses):
-            distinct, first, inverse = np.unique(keys[misses], return_index=True, return_inverse=True)
-            values = np.empty(len(distinct), np.int64)
-            for k in np.argsort(first).tolist():
-                key = int(distinct[k])
-                number = self._numbers.get(key)
-                if number is None:
-                    number = self._numbers[key] = len(self._numbers)
-                    fresh.append(int(misses[first[k]]))
-                values[k] = number
-            found[misses] = values[inverse]
-            self._keys[slots[misses]] = keys[misses]
-            self._values[slots[misses]] = found[misses]
-        return found, np.array(fresh, np.int64)
+        if not len(misses):
+            return found, misses
+        distinct, first, inverse = np.unique(keys[misses], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        numbers = np.empty(len(distinct), np.int64)
+        numbers[order] = np.arange(self._count, self._count + len(distinct))
+        found[misses] = numbers[inverse]
+        self._add(distinct, numbers)
+        return found, misses[first[order]]
+
+    def _make(self, bits: int) -> None:
+        self._shift = np.uint64(64 - bits)
+        self._mask = (1 << bits) - 1
+        self._keys = np.zeros(1 << bits, np.uint64)
+        self._values = np.full(1 << bits, -1, np.int64)  # -1: a free slot
+
+    def _slots(self, keys: U64) -> I64:
+        return (keys * _SPREAD >> self._shift).view(np.int64)
+
+    def _find(self, keys: U64) -> I64:
+        """The number of each key; -1 for those that are not there."""
+        slots = self._slots(keys)
+        found = self._values[slots]
+        rest = np.flatnonzero((self._keys[slots] != keys) & (found >= 0))
+        slots, wanted = slots[rest], keys[rest]
+        while len(rest):
+            slots = slots + 1 & self._mask
+            found[rest] = values = self._values[slots]
+            more = (self._keys[slots] != wanted) & (values >= 0)
+            rest, slots, wanted = rest[more], slots[more], wanted[more]
+        return found
+
+    def _add(self, keys: U64, numbers: I64) -> None:
+        """Put in keys that are not there, each once."""
+        self._count += len(keys)
+        if 2 * self._count > len(self._keys):
+            there = self._values >= 0
+            old = self._keys[there], self._values[there]
+            self._make((2 * self._count).bit_length())
+            self._place(*old)
+        self._place(keys, numbers)
+
+    def _place(self, keys: U64, numbers: I64) -> None:
+        slots = self._slots(keys)
+        while len(keys):
+            free = self._values[slots] < 0
+            self._values[slots[free]] = numbers[free]  # of several keys with one slot, one gets it
+            mine = self._values[slots] == numbers
+            self._keys[slots[mine]] = keys[mine]
+            keys, numbers, slots = keys[~mine], numbers[~mine], slots[~mine] + 1 & self._mask
+
+
+class RunCounts:
+    """How often each number was met."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(0, np.int64)
+        self._waiting: list[I64] = []
+        self._size = 0
+
+    def add(self, numbers: I64) -> None:
+        """Count numbers, 0 or more each."""
+        self._waiting.append(numbers)
+        self._size += len(numbers)
+        if self._size > max(len(self._counts), _AT_ONCE):  # a sum over all counts is worth it
+            self._settle()
+
+    def upto(self, count: int) -> I64:
+        """The counts of the numbers below ``count``, which all that were met are."""
+        self._settle()
+        grown = np.zeros(count, np.int64)
+        grown[: len(self._counts)] = self._counts
+        return grown
+
+    def _settle(self) -> None:
+        if self._waiting:
+            new = np.bincount(np.concatenate(self._waiting), minlength=len(self._counts))
+            new[: len(self._counts)] += self._counts
+            self._counts, self._waiting, self._size = new, [], 0
 
 
 def mixed(*columns: npt.NDArray[np.uint64]) -> U64:
@@ -66,10 +129,19 @@ def mixed(*columns: npt.NDArray[np.uint64]) -> U64:
     return key
 
 
-def run_starts(*columns: npt.NDArray[np.uint64]) -> Bool:
+def run_starts(*columns: npt.NDArray[np.uint64] | I64) -> Bool:
     """Which rows differ from the one before; the first one does."""
     fresh = np.zeros(len(columns[0]), np.bool_)
     fresh[:1] = True
     for column in columns:
         fresh[1:] |= column[1:] != column[:-1]
     return fresh
+
+
+def by_lane(lanes: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> I64 | None:
+    """Rows lane after lane, each lane's in their own order; None if there is one lane only."""
+    if not len(lanes) or (lanes == lanes[0]).all():
+        return None
+    low, high = int(lanes.min()), int(lanes.max())
+    small = low >= -(1 << 15) and high < 1 << 15  # numpy sorts these by radix
+    return np.argsort(lanes.astype(np.int16) if small else lanes, kind="stable")

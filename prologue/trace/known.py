@@ -53,10 +53,14 @@ class Each(Generic[Thing]):
 
     def __init__(self, make: Callable[[int], Thing]) -> None:
         self._make = make
-        self._have: list[Thing] = []
+        self._have: npt.NDArray[np.object_] = np.empty(0, object)
 
-    def up_to(self, count: int) -> list[Thing]:
-        """The things of the first ``count`` ranges and perhaps more."""
-        for number in range(len(self._have), count):
-            self._have.append(self._make(number))
+    def up_to(self, count: int) -> npt.NDArray[np.object_]:
+        """The things of the first ``count`` ranges."""
+        have = len(self._have)
+        if have < count:
+            new = np.empty(count - have, object)
+            for number in range(have, count):
+                new[number - have] = self._make(number)
+            self._have = np.concatenate([self._have, new])
         return self._have

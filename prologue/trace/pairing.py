@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, Bool
+from prologue.arrays import Bool
 from prologue.trace.form import GAP, LONGEST, SAMPLE, Tally, TraceRanges, new_ranges
+from prologue.trace.intern import by_lane
 
 BRANCH: Final = np.dtype(
     [
@@ -21,7 +22,8 @@ BRANCH: Final = np.dtype(
         ("dso", "<u4"),  # of ip
         ("era", "<u4"),  # grows where any CPU may have lost something
         ("sample", "?"),  # an instruction sample: no branch
-    ]
+    ],
+    align=True,
 )
 BranchRows = npt.NDArray[Any]
 
@@ -43,25 +45,28 @@ class Pairing:
 
     def ranges(self, rows: BranchRows) -> TraceRanges:
         """The ranges that rows end, in the order of the rows."""
-        branch = np.flatnonzero(~rows["sample"])
-        start, whole, joined = self._pair(rows[branch])
-        good = np.zeros(len(rows), np.bool_)
-        good[branch] = whole
-        good |= rows["sample"]
         ranges = new_ranges(len(rows))
         for name in ("time", "cpu", "task", "dso"):
             ranges[name] = rows[name]
-        ranges["start"] = rows["ip"]
-        ranges["start"][branch] = start
         ranges["end"] = rows["ip"] + np.uint64(4)
-        ranges["flags"] = np.where(rows["sample"], np.uint8(SAMPLE), np.uint8(0))
-        ranges["flags"][branch] |= np.where(joined, np.uint8(0), np.uint8(GAP))
-        return ranges[good]
+        if not rows["sample"].any():
+            ranges["start"], good, joined = self._pair(rows)
+            ranges["flags"][~joined] = GAP
+        else:
+            branch = np.flatnonzero(~rows["sample"])
+            start, whole, joined = self._pair(rows[branch])
+            good = rows["sample"].copy()
+            good[branch] = whole
+            ranges["start"], ranges["flags"] = rows["ip"], SAMPLE
+            ranges["start"][branch] = start
+            ranges["flags"][branch] = np.where(joined, np.uint8(0), np.uint8(GAP))
+        return ranges if good.all() else ranges[good]
 
     def _pair(self, rows: BranchRows) -> tuple[npt.NDArray[np.uint64], Bool, Bool]:
         """For each branch: where its range starts, whether there is one, and whether one stands just before it."""
-        order: I64 = np.argsort(rows["lane"], kind="stable")
-        lane, ip, addr, era = (rows[name][order] for name in ("lane", "ip", "addr", "era"))
+        order = by_lane(rows["lane"])
+        columns = (rows[name] for name in ("lane", "ip", "addr", "era"))
+        lane, ip, addr, era = columns if order is None else (column[order] for column in columns)
         first = np.ones(len(rows), np.bool_)
         first[1:] = lane[1:] != lane[:-1]
         start, before = np.zeros_like(addr), np.zeros_like(era)
@@ -83,6 +88,8 @@ class Pairing:
         for k in np.flatnonzero(np.append(first[1:], True)).tolist() if len(rows) else []:
             self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]))
         self._account.add("places where tracing began (trace on)", int((ip == 0).sum()))
+        if order is None:
+            return start, whole, joined
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return start[back], whole[back], joined[back]

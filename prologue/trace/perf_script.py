@@ -36,7 +36,7 @@ def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
     """
     reader = _Reader(account)
     pairing = Pairing(account)
-    for block in blocks(stream):
+    for block in blocks(stream, _BEFORE, _AFTER):
         rows = reader.rows(block)
         if len(rows):
             yield Batch(pairing.ranges(rows), reader.tasks, reader.dsos)
@@ -70,23 +70,20 @@ class _Reader:
     def rows(self, block: bytes) -> npt.NDArray[Any]:
         """The branches and samples of a block of lines."""
         text = _Text(block)
-        rows = np.zeros(text.count, BRANCH)
-        rows["cpu"] = NO_CPU
-        there = np.zeros(text.count, np.bool_)
+        found = _Found(text.count)
         rest = np.arange(text.count)
-        breaks: list[int] = []
         for shape in list(self._shapes):
-            rest = self._take(shape, text, rest, rows, there)
+            rest = self._take(shape, text, rest, found)
         while len(rest):
-            rest = self._look(text, rest, rows, there, breaks)
-        rows["era"] = self._era + np.searchsorted(np.array(breaks, np.int64), np.arange(text.count), side="right")
-        self._era += len(breaks)
-        lanes = rows["cpu"].astype(np.int32)
+            rest = self._look(text, rest, found)
+        rows = found.rows(self._era)
+        self._era += len(found.breaks)
+        lanes = rows["cpu"].copy()
         rows["lane"] = np.where(lanes >= 0, lanes, -1 - rows["task"].astype(np.int32))
-        self.samples += int(there.sum())
-        return rows[there]
+        self.samples += len(rows)
+        return rows
 
-    def _look(self, text: _Text, rest: I64, rows: npt.NDArray[Any], there: Bool, breaks: list[int]) -> I64:
+    def _look(self, text: _Text, rest: I64, found: _Found) -> I64:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
         at = int(rest[0])
         line = text.line(at)
@@ -98,41 +95,44 @@ class _Reader:
                 and shape.key not in [known.key for known in self._shapes]
                 and (shape.has_target or shape.kind is LineKind.SAMPLE)
             ):
-                left = self._take(shape, text, rest, rows, there)
+                left = self._take(shape, text, rest, found)
                 if not len(left) or left[0] != at:
                     self._shapes = [shape, *self._shapes][:_MOST_SHAPES]
                     return left
-        self._alone(read, at, rows, there, breaks)
+        self._alone(read, at, found)
         return rest[1:]
 
-    def _take(self, shape: Shape, text: _Text, rest: I64, rows: npt.NDArray[Any], there: Bool) -> I64:
+    def _take(self, shape: Shape, text: _Text, rest: I64, found: _Found) -> I64:
         """Read all remaining lines that have a shape; return the others."""
         if not len(rest):
             return rest
         mine, target = text.fitting(shape, rest)
-        lines, starts = rest[mine], text.starts[rest[mine]]
-        good = np.ones(len(lines), np.bool_)
-        found = np.zeros(len(lines), BRANCH)
-        found["cpu"] = NO_CPU
-        found["ip"], valid = hex16(text.words, starts + shape.ip)
-        good &= valid
-        if shape.has_target:
-            found["addr"], valid = hex16(text.words, target + 4)
-            good &= valid
+        lines = rest if mine.all() else rest[mine]
+        starts = text.starts[lines]
+        rows = np.zeros(len(lines), BRANCH)
+        rows["cpu"] = NO_CPU
+        numbers = [starts + shape.ip, *([target + 4] if shape.has_target else [])]
+        values, valid = hex16(text.words, np.stack(numbers))
+        good: Bool = valid[0] & valid[-1]
+        for name, column in zip(("ip", "addr"), values, strict=False):
+            rows[name] = column
         if shape.cpu:
-            found["cpu"], valid = decimal(text.words, starts + shape.cpu[1], min(shape.cpu[1] - shape.cpu[0], 8))
+            rows["cpu"], valid = decimal(text.words, starts + shape.cpu[1], min(shape.cpu[1] - shape.cpu[0], 8))
             good &= valid
         if shape.sec and shape.frac:
-            found["time"], valid = text.times(shape.sec, shape.frac, starts)
+            rows["time"], valid = text.times(shape.sec, shape.frac, starts)
             good &= valid
-        found["sample"] = not shape.has_target
+        rows["sample"] = not shape.has_target
         ends = target if shape.has_target else text.ends[lines]
-        numbers, valid = self._dsos_before(text, ends, shape) if shape.dso else (np.zeros(len(lines), np.int64), good)
-        found["dso"], good = numbers, good & valid
-        lines, found = lines[good], found[good]
-        found["task"] = self._tasks_of(text, lines, shape)
-        rows[lines] = found
-        there[lines] = True
+        if shape.dso:
+            rows["dso"], valid = self._dsos_before(text, ends, shape)
+            good &= valid
+        if not good.all():
+            lines, rows = lines[good], rows[good]
+        rows["task"] = self._tasks_of(text, lines, shape)
+        found.add(lines, rows)
+        if len(lines) == len(rest):
+            return rest[:0]
         left = np.ones(len(rest), np.bool_)
         left[np.flatnonzero(mine)[good]] = False
         return rest[left]
@@ -184,42 +184,42 @@ class _Reader:
             rest = rest[~same]
             if not len(rest):
                 break
-        found: dict[bytes, int] = {}
         good = np.ones(len(ends), np.bool_)
-        for k in rest.tolist():  # programs not met before, or more of them than are worth a comparison each
-            said = text.before(int(ends[k]))
-            if said not in found:
-                name = dso_of(said)
-                found[said] = self._dso(prefix + name) if name else -1
-            numbers[k], good[k] = max(found[said], 0), found[said] >= 0
+        while len(rest):  # a program not met before, or one of more than are worth a comparison each time
+            said = text.before(int(ends[rest[0]]))
+            name = dso_of(said)
+            same = text.ends_with(ends[rest], f" ({name})".encode() if name else said[-_MOST_SHAPES:])
+            same[0] = True
+            numbers[rest[same]], good[rest[same]] = self._dso(prefix + name) if name else 0, bool(name)
+            rest = rest[~same]
         return numbers, good
 
-    def _alone(self, line: PerfLine, at: int, rows: npt.NDArray[Any], there: Bool, breaks: list[int]) -> None:
+    def _alone(self, line: PerfLine, at: int, found: _Found) -> None:
         """Use a line that was read alone."""
         kind = line.kind
         if self._waiting is not None:
-            self._stack(line, self._waiting, at, rows, there)
+            self._stack(line, self._waiting, at, found)
             if kind in (LineKind.STACK, LineKind.TARGET):
                 return
         if kind in (LineKind.BRANCH, LineKind.SAMPLE):
             if kind is LineKind.BRANCH and line.number("addr", 16) is None:
                 self._untargeted += 1
-                breaks.append(at)
+                found.breaks.append(at)
                 self._account.add("branches without a target: a gap on every CPU")
                 return
-            rows[at], there[at] = self._row(line), True
+            found.add(np.array([at]), self._row(line))
         elif kind is LineKind.HEAD:
             self._waiting = self._row(line)
         elif kind is LineKind.LOSS:
-            breaks.append(at)
+            found.breaks.append(at)
             self._account.add("losses that perf says: a gap on every CPU")
         elif kind is LineKind.UNREADABLE:
-            breaks.append(at)
+            found.breaks.append(at)
             self._account.add("lines that are none of perf script's: a gap on every CPU")
         elif kind is LineKind.OTHER:
             self._account.add(f"other events: {line.event}")
 
-    def _stack(self, line: PerfLine, waiting: npt.NDArray[Any], at: int, rows: npt.NDArray[Any], there: Bool) -> None:
+    def _stack(self, line: PerfLine, waiting: npt.NDArray[Any], at: int, found: _Found) -> None:
         """Complete a sample whose addresses stand in the lines after it: the first of its stack, and the target."""
         if line.kind in (LineKind.STACK, LineKind.TARGET):
             ip, addr = (line.number(name, 16) for name in ("ip", "addr"))
@@ -231,7 +231,7 @@ class _Reader:
             if not waiting["sample"] and addr is None:
                 return
         if (waiting["sample"] and waiting["ip"]) or waiting["addr"]:
-            rows[at], there[at] = waiting, True
+            found.add(np.array([at]), waiting)
         self._waiting = None
 
     def _row(self, line: PerfLine) -> Any:
@@ -247,11 +247,39 @@ class _Reader:
         return row
 
 
+class _Found:
+    """What was read of a block of lines: rows by line, and lines at which any CPU may have lost something."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._parts: list[tuple[I64, npt.NDArray[Any]]] = []
+        self.breaks: list[int] = []
+
+    def add(self, lines: I64, rows: npt.NDArray[Any]) -> None:
+        """Rows of these lines; later ones of a line replace earlier ones."""
+        self._parts.append((lines, rows))
+
+    def rows(self, era: int) -> npt.NDArray[Any]:
+        """All rows in the order of their lines; ``era`` is that of the first line."""
+        if len(self._parts) == 1 and len(self._parts[0][0]) == self._count and not self.breaks:
+            rows = self._parts[0][1]
+            rows["era"] = era
+            return rows
+        every, there = np.zeros(self._count, BRANCH), np.zeros(self._count, np.bool_)
+        for lines, part in self._parts:
+            every[lines] = part
+            there[lines] = True
+        kept = np.flatnonzero(there)
+        rows = every[kept]
+        rows["era"] = era + np.searchsorted(np.array(self.breaks, np.int64), kept, side="right")
+        return rows
+
+
 class _Text:
-    """A block of lines as arrays."""
+    """A block of lines, between ``_BEFORE`` and ``_AFTER``, as arrays."""
 
     def __init__(self, block: bytes) -> None:
-        self._block = block = _BEFORE + block + _AFTER
+        self._block = block
         letters = np.frombuffer(block, np.uint8)
         self.words = words_view(block)
         self.ends: I64 = np.flatnonzero(letters[: len(block) - len(_AFTER)] == 10)[len(_BEFORE) - 1 :]
@@ -263,9 +291,18 @@ class _Text:
         colons = np.flatnonzero(letters == ord(":"))
         colons = colons[letters[colons + 1] == ord(" ")]
         self._arrows = np.append(arrows, len(block))
-        bounds = np.append(self.starts, len(block))
-        self._first_arrow = np.searchsorted(arrows, bounds)
-        self._colons = np.diff(np.searchsorted(colons, bounds))
+        self._arrow_counts, self._first_arrow = self._by_line(arrows)
+        self._colons, _ = self._by_line(colons)
+
+    def _by_line(self, places: I64) -> tuple[I64, I64]:
+        """For each line how many places are in it, and the row of the first place at or after its start."""
+        each = len(places) // self.count if self.count else 0
+        if each and len(places) == each * self.count:  # nearly always all lines have as many
+            table = places.reshape(self.count, each)
+            if (table[:, 0] >= self.starts).all() and (table[:, -1] < self.ends).all():
+                return np.full(self.count, each), np.arange(0, len(places), each)
+        first = np.searchsorted(places, np.append(self.starts, len(self._block)))
+        return np.diff(first), first[:-1]
 
     def line(self, at: int) -> bytes:
         """One line with its end."""
@@ -277,8 +314,7 @@ class _Text:
 
     def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
         """Which of the lines have a shape, and where their arrow is, if it has one."""
-        arrows = self._first_arrow[rest + 1] - self._first_arrow[rest]
-        mine = (arrows == int(shape.has_target)) & (self._colons[rest] == shape.colons)
+        mine = (self._arrow_counts[rest] == int(shape.has_target)) & (self._colons[rest] == shape.colons)
         mine &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
         chosen = rest[mine]
         fits = shape.fits(self.words, self.starts[chosen])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64
 from prologue.trace.form import GAP, NO_LEVEL, NO_VMID, Batch, TraceRanges
+from prologue.trace.intern import run_starts
 from prologue.trace.known import Each, KnownRanges
 from prologue.trace.listing import instructions, objdump_lines, plain_place
 
@@ -19,32 +19,51 @@ PERF_TAIL: Final = b"End\n"
 _TRACE_ON: Final = b"CPU%d: CS_ETM_TRACE_ON packet is inserted\n"
 
 
-def pick(things: list[Any], rows: I64) -> tuple[Any, ...]:
-    """Several members of a list, by row."""
-    if len(rows) == 1:
-        return (things[int(rows[0])],)
-    return itemgetter(*rows.tolist())(things) if len(rows) else ()
+_PAIRS: Final = np.array([f"{k:02}".encode() for k in range(100)], "S2").view("<u2")
 
 
-def time_texts(times: U64) -> list[bytes]:
-    """Times in ns as ``%9u.%09u  ``."""
+def pick(things: npt.NDArray[np.object_], rows: I64) -> list[Any]:
+    """Several members of an array of objects, by row."""
+    found: list[Any] = things[rows].tolist()
+    return found
+
+
+def distinct(keys: I64) -> tuple[I64, I64]:
+    """The distinct ones of keys that mostly repeat the one before, and for each key the row among these."""
+    heads = run_starts(keys)
+    values, inverse = np.unique(keys[heads], return_inverse=True)
+    if len(values) == 1:
+        return values, np.zeros(len(keys), np.int64)
+    return values, inverse[np.cumsum(heads) - 1]
+
+
+def nine_digits(text: npt.NDArray[np.uint8], numbers: U64) -> None:
+    """Write numbers below 10^9 into nine columns, with leading zeros; ``text`` has shape (n, 9)."""
+    rest = numbers.astype(np.uint32)
+    for column in (7, 5, 3, 1):
+        rest, pair = np.divmod(rest, np.uint32(100))
+        text[:, column : column + 2] = _PAIRS[pair].view(np.uint8).reshape(-1, 2)
+    text[:, 0] = rest + np.uint32(ord("0"))
+
+
+def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -> list[bytes]:
+    """For each time (ns), one of ``heads`` by row, ``%9u.%09u`` of it, and ``tail``."""
     seconds, rest = np.divmod(times, np.uint64(10**9))
-    if len(times) and int(seconds.max()) >= 10**9:
-        return [b"%9d.%09d  " % pair for pair in zip(seconds.tolist(), rest.tolist(), strict=True)]
-    text = np.empty((len(times), 21), np.uint8)
-    text[:, 9], text[:, 19:] = ord("."), ord(" ")
-    for column in range(8, -1, -1):
-        seconds, digit = np.divmod(seconds, np.uint64(10))
-        text[:, column] = digit
-    for column in range(18, 9, -1):
-        rest, digit = np.divmod(rest, np.uint64(10))
-        text[:, column] = digit
-    blank = np.cumsum(text[:, :8], axis=1) == 0  # zeros before the first digit
-    text[:, :9] += np.uint8(ord("0"))
-    text[:, 10:19] += np.uint8(ord("0"))
-    text[:, :8][blank] = ord(" ")
-    packed = text.tobytes()
-    return [packed[at : at + 21] for at in range(0, len(packed), 21)]
+    values, second = distinct(seconds.view(np.int64))
+    keys, inverse = distinct(second * len(heads) + rows)
+    texts = [heads[key % len(heads)] + b"%9d." % values[key // len(heads)] for key in keys.tolist()]
+    found = np.empty(len(times), object)
+    sizes = np.array([len(text) for text in texts], np.int64)
+    for size in np.unique(sizes).tolist():
+        mine = np.flatnonzero(sizes[inverse] == size)
+        whole = np.empty((len(mine), size + 9 + len(tail)), np.uint8)
+        begins = np.frombuffer(b"".join(text.ljust(size)[:size] for text in texts), np.uint8).reshape(-1, size)
+        whole[:, :size] = begins[inverse[mine]]
+        nine_digits(whole[:, size : size + 9], rest[mine])
+        whole[:, size + 9 :] = np.frombuffer(tail, np.uint8)
+        found[mine] = whole.view(f"V{whole.shape[1]}")[:, 0].tolist()
+    texts_: list[bytes] = found.tolist()
+    return texts_
 
 
 def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
@@ -75,20 +94,15 @@ class PerfLines:
         ranges, count = batch.ranges, len(batch.ranges)
         if not count:
             return b""
-        blocks = list(pick(self._blocks.up_to(len(self._known.table)), numbers))
+        have = len(self._known.table)
+        blocks, tails = pick(self._blocks.up_to(have), numbers), pick(self._tails.up_to(have), numbers)
         for row in gap_rows(ranges, self._seen).tolist():
             blocks[row] = _TRACE_ON % ranges["cpu"][row] + blocks[row]
-        tails = list(pick(self._tails.up_to(len(self._known.table)), numbers))
         for row in self._changes(batch).tolist():
             self._dso = batch.dsos[int(ranges["dso"][row])]
             tails[row] = tails[row][:-1] + self._dso.encode() + b"\n"
-        parts: list[bytes] = [b""] * (4 * count)
-        parts[0::4], parts[1::4], parts[2::4], parts[3::4] = (
-            blocks,
-            self._task_texts(batch),
-            time_texts(ranges["time"]),
-            tails,
-        )
+        parts: list[bytes] = [b""] * (3 * count)
+        parts[0::3], parts[1::3], parts[2::3] = blocks, self._middles(batch), tails
         return b"".join(parts)
 
     def _changes(self, batch: Batch) -> I64:
@@ -97,13 +111,12 @@ class PerfLines:
         last = batch.dsos.index(self._dso) if self._dso in batch.dsos else -1
         return np.flatnonzero(np.diff(dso, prepend=last) != 0)
 
-    def _task_texts(self, batch: Batch) -> list[bytes]:
+    def _middles(self, batch: Batch) -> list[bytes]:
+        """Task, CPU and time of each row."""
         task, cpu = batch.ranges["task"].astype(np.int64), batch.ranges["cpu"].astype(np.int64)
-        keys, inverse = np.unique(task << 32 | cpu & 0xFFFFFFFF, return_inverse=True)
-        texts = [
-            self._task_text(batch, int(key) >> 32, int(np.int32(np.uint32(int(key) & 0xFFFFFFFF)))) for key in keys
-        ]
-        return list(pick(texts, inverse))
+        keys, rows = distinct(task << 32 | cpu & 0xFFFFFFFF)
+        heads = [self._task_text(batch, key >> 32, int(np.int32(np.uint32(key & 0xFFFFFFFF)))) for key in keys.tolist()]
+        return time_texts(batch.ranges["time"], heads, rows)
 
     def _task_text(self, batch: Batch, row: int, cpu: int) -> bytes:
         key = row, cpu
@@ -139,10 +152,11 @@ class PlainLines:
     def render(self, batch: Batch, numbers: I64) -> bytes:
         """The text of a batch."""
         ranges = batch.ranges
-        blocks = list(pick(self._blocks.up_to(len(self._known.table)), numbers))
+        blocks = pick(self._blocks.up_to(len(self._known.table)), numbers)
         gaps = set(gap_rows(ranges, self._seen).tolist())
+        times = time_texts(ranges["time"], [b""], np.zeros(len(ranges), np.int64), b"")
         parts = []
-        for row, (time, head) in enumerate(zip(time_texts(ranges["time"]), self._heads(ranges), strict=True)):
+        for row, (time, head) in enumerate(zip(times, self._heads(ranges), strict=True)):
             parts += [b"gap\n" if row in gaps else b"", time.strip(), head, blocks[row]]
         return b"".join(parts)
 

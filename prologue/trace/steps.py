@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64
 from prologue.trace.form import EXCEPTION, GAP, NO_CPU, RETURN, SAMPLE, TraceRanges
-from prologue.trace.intern import Interner, mixed
+from prologue.trace.intern import Interner, RunCounts, by_lane, mixed
 
 STEP: Final = np.dtype(
     [
@@ -18,7 +18,8 @@ STEP: Final = np.dtype(
         ("flags", "u1"),  # EXCEPTION or RETURN, if the input says so
         ("cpu", "<i4"),  # where and when it was seen first
         ("time", "<u8"),
-    ]
+    ],
+    align=True,
 )
 
 
@@ -42,23 +43,30 @@ class Steps:
         self._interner = Interner()
         self._last: dict[int, int] = {}
         self.table: npt.NDArray[Any] = np.zeros(0, STEP)
-        self.counts = np.zeros(0, np.int64)
+        self._counts = RunCounts()
+
+    @property
+    def counts(self) -> I64:
         """How often each step of ``table`` was taken."""
+        return self._counts.upto(len(self.table))
 
     def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
         """The steps that lead to the ranges of a batch, whose numbers are those of the distinct ranges."""
         lane = lanes(ranges)
-        order: I64 = np.argsort(lane, kind="stable")
-        order = order[ranges["flags"][order] & np.uint8(SAMPLE) == 0]  # samples are not part of the flow
-        own, mine = lane[order], numbers[order]
-        before = np.full(len(order), -1, np.int64)
+        order = by_lane(lane)
+        samples = ranges["flags"] & np.uint8(SAMPLE) != 0  # they are not part of the flow
+        if samples.any():
+            order = np.flatnonzero(~samples) if order is None else order[~samples[order]]
+        own, mine, flags = lane, numbers, ranges["flags"]
+        if order is not None:
+            own, mine, flags = own[order], mine[order], flags[order]
+        before = np.full(len(own), -1, np.int64)
         before[1:] = np.where(own[1:] == own[:-1], mine[:-1], -1)
         heads = np.flatnonzero(np.append(True, own[1:] != own[:-1])) if len(own) else np.zeros(0, np.int64)
         for k in heads.tolist():
             before[k] = self._last.get(int(own[k]), -1)
         for k in np.append(heads[1:] - 1, len(own) - 1).tolist() if len(own) else []:
             self._last[int(own[k])] = int(mine[k])
-        flags = ranges["flags"][order]
         there = np.flatnonzero((before >= 0) & (flags & np.uint8(GAP) == 0))
         kind = flags[there] & np.uint8(EXCEPTION | RETURN)
         keys = mixed(before[there].view(np.uint64), mine[there].view(np.uint64), kind.astype(np.uint64))
@@ -66,9 +74,8 @@ class Steps:
         if len(fresh):
             new = np.zeros(len(fresh), STEP)
             new["before"], new["after"], new["flags"] = before[there][fresh], mine[there][fresh], kind[fresh]
-            rows = order[there[fresh]]
+            rows = there[fresh] if order is None else order[there[fresh]]
             new["cpu"], new["time"] = ranges["cpu"][rows], ranges["time"][rows]
             self.table = np.concatenate([self.table, new])
-        self.counts = np.concatenate([self.counts, np.zeros(len(fresh), np.int64)])
-        self.counts += np.bincount(found, minlength=len(self.counts))
-        return Taken(order[there], found)
+        self._counts.add(found)
+        return Taken(there if order is None else order[there], found)

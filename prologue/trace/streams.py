@@ -16,8 +16,8 @@ from prologue.elf.files import open_regular
 from prologue.errors import InputError, PrologueError
 
 STDIN: Final = "-"
-BLOCK: Final = 4 << 20
-"""Bytes of text that are looked at together."""
+BLOCK: Final = 1 << 20
+"""Bytes of text that are looked at together: about what the caches of a CPU hold."""
 _STEP: Final = 1 << 16
 _WINDOW: Final = 128 << 20  # what zstd -22 --ultra asks for: a damaged header gets no more
 LONGEST_LINE: Final = 1 << 20
@@ -139,8 +139,8 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def blocks(stream: Peekable) -> Iterator[bytes]:
-    """Whole lines, some megabytes at once; the last one may lack its line end, and gets it.
+def blocks(stream: Peekable, before: bytes = b"", after: bytes = b"") -> Iterator[bytes]:
+    """Whole lines, a megabyte at once, between ``before`` and ``after``; the last line may lack its end, and gets it.
 
     Raises:
         InputError: there are no lines, or the stream is damaged.
@@ -151,7 +151,7 @@ def blocks(stream: Peekable) -> Iterator[bytes]:
         try:
             data = stream.read(BLOCK)
         except PrologueError:
-            yield from [rest[: rest.rfind(b"\n") + 1]] if b"\n" in rest else []
+            yield from [before + rest[: rest.rfind(b"\n") + 1] + after] if b"\n" in rest else []
             raise
         if not data:
             break
@@ -161,7 +161,7 @@ def blocks(stream: Peekable) -> Iterator[bytes]:
             if len(rest) > LONGEST_LINE + BLOCK:
                 raise InputError(f"has no line end in {len(rest):,} bytes: no text of a trace", path=stream.name)
             continue
-        yield rest + data[:end]
+        yield b"".join((before, rest, memoryview(data)[:end], after))
         rest = data[end:]
     if rest:
-        yield rest + b"\n"
+        yield before + rest + b"\n" + after

@@ -10,39 +10,38 @@ import numpy as np
 from prologue.arrays import I64
 from prologue.trace.assign import UNDECIDED, USER
 from prologue.trace.form import GAP, Batch
+from prologue.trace.intern import RunCounts, run_starts
 from prologue.trace.known import KnownRanges
 
 _MOST: Final = 5
 
 
 class TraceSummary:
-    """Counts while a trace is read."""
+    """RunCounts while a trace is read."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
-        self._times = np.zeros(0, np.int64)  # how often each distinct range ran
+        self._runs = RunCounts()
         self._gaps = 0
         self._cpus: set[int] = set()
 
     def add(self, batch: Batch, numbers: I64) -> None:
         """Count a batch."""
-        grown = np.zeros(len(self._known.table), np.int64)
-        grown[: len(self._times)] = self._times
-        grown += np.bincount(numbers, minlength=len(grown))
-        self._times = grown
+        self._runs.add(numbers)
         self._gaps += int((batch.ranges["flags"] & np.uint8(GAP) != 0).sum())
-        self._cpus.update(np.unique(batch.ranges["cpu"]).tolist())
+        cpu = batch.ranges["cpu"]
+        self._cpus.update(cpu[run_starts(cpu)].tolist())
 
     @property
     def runs(self) -> I64:
-        """How often each distinct range ran; shape of the table of known ranges, or shorter."""
-        return self._times
+        """How often each distinct range ran; shape of the table of known ranges."""
+        return self._runs.upto(len(self._known.table))
 
     @property
     def instructions(self) -> int:
         """Instructions in all ranges, also in those of no image."""
-        table = self._known.table[: len(self._times)]
-        return int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * self._times).sum())
+        table = self._known.table
+        return int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * self.runs).sum())
 
     @property
     def gaps(self) -> int:
@@ -51,7 +50,8 @@ class TraceSummary:
 
     def lines(self) -> list[str]:
         """First what was read, then what could not be used."""
-        ranges, distinct = int(self._times.sum()), int((self._times > 0).sum())
+        runs = self.runs
+        ranges, distinct = int(runs.sum()), int((runs > 0).sum())
         cpus = "1 CPU" if len(self._cpus) == 1 else f"{len(self._cpus)} CPUs"
         said = [
             f"{ranges:,} ranges ({distinct:,} distinct), {self.instructions:,} instructions, {cpus}, {self.gaps:,} gaps"
@@ -59,7 +59,7 @@ class TraceSummary:
         return [*said, *self._unknown()]
 
     def _unknown(self) -> list[str]:
-        table, times = self._known.table[: len(self._times)], self._times
+        table, times = self._known.table, self.runs
         ran = times > 0
         said = []
         user = ran & (table["program"] == USER)
@@ -81,7 +81,7 @@ class TraceSummary:
         """Where ranges are, by areas of 64 KiB, the most frequent first."""
         areas: Counter[int] = Counter()
         rows = np.flatnonzero(which)
-        for start, count in zip(self._known.table["start"][rows].tolist(), self._times[rows].tolist(), strict=True):
+        for start, count in zip(self._known.table["start"][rows].tolist(), self.runs[rows].tolist(), strict=True):
             areas[start & ~0xFFFF] += count
         told = [f"{area:#x} ({count:,})" for area, count in areas.most_common(_MOST)]
         return ", ".join(told) + (f" and {len(areas) - _MOST:,} other areas of 64 KiB" if len(areas) > _MOST else "")
