@@ -22,6 +22,8 @@ _UNSEEN: Final[dict[Sight, str]] = {
     "stopped": "stop_machine: writes under it count as live",
     "maintenance": "cache maintenance and barriers: PL506 is not judged",
     "literal": "which words are data: all are judged as instructions",
+    "lines": "which lines a DC or an IC was for: PL506 judges their kinds and order only",
+    "ran": "what CPUs executed: that nothing reaches a slot or a program is believed of its writer's name",
 }
 
 
@@ -52,7 +54,13 @@ def unseen(judged: JudgedWrites) -> list[str]:
     """What the recorder could not see, knows that it lost, or says."""
     recording = judged.recording
     sees, ending = recording.origin.sees, recording.ending
-    said = [_UNSEEN[sight] for sight in SIGHTS if sight in _UNSEEN and sight not in sees]
+    hidden = [sight for sight in SIGHTS if sight in _UNSEEN and sight not in sees]
+    # Nobody misses what nothing here depends on.
+    if "maintenance" in hidden or not any(group.live for group in judged.groups):
+        hidden = [sight for sight in hidden if sight != "lines"]
+    if not any(group.writer.aside for group in judged.groups):
+        hidden = [sight for sight in hidden if sight != "ran"]
+    said = [_UNSEEN[sight] for sight in hidden]
     if "pc" not in sees and "callers" not in sees:
         said.append("who wrote: PL507 is not judged")
     said += [f"lost: {'an unknown number' if n is None else f'{n:,}'} of {what}" for what, n in ending.lost]

@@ -23,7 +23,8 @@ RULE = Rule(
     severity="error",
     inputs=("W",),
     what="A write to an instruction while another CPU could be executing it, after which the writer returned without "
-    "all of: clean the data cache to the point of unification, DSB, invalidate the instruction cache, DSB, ISB.",
+    "all of: clean the data cache to the point of unification, DSB, invalidate the instruction cache, DSB, ISB; the "
+    "first and the third for the line of what was written.",
     why="Instruction fetches do not look into the data cache, and instruction caches keep what they have: a CPU may go "
     "on executing the old instruction for any time. CTR_EL0.IDC makes the clean needless, and DIC the invalidation.",
     example="jump label: NOP became B, followed by DC CVAU and DSB only",

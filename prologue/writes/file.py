@@ -21,7 +21,8 @@ from prologue.errors import InputError, OutputError
 from prologue.outputs import new_file
 from prologue.writes.form import SIGHTS, WRITE, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
 
-SCHEMA: Final = "prologue.writes/1"
+SCHEMA: Final = "prologue.writes/2"
+_OLDER: Final = ("prologue.writes/1",)  # has less: no lines, and nothing of what ran
 MAGIC: Final = b"PROLWRT1"
 _BLOCK: Final = struct.Struct("<IIQ")
 _ORIGIN, _ROWS, _ENDING = 1, 2, 3
@@ -128,7 +129,7 @@ def _first(blocks: Iterator[_Block], path: Path) -> dict[str, Any]:
         raise _damaged(path, "it does not say what was recorded")
     said = _parsed(block.payload, path)
     schema = said.pop("schema", None)
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, *_OLDER):
         raise InputError(f"has schema {schema!r}, expected {SCHEMA!r}: another version of prologue wrote it", path=path)
     return said
 

@@ -47,10 +47,15 @@ class Flag(IntFlag):
     NOT_RETURNED = 16  # the recording ended before the writer returned: ``maintenance`` is what was seen until then
     CUT_CHAIN = 32  # there may be more callers than ``callers`` names, or their chain could not be read
     CONSTANT = 64  # the word is of a runtime constant (asm/runtime-const.h), which any function may initialise
+    RAN_BEFORE = 128  # some CPU had executed the word since its page became text
+    RAN_MEANWHILE = 256  # some CPU executed it between the write and the writer's return
 
 
 class Maintenance(IntEnum):
-    """Maintenance after a write: a digit of ``maintenance``."""
+    """Maintenance after a write: a digit of ``maintenance``.
+
+    Where the recorder sees which lines (sight ``lines``), DC and IC_IVAU are those for the word's own.
+    """
 
     DC = 1  # clean to the point of unification or beyond: DC CVAU, CVAC, CVAP, CVADP, CIVAC
     DSB = 2
@@ -59,6 +64,8 @@ class Maintenance(IntEnum):
     IC_IALLUIS = 5
     ISB = 6
     WRITE = 7  # another write to text
+    DC_ELSEWHERE = 8  # for other lines than the word's
+    IC_ELSEWHERE = 9  # IC IVAU for other lines than the word's
     MORE = 15  # there was more than fits
 
 
@@ -67,9 +74,13 @@ def maintenance_steps(maintenance: int) -> tuple[Maintenance, ...]:
     return tuple(Maintenance(maintenance >> shift & 15) for shift in range(0, 64, 4) if maintenance >> shift & 15)
 
 
-Sight = Literal["old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "callers", "literal"]
+Sight = Literal[
+    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "callers",
+    "literal",
+]  # fmt: skip
 SIGHTS: Final[tuple[Sight, ...]] = (
-    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "callers", "literal",
+    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "callers",
+    "literal",
 )  # fmt: skip
 """What a recorder may see besides time, CPU, address and the new word; what it does not see, the judge says."""
 

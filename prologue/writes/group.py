@@ -17,7 +17,10 @@ from prologue.writes.writers import TextWriter, writer_of
 _ANY: Final = "instruction"
 _KEY: Final = np.dtype([("chain", "<i8"), ("old", "<i4"), ("new", "<i4"), ("maintenance", "<u8"), ("many", "?"),
                         ("flags", "<u4"), ("same", "?")])  # fmt: skip
-_DECIDING: Final = Flag.STOPPED | Flag.UNREACHABLE | Flag.LITERAL | Flag.OLD_UNKNOWN | Flag.NOT_RETURNED
+_DECIDING: Final = (
+    Flag.STOPPED | Flag.UNREACHABLE | Flag.LITERAL | Flag.OLD_UNKNOWN | Flag.NOT_RETURNED | Flag.RAN_BEFORE
+    | Flag.RAN_MEANWHILE
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,12 @@ def _not_live(recording: Recording, row: np.void, writer: TextWriter, flags: Fla
         return "stop_machine"
     if "unreachable" in sees and Flag.UNREACHABLE in flags:
         return "not reachable"
-    return writer.aside
+    if not writer.aside or "ran" not in sees:
+        return writer.aside
+    # What the writer's name says, the CPUs have to confirm.
+    if Flag.RAN_MEANWHILE in flags:
+        return ""
+    return f"{writer.aside}: {'not executed meanwhile' if Flag.RAN_BEFORE in flags else 'never executed before'}"
 
 
 def _classes(words: np.ndarray[tuple[int], np.dtype[np.uint32]], names: list[str]) -> I64:

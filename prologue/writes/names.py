@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import NamedTuple
+from collections import defaultdict
+from typing import Final, NamedTuple
 
 from prologue.writes.form import Function
+
+_PAGE: Final = 12
+_LONGEST: Final = 1 << 28  # bytes of a module's text; who claims more is looked at for each address
 
 
 class NamedPlace(NamedTuple):
@@ -27,11 +31,19 @@ class NameTable:
     def __init__(self, functions: tuple[Function, ...]) -> None:
         self._always = sorted(f for f in functions if not f.owner)
         self._starts = [function.start for function in self._always]
-        self._others = [f for f in functions if f.owner]
+        # Those with an owner by page: memory of modules is used again, and a function lies within its module's text.
+        self._others: defaultdict[int, list[Function]] = defaultdict(list)
+        self._long: list[Function] = []
+        for function in sorted((f for f in functions if f.owner), key=lambda f: (f.since, f.start - f.end)):
+            if function.end - function.start > _LONGEST:
+                self._long.append(function)
+                continue
+            for page in range(function.start >> _PAGE, (function.end - 1 >> _PAGE) + 1):
+                self._others[page].append(function)
 
     def place(self, vaddr: int, time: int) -> NamedPlace | None:
         """What was at an address at that time; None if it is not known."""
-        for function in reversed(self._others):
+        for function in (*reversed(self._others.get(vaddr >> _PAGE, ())), *reversed(self._long)):
             if function.start <= vaddr < function.end and function.since <= time < function.until:
                 return NamedPlace(function.name, function.owner, vaddr - function.start)
         k = bisect_right(self._starts, vaddr) - 1

@@ -101,8 +101,22 @@ def test_the_table_counts_every_word_once() -> None:
 
 def test_slots_and_programs_that_nothing_reaches() -> None:
     functions = tuple(f._replace(name="bpf_arch_text_copy") if f.start == STORE else f for f in FUNCTIONS)
-    made = recording_of(SWITCHED | {"new": a64.MOV_X9_X30, "maintenance": 0}, ending=Ending(functions=functions))
-    assert judge_writes(made).findings == ()
+    copied = SWITCHED | {"new": a64.MOV_X9_X30, "maintenance": 0}
+    writes = [copied, copied | {"flags": Flag.RAN_BEFORE}, copied | {"flags": Flag.RAN_BEFORE | Flag.RAN_MEANWHILE}]
+    done = judge_writes(recording_of(*writes, ending=Ending(functions=functions)))
+    # Executed while it was written: it was reachable, whatever its writer is called.
+    assert {(row.why.partition(": ")[2], row.verdict) for row in table_of(done)} == {
+        ("never executed before", "not live"), ("not executed meanwhile", "not live"), ("", "PL308, PL506"),
+    }  # fmt: skip
+    blind = replace(done.recording, origin=replace(done.recording.origin, sees=("old", "callers", "pc")))
+    assert judge_writes(blind).findings == ()
+    assert any("believed of its writer's name" in said for said in unseen(judge_writes(blind)))
+
+
+def test_lines_that_were_not_seen_are_said_where_they_matter() -> None:
+    said = "which lines a DC or an IC was for: PL506 judges their kinds and order only"
+    assert unseen(judged({}, without=("lines",))) == [said]
+    assert unseen(judged({"running": 1}, without=("lines",))) == []
 
 
 def test_another_machine() -> None:
@@ -111,9 +125,9 @@ def test_another_machine() -> None:
         judge_writes(replace(made, origin=replace(made.origin, machine="x86_64")))
 
 
-DC, DSB, IC, ALL, LOCAL, ISB, MORE = (
+DC, DSB, IC, ALL, LOCAL, ISB, MORE, DC2, IC2 = (
     Maintenance.DC, Maintenance.DSB, Maintenance.IC_IVAU, Maintenance.IC_IALLUIS, Maintenance.IC_IALLU,
-    Maintenance.ISB, Maintenance.MORE,
+    Maintenance.ISB, Maintenance.MORE, Maintenance.DC_ELSEWHERE, Maintenance.IC_ELSEWHERE,
 )  # fmt: skip
 
 
@@ -134,6 +148,11 @@ DC, DSB, IC, ALL, LOCAL, ISB, MORE = (
         ((DSB, ISB), 3 << 28, ""),
         ((ISB,), 3 << 28, "no DSB"),
         ((DC, DSB, MORE), None, ""),
+        ((DC2, DC, DC2, DSB, IC2, IC, DSB, ISB), None, ""),
+        ((DC2, DSB, IC, DSB, ISB), None, "no DC to the point of unification (for its line)"),
+        ((DC, DSB, IC2, DSB, ISB), None, "no IC IVAU or IC IALLUIS (for its line)"),
+        ((DC2, DSB, IC2, DSB, ISB), 3 << 28, ""),
+        ((DC2, DSB, ALL, DSB, ISB), 1 << 28, ""),
     ],
 )
 def test_maintenance(steps: tuple[Maintenance, ...], ctr: int | None, missing: str) -> None:

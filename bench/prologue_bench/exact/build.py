@@ -16,9 +16,11 @@ from prologue_bench.host import cache, programs
 _HEADERS: Final = {
     "count": ("common.h", "qemu.h"),
     "workload": ("common.h", "qemu.h"),
-    "writes": ("qemu.h", "memory.h", "frames.h", "rows.h"),
+    "writes": (
+        "qemu.h", "inside.h", "memory.h", "modules.h", "encodings.h", "frames.h", "rows.h", "flush.h", "options.h",
+    ),
     "record": ("qemu.h", "inside.h", "steps.h", "output.h", "window.h", "flow.h", "arguments.h"),
-}
+}  # fmt: skip
 
 
 def build_plugin(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,13 +15,29 @@ from prologue.writes.form import CALLERS, Flag, Function, Loss, Rows
 from prologue_bench.exact.places import load_address
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from prologue.arrays import U64, Bool
     from prologue.sites.kernel import Kernel
 
 _UPPER: Final = np.uint64(1 << 63)
+_LAST: Final = 1 << 64
 _LITERAL_WRITER: Final = "aarch64_insn_write_literal_u64"
+
+
+class ModuleSymbol(NamedTuple):
+    """A function of a module; ``region`` is an index."""
+
+    region: int
+    vaddr: int
+    size: int
+    name: str
+
+    @property
+    def end(self) -> int:
+        """Where it ends; symbols of assembly may have no size."""
+        return self.vaddr + max(self.size, 4)
 
 
 class Region(NamedTuple):
@@ -51,6 +68,9 @@ class Seen:
     executed_elsewhere: int
     tables: bool
     regions: tuple[Region, ...]
+    symbols: tuple[ModuleSymbol, ...]
+    registers: bool  # whether QEMU let the plugin read them
+    unaddressed: int  # DC and IC between a write and its writer's return, whose address is not known
 
     @classmethod
     def read(cls, said: dict[str, Any], kernel: Kernel, image: Path) -> Seen:
@@ -67,8 +87,10 @@ class Seen:
             cpus=said["running"].bit_count(),
             tables=said["va_bits"] != 0,
             regions=tuple(Region(*region) for region in said["regions"]),
+            symbols=tuple(ModuleSymbol(*symbol) for symbol in said["symbols"]),
             **{name: said[name] for name in (
-                "rows", "instructions", "not_returned", "unseen", "unseen_at", "executed_elsewhere",
+                "rows", "instructions", "not_returned", "unseen", "unseen_at", "executed_elsewhere", "registers",
+                "unaddressed",
             )},
         )  # fmt: skip
 
@@ -87,8 +109,13 @@ class Seen:
             f"{self.cpus} CPUs ran {self.instructions:,} instructions",
             f"{len(modules):,} modules had text; what was written to their pages before these were executable is not "
             "recorded",
-            "which address a DC or an IC was for is not known: QEMU's plugins see no registers",
         ]
+        if not self.registers:
+            notes.append("which address a DC or an IC was for is not known: this QEMU shows its plugins no registers")
+        elif self.unaddressed:
+            notes.append(
+                f"{self.unaddressed:,} DC or IC whose address is not known count as for every line that was written"
+            )
         if unnamed:
             notes.append(f"{unnamed:,} bytes of executable memory that belonged to no module (kprobes, BPF)")
         if self.executed_elsewhere:
@@ -111,11 +138,15 @@ class Names:
         self._constants = runtime_constants(kernel) + np.uint64(seen.slide or 0)
         self._start: dict[int, int] = {}  # run-time address -> that of its symbol, for what was asked
         self._functions: dict[int, Function] = {}
+        self._modules = sorted({(symbol.vaddr, symbol.end) for symbol in seen.symbols})
+        self._outside: set[int] = set()  # what was asked of addresses outside of the Image
 
     def learn(self, addresses: U64) -> None:
         """Look up the names of run-time addresses; shape (n,)."""
         slide, base, size = self._seen.slide or 0, self._seen.base, self._seen.size
-        inside = addresses[(addresses - np.uint64(base + slide)) < np.uint64(size)]
+        is_inside = (addresses - np.uint64(base + slide)) < np.uint64(size)
+        inside = addresses[is_inside]
+        self._outside.update(np.unique(addresses[~is_inside]).tolist())
         fresh = [vaddr for vaddr in np.unique(inside).tolist() if vaddr not in self._start]
         for vaddr, where in zip(fresh, self._kernel.symbols.locate_all([v - slide for v in fresh]), strict=True):
             start = vaddr - where.symbol_offset
@@ -135,6 +166,9 @@ class Names:
 
     def start(self, vaddr: int) -> int:
         """Where the function of an address begins; the address itself if it is not known."""
+        k = bisect_right(self._modules, (vaddr, _LAST)) - 1
+        if k >= 0 and vaddr < self._modules[k][1]:
+            return self._modules[k][0]
         return self._start.get(vaddr, vaddr)
 
     def name(self, vaddr: int) -> str:
@@ -149,7 +183,17 @@ class Names:
                      region.until)
             for region in self._seen.regions
         ]  # fmt: skip
-        return (*sorted(self._functions.values()), *others)
+        return (*sorted(self._functions.values()), *others, *self._of_modules())
+
+    def _of_modules(self) -> Iterator[Function]:
+        asked = sorted(self._outside)
+        for symbol in self._seen.symbols:
+            region = self._seen.regions[symbol.region]
+            if symbol.vaddr >= region.vaddr + region.size or not region.name:
+                continue
+            k = bisect_left(asked, symbol.vaddr)
+            if k < len(asked) and asked[k] < symbol.end:
+                yield Function(symbol.vaddr, symbol.end, symbol.name, region.name, region.since, region.until)
 
 
 def _literals(kernel: Kernel) -> U64:

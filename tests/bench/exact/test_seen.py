@@ -8,7 +8,8 @@ import numpy as np
 
 from prologue.sites.kernel import Kernel
 from prologue.writes.form import Flag
-from prologue_bench.exact.seen import Names, Region, Seen, completed, image_base
+from prologue.writes.names import NameTable
+from prologue_bench.exact.seen import ModuleSymbol, Names, Region, Seen, completed, image_base
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.writes.made import rows_of
@@ -20,6 +21,7 @@ def seen_of(kernel: Kernel) -> Seen:
     return Seen(
         load=LOAD, base=image_base(kernel), size=1 << 24, slide=SLIDE, ctr=None, rows=0, cpus=2, instructions=7,
         not_returned=0, unseen=0, unseen_at=0, executed_elsewhere=0, tables=True, regions=(),
+        symbols=(), registers=True, unaddressed=0,
     )  # fmt: skip
 
 
@@ -54,6 +56,8 @@ def test_what_was_not_seen_is_said(mini: Mini) -> None:
     bad = replace(seen, unseen=3, unseen_at=0x1000, tables=False, executed_elsewhere=2)
     assert [loss.amount for loss in bad.losses()] == [3, None]
     assert any("2 pages were executed" in note for note in bad.notes())
+    assert any("no registers" in note for note in replace(seen, registers=False).notes())
+    assert any("5 DC or IC whose address" in note for note in replace(seen, unaddressed=5).notes())
     regions = (Region(0x1000, 4096, 1, 2, "loop"), Region(0x3000, 8192, 1, 2, ""))
     notes = " ".join(replace(seen, regions=regions).notes())
     assert "1 modules had text" in notes
@@ -68,3 +72,21 @@ def test_names_are_of_run_time_addresses(mini: Mini) -> None:
     assert names.name(place.vaddr + SLIDE + 4) == "work_leaf"
     assert names.start(place.vaddr + SLIDE + 4) == place.vaddr + SLIDE
     assert names.name(1) == ""
+
+
+def test_functions_of_modules_have_their_names(mini: Mini) -> None:
+    """Two modules, one after the other in the same memory; a symbol behind the text is not executed there."""
+    kernel, text = Kernel(mini(Spec())), 0xFFFF800011110000
+    regions = (Region(text, 4096, 1, 50, "loop"), Region(text, 4096, 50, 100, "brd"))
+    symbols = (
+        ModuleSymbol(0, text + 0x10, 0x20, "lo_open"), ModuleSymbol(0, text + 0x30, 0, "lo_stub"),
+        ModuleSymbol(0, text + 0x1000, 8, "lo_init"), ModuleSymbol(1, text + 0x10, 0x40, "brd_open"),
+    )  # fmt: skip
+    seen = replace(seen_of(kernel), regions=regions, symbols=symbols)
+    names = Names(kernel, seen)
+    rows = completed(rows_of({"pc": text + 0x14, "callers": (text + 0x1C, text + 0x30)}), seen, names)
+    assert rows["callers"][0, :2].tolist() == [text + 0x30, 0]  # the writer itself is no caller
+    table = NameTable(names.used())
+    found = [table.text(vaddr, 7) for vaddr in (text + 0x14, text + 0x30, text + 0x40, text + 0x1000)]
+    assert found == ["lo_open+0x4 [loop]", "lo_stub [loop]", "text+0x40 [loop]", hex(text + 0x1000)]
+    assert table.text(text + 0x14, 60) == "brd_open+0x4 [brd]"

@@ -41,32 +41,6 @@ enum use {
 	LOAD_SECOND = 8, /* LDP ..., x29; with LOAD_FIRST: LDR x29 */
 };
 
-/* Fields of instructions: Arm ARM DDI 0487, "Loads and Stores" */
-static bool is_pair(uint32_t insn)	/* LDP, STP of X registers */
-{
-	return (insn & 0xfe000000) == 0xa8000000;
-}
-
-static bool loads(uint32_t insn)
-{
-	return insn >> 22 & 1;
-}
-
-static unsigned int rt(uint32_t insn)
-{
-	return insn & 31;
-}
-
-static unsigned int rn(uint32_t insn)
-{
-	return insn >> 5 & 31;
-}
-
-static unsigned int rt2(uint32_t insn)
-{
-	return insn >> 10 & 31;
-}
-
 static bool is_add_x29_sp(uint32_t insn)
 {
 	return (insn & 0xff8003ff) == 0x910003fd;

@@ -85,7 +85,7 @@ static uint64_t read_register(void *cpu, unsigned int number)
 	return value;
 }
 
-static unsigned int current_level(void *cpu)
+static inline unsigned int current_level(void *cpu)
 {
 	return read_register(cpu, REGISTER_CPSR) >> 2 & 3;
 }

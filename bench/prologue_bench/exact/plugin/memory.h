@@ -18,19 +18,20 @@ struct text_page {
 	uint64_t vaddr;		/* where it is executed, 0: not mapped yet */
 	uint32_t mapped;	/* how often it is mapped executable */
 	bool image;		/* text because the Image says so */
+	uint8_t *ran;		/* by word: enum ran */
 	uint32_t copy[];
 };
+
+/*
+ * QEMU translates what is executed, and again what was written since: so a word
+ * that is translated is about to be executed, and one that is not was not.
+ */
+enum ran { EVER = 1, SINCE = 2 };	/* since its page is text, its last write */
 
 struct table {
 	uint64_t vaddr;		/* that its first entry translates */
 	int level;
 	uint64_t entries[];
-};
-
-/* Executable memory outside of the Image, for the names of modules */
-struct region {
-	uint64_t vaddr, size, since, until, base;
-	char name[64];
 };
 
 static uint8_t *ram;		/* QEMU's pointer to guest memory */
@@ -43,9 +44,11 @@ static uint64_t root_offset, modules_offset;	/* from the Image's start */
 static bool root_known;
 static uint8_t *kinds;		/* by page of RAM */
 static void **pages;		/* struct text_page or struct table */
-static struct region *regions;
-static size_t n_regions;
+
 static uint64_t now(void);
+static void give_up(const char *what);
+static void begin_region(uint64_t vaddr);	/* modules.h */
+static void end_region(uint64_t vaddr);
 
 static uint64_t page_size(void)
 {
@@ -114,18 +117,32 @@ static uint64_t walk(uint64_t vaddr, unsigned int bits, int level)
 	}
 }
 
+/* Where a virtual address of the kernel, or a physical one, lies; 0 if nowhere */
+static uint64_t physical(uint64_t vaddr)
+{
+	if (!(vaddr >> 63))
+		return vaddr;
+	return root_known ? walk(vaddr, va_bits, root_level) : 0;
+}
+
 /* Guest memory at a virtual address of the kernel, or at a physical one */
 static bool read_guest(uint64_t vaddr, void *into, size_t size)
 {
-	uint64_t paddr = vaddr;
+	uint8_t *to = into;
 
-	if (vaddr % page_size() + size > page_size())
-		return false;
-	if (vaddr >> 63)
-		paddr = root_known ? walk(vaddr, va_bits, root_level) : 0;
-	if (!in_ram(paddr, size))
-		return false;
-	memcpy(into, ram + (paddr - RAM_BASE), size);
+	while (size) {
+		uint64_t here = page_size() - vaddr % page_size();
+		uint64_t paddr = physical(vaddr);
+
+		if (here > size)
+			here = size;
+		if (!in_ram(paddr, here))
+			return false;
+		memcpy(to, ram + (paddr - RAM_BASE), here);
+		to += here;
+		vaddr += here;
+		size -= here;
+	}
 	return true;
 }
 
@@ -136,93 +153,25 @@ static struct text_page *text_page(uint64_t page)
 
 static struct text_page *make_text(uint64_t page)
 {
-	struct text_page *text = malloc(sizeof(*text) + page_size());
+	struct text_page *text = calloc(1, sizeof(*text) + page_size() +
+					   page_size() / 4);
 
-	if (!text) {
-		perror("writes");
-		exit(1);
-	}
-	memset(text, 0, sizeof(*text));
+	if (!text)
+		give_up("writes");
+	text->ran = (uint8_t *)text->copy + page_size();
 	memcpy(text->copy, ram + (page << page_shift), page_size());
 	pages[page] = text;
 	kinds[page] |= TEXT;
 	return text;
 }
 
-/* Whether one of the numbers after a base may be the size of what is there */
-static bool reaches(const uint64_t *base, uint64_t vaddr)
+/* An instruction is about to be executed */
+static void mark_run(uint64_t paddr)
 {
-	uint32_t sizes[4];
+	struct text_page *text = in_ram(paddr, 4) ? text_page(page_of(paddr)) : NULL;
 
-	memcpy(sizes, base + 1, sizeof(sizes));
-	for (int k = 0; k < 4; k++) {
-		if (sizes[k] > vaddr - *base && sizes[k] < 64 << 20)
-			return true;
-	}
-	return false;
-}
-
-/*
- * The module whose text is at an address: a pointer to the start of a page, and
- * a size soon after it, among the first words of struct module. That needs no
- * layout but the first fields' (include/linux/module.h: state, list, name),
- * which are the same in 5.5 to 7.2.
- */
-static void name_region(struct region *region)
-{
-	uint64_t head = image_vaddr + modules_offset, node, words[128];
-
-	if (!modules_offset || !read_guest(head, &node, 8))
-		return;
-	for (int n = 0; node != head && n < 4096; n++) {
-		char name[56] = "";
-		int count = 0;
-
-		if (!read_guest(node + 16, name, sizeof(name)))
-			return;
-		name[sizeof(name) - 1] = 0;
-		while (count < 128 &&
-		       read_guest(node + 72 + 8 * count, &words[count], 8))
-			count++;
-		for (int k = 0; k + 2 < count; k++) {
-			if (words[k] % page_size() || words[k] > region->vaddr ||
-			    words[k] <= region->base ||
-			    !reaches(&words[k], region->vaddr))
-				continue;
-			region->base = words[k];
-			strcpy(region->name, name);
-		}
-		if (!read_guest(node, &node, 8))
-			return;
-	}
-}
-
-static void begin_region(uint64_t vaddr)
-{
-	struct region *last = n_regions ? &regions[n_regions - 1] : NULL;
-
-	if (last && last->vaddr + last->size == vaddr && !~last->until) {
-		last->size += page_size();
-		return;
-	}
-	regions = realloc(regions, ++n_regions * sizeof(*regions));
-	if (!regions) {
-		perror("writes");
-		exit(1);
-	}
-	last = &regions[n_regions - 1];
-	*last = (struct region){ .vaddr = vaddr, .size = page_size(),
-				 .since = now(), .until = ~0ull };
-	name_region(last);
-}
-
-static void end_region(uint64_t vaddr)
-{
-	for (size_t k = n_regions; k--;) {
-		if (vaddr - regions[k].vaddr < regions[k].size &&
-		    !~regions[k].until)
-			regions[k].until = now();
-	}
+	if (text)
+		text->ran[paddr % page_size() / 4] = EVER | SINCE;
 }
 
 static void map_text(uint64_t paddr, uint64_t size, uint64_t vaddr)
@@ -280,10 +229,8 @@ static void add_table(uint64_t paddr, int level, uint64_t vaddr)
 	if (!in_ram(paddr, page_size()) || kinds[page])
 		return;
 	table = calloc(1, sizeof(*table) + page_size());
-	if (!table) {
-		perror("writes");
-		exit(1);
-	}
+	if (!table)
+		give_up("writes");
 	table->level = level;
 	table->vaddr = vaddr;
 	kinds[page] = TABLE;

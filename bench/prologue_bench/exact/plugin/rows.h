@@ -14,8 +14,20 @@ struct row {
 	uint16_t cpu, padding;
 };
 
-enum { STOPPED = 1, NOT_RETURNED = 16, CUT_CHAIN = 32 };
-enum step { DC = 1, DSB, IC_IVAU, IC_IALLU, IC_IALLUIS, ISB, WRITE, MORE = 15 };
+enum { STOPPED = 1, NOT_RETURNED = 16, CUT_CHAIN = 32, RAN_BEFORE = 128,
+       RAN_MEANWHILE = 256 };
+enum step { DC = 1, DSB, IC_IVAU, IC_IALLU, IC_IALLUIS, ISB, WRITE, DC_ELSEWHERE,
+	    IC_ELSEWHERE, MORE = 15 };
+
+/* What a DC or an IC IVAU was for: bytes within one page; size 0: not known */
+struct lines {
+	uint64_t vaddr, paddr, size;
+};
+
+struct done {
+	enum step step;
+	struct lines lines;
+};
 
 /* What a row waits for */
 struct open_row {
@@ -27,9 +39,8 @@ struct open_row {
 
 struct window {
 	uint64_t frame;		/* 0: not in use */
-	uint8_t *steps;
+	struct done *steps;
 	size_t n, room;
-	bool stored;		/* a store since the last step */
 };
 
 static struct window windows[WINDOWS];
@@ -39,6 +50,7 @@ static size_t n_rows, rows_room;
 static uint64_t row_count, not_returned;
 static FILE *rows_file;
 static const char *rows_path;
+static uint64_t ctr_offset;
 
 /* Functions that write text and flush: first and last offset in the Image */
 static struct { uint64_t start, end; } writers[MAX_RANGES];
@@ -48,6 +60,12 @@ static void give_up(const char *what)
 {
 	perror(what);
 	exit(1);
+}
+
+/* CTR_EL0 as the kernel uses it; 0 before it knows */
+static uint64_t ctr_el0(void)
+{
+	return ram && ctr_offset ? read64(image_load + ctr_offset) : 0;
 }
 
 static bool is_writer(uint64_t pc)
@@ -71,37 +89,89 @@ static void flush_rows(void)
 	n_rows = 0;
 }
 
-static void add_step(struct window *window, enum step step)
+/* Whether lines are those before, or go on where they end: then they are added */
+static bool joined(struct lines *before, const struct lines *next)
 {
-	if (window->n && window->steps[window->n - 1] == step &&
-	    (!window->stored || step == WRITE))
+	if (!next->size || !before->size)
+		return before->size == next->size;
+	if (next->vaddr - before->vaddr > before->size ||
+	    next->paddr - before->paddr != next->vaddr - before->vaddr ||
+	    (next->vaddr ^ before->vaddr) >> page_shift)
+		return false;
+	if (next->vaddr - before->vaddr == before->size)
+		before->size += next->size;
+	return true;
+}
+
+static void add_step(struct window *window, enum step step, struct lines lines)
+{
+	struct done *last = window->n ? &window->steps[window->n - 1] : NULL;
+
+	if (last && last->step == step && joined(&last->lines, &lines))
 		return;
 	if (window->n == window->room) {
 		window->room = window->room ? 2 * window->room : 64;
-		window->steps = realloc(window->steps, window->room);
+		window->steps = realloc(window->steps,
+					window->room * sizeof(*window->steps));
 		if (!window->steps)
 			give_up("writes");
 	}
-	window->steps[window->n++] = step;
-	window->stored = step == WRITE;
+	window->steps[window->n++] = (struct done){ step, lines };
 }
 
-static uint64_t digits(const struct window *window, size_t from)
+/* Where a word is executed; Python gives the Image's rows their addresses. */
+static uint64_t executed_at(const struct row *row)
+{
+	if (row->address || !image_vaddr)
+		return row->address ?: row->paddr;
+	return row->paddr - image_load + image_vaddr;
+}
+
+/*
+ * What a step did for a word. A DC is for its line through whatever alias; an IC
+ * for that of the address where it is executed, unless caches are said to know
+ * physical addresses only (CTR_EL0.L1Ip: PIPT).
+ */
+static enum step step_for(const struct done *done, const struct row *row)
+{
+	const struct lines *lines = &done->lines;
+	bool here = row->paddr - lines->paddr < lines->size;
+
+	if (!lines->size || (done->step != DC && done->step != IC_IVAU))
+		return done->step;
+	if (done->step == DC)
+		return here ? DC : DC_ELSEWHERE;
+	if ((ctr_el0() >> 14 & 3) != 3)
+		here = executed_at(row) - lines->vaddr < lines->size;
+	return here ? IC_IVAU : IC_ELSEWHERE;
+}
+
+static uint64_t digits(const struct window *window, const struct open_row *open)
 {
 	uint64_t value = 0;
 	unsigned int shift = 0;
-	uint8_t last = 0;
+	enum step last = 0;
 
-	for (; from < window->n; from++) {
-		if (window->steps[from] == last)
+	for (size_t k = open->begin; k < window->n; k++) {
+		enum step step = step_for(&window->steps[k], &open->row);
+
+		if (step == last)
 			continue;
-		last = window->steps[from];
+		last = step;
 		if (shift == 60)
 			return value | (uint64_t)MORE << 60;
-		value |= (uint64_t)last << shift;
+		value |= (uint64_t)step << shift;
 		shift += 4;
 	}
 	return value;
+}
+
+/* Whether the word was executed, ever since its page is text, or since this write */
+static bool did_run(const struct row *row, enum ran since)
+{
+	struct text_page *text = text_page(page_of(row->paddr));
+
+	return text && text->ran[row->paddr % page_size() / 4] & since;
 }
 
 static void close_window(int index, uint32_t flags)
@@ -113,8 +183,10 @@ static void close_window(int index, uint32_t flags)
 
 		if (open->window != index)
 			continue;
-		open->row.maintenance = digits(window, open->begin);
+		open->row.maintenance = digits(window, open);
 		open->row.flags |= flags;
+		if (did_run(&open->row, SINCE))
+			open->row.flags |= RAN_MEANWHILE;
 		for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
 			if ((uint32_t)cpus[cpu].syncs != open->syncs[cpu])
 				open->row.synced |= 1ull << cpu;
@@ -123,7 +195,6 @@ static void close_window(int index, uint32_t flags)
 	}
 	window->frame = 0;
 	window->n = 0;
-	window->stored = false;
 	if (!--n_windows)
 		flush_rows();
 }
@@ -227,6 +298,9 @@ static void add_row(struct cpu *cpu, struct row row, uint32_t *copy, uint32_t wo
 	row.cpu = cpu - cpus;
 	row.time = now();
 	see_cpus(&row);
+	if (did_run(&row, EVER))
+		row.flags |= RAN_BEFORE;
+	text_page(page_of(row.paddr))->ran[row.paddr % page_size() / 4] &= ~SINCE;
 	n = chain(cpu, row.callers, frames, &whole);
 	if (!whole)
 		row.flags |= CUT_CHAIN;
@@ -242,15 +316,15 @@ static void add_row(struct cpu *cpu, struct row row, uint32_t *copy, uint32_t wo
 	for (int k = 0; k < MAX_CPUS; k++)
 		open->syncs[k] = cpus[k].syncs;
 	open->window = window_of(frame);
-	add_step(&windows[open->window], WRITE);
+	add_step(&windows[open->window], WRITE, (struct lines){});
 	open->begin = windows[open->window].n;
 }
 
-/* Maintenance on a CPU: of the writers whose stack it is on */
-static void maintained(struct cpu *cpu, enum step step)
+/* Maintenance on a CPU: of the writers whose stack it is on, by its x29 */
+static void maintained(uint64_t x29, enum step step, struct lines lines)
 {
 	for (int k = 0; k < WINDOWS; k++) {
-		if (windows[k].frame && same_stack(windows[k].frame, cpu->x29))
-			add_step(&windows[k], step);
+		if (windows[k].frame && same_stack(windows[k].frame, x29))
+			add_step(&windows[k], step, lines);
 	}
 }

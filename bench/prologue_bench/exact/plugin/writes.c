@@ -2,7 +2,8 @@
 /*
  * Records every store that an arm64 kernel makes to its text, from reset to
  * power-off, on any number of CPUs, through whatever alias: memory.h says what
- * text is, frames.h who called, rows.h what is recorded.
+ * text is, modules.h whose, frames.h who called, flush.h what a DC or an IC was
+ * for, rows.h what is recorded, options.h reads the arguments:
  *
  * -plugin libwrites.so,NAME=VALUE,... with numbers in hex; offsets are from the
  * start of the Image:
@@ -20,22 +21,26 @@
  * What is not seen: stores of one instruction that QEMU does in a helper (DC
  * ZVA), devices. Every page of text is compared at the end with what the stores
  * made of it, so such a write is known by its words if the page is still text.
- * The interface of QEMU 7.2 does not give registers: which address a DC or an
- * IC was for is not known.
  */
 #include <pthread.h>
 
 #include "qemu.h"
+#include "inside.h"
 #include "memory.h"
+#include "modules.h"
+#include "encodings.h"
 #include "frames.h"
 #include "rows.h"
+#include "flush.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { uint64_t start, end; } texts[MAX_RANGES], stop, init;
 static int n_texts;
-static uint64_t ctr_offset, freed_offset;
+static uint64_t freed_offset;
 static const char *out_path;
 static uint64_t executed_elsewhere;
+
+#include "options.h"
 
 /* Instructions of all CPUs; those of a block count when it begins */
 static uint64_t now(void)
@@ -52,6 +57,11 @@ static void block(unsigned int cpu, void *n)
 	__atomic_store_n(&cpus[cpu].instructions,
 			 cpus[cpu].instructions + (uint64_t)n, __ATOMIC_RELAXED);
 	cpus[cpu].running = true;
+	if (!queues[cpu].n)
+		return;
+	pthread_mutex_lock(&lock);
+	settle(cpu, own_cpu());
+	pthread_mutex_unlock(&lock);
 }
 
 /* 56 bits of an address, and what the instruction is */
@@ -115,6 +125,8 @@ static void stored(unsigned int index, uint32_t info, uint64_t vaddr, void *data
 	if (kind & TABLE)
 		table_written(paddr, size);
 	if (kind & TEXT)
+		settle(index, NULL);
+	if (kind & TEXT)
 		text_written(cpu, paddr, size, vaddr, pc);
 	pthread_mutex_unlock(&lock);
 }
@@ -134,18 +146,18 @@ static void load(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 	if (!n_windows)
 		return;
 	pthread_mutex_lock(&lock);
-	popped(vaddr);
+	happened(index, RETURNED, vaddr);
 	pthread_mutex_unlock(&lock);
 }
 
-static void maintain(unsigned int index, void *step)
+static void maintain(unsigned int index, void *what)
 {
-	if ((uint64_t)step == ISB)
+	if ((uint64_t)what == ISB)
 		cpus[index].syncs++;
 	if (!n_windows)
 		return;
 	pthread_mutex_lock(&lock);
-	maintained(&cpus[index], (uint64_t)step);
+	happened(index, (uint64_t)what, cpus[index].x29);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -159,51 +171,9 @@ static void set_stopped(unsigned int index, void *inside)
 	cpus[index].stopped = inside;
 }
 
-/* Arm ARM DDI 0487, "System instructions": SYS and barriers; 0 if neither */
-static enum step step_of(uint32_t insn)
-{
-	switch (insn & ~31u) {
-	case 0xd50b7b20: case 0xd50b7a20: case 0xd50b7c20:	/* CVAU CVAC CVAP */
-	case 0xd50b7d20: case 0xd50b7e20:			/* CVADP CIVAC */
-		return DC;
-	case 0xd50b7520:
-		return IC_IVAU;
-	case 0xd5087500:
-		return IC_IALLU;
-	case 0xd5087100:
-		return IC_IALLUIS;
-	}
-	if ((insn & 0xfffff0ff) == 0xd503309f)
-		return (insn >> 8 & 15) == 0 || (insn >> 8 & 15) == 4 ? 0 : DSB;
-	return (insn & 0xfffff0ff) == 0xd50330df ? ISB : 0;
-}
-
-/* An instruction of "Loads and Stores" that only loads: most of them */
-static bool is_load(uint32_t insn)
-{
-	bool load = insn >> 26 & 1 ? loads(insn) : insn >> 22 & 3;
-
-	if ((insn & 0x3b000000) == 0x18000000)		/* literal */
-		return true;
-	if ((insn & 0x3a000000) == 0x28000000)		/* pair */
-		return loads(insn);
-	if ((insn & 0x3b000000) == 0x39000000 ||	/* unsigned immediate */
-	    (insn & 0x3b200000) == 0x38000000 ||	/* other immediates */
-	    (insn & 0x3b200c00) == 0x38200800)		/* register */
-		return load;
-	return false;
-}
-
-static bool is_memory(uint32_t insn)
-{
-	return (insn & 0x0a000000) == 0x08000000;
-}
-
 static void watch(struct qemu_plugin_insn *insn, uint32_t word, uint64_t pc,
-		  unsigned int use)
+		  unsigned int use, uint64_t step)
 {
-	enum step step = step_of(word);
-
 	if (is_memory(word) && !is_load(word)) {
 		qemu_plugin_register_vcpu_mem_cb(insn, stored, CB_NO_REGS, MEM_W,
 						 pack(pc, use));
@@ -283,6 +253,19 @@ static void located(uint64_t vaddr, uint64_t paddr)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Words of text that are about to be executed, at whatever level and address */
+static void will_run(struct qemu_plugin_tb *tb, size_t n)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t k = 0; k < n; k++) {
+		uint8_t *host = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, k));
+
+		if (host)
+			mark_run(host - ram + RAM_BASE);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
@@ -298,7 +281,10 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	if (!ram || !host)
 		return;
 	paddr = host - ram + RAM_BASE;
-	if (!in_ram(paddr, 4) || !of_kernel(vaddr, paddr))
+	if (!in_ram(paddr, 4))
+		return;
+	will_run(tb, n);
+	if (!of_kernel(vaddr, paddr))
 		return;
 	located(vaddr, paddr);
 	for (size_t k = 0; k < n; k++) {
@@ -326,7 +312,9 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 		uint64_t offset = (uint8_t *)qemu_plugin_insn_haddr(insn) - ram +
 				  RAM_BASE - image_load;
 
-		watch(insn, words[k], qemu_plugin_insn_vaddr(insn), use[k]);
+
+		watch(insn, words[k], qemu_plugin_insn_vaddr(insn), use[k],
+		      describe(words, n, k));
 		watch_place(insn, words[k], offset);
 	}
 }
@@ -349,22 +337,6 @@ static uint64_t count_unseen(uint64_t *first)
 	return count;
 }
 
-static void print_regions(FILE *out)
-{
-	fprintf(out, ", \"regions\": [");
-	for (size_t k = 0; k < n_regions; k++) {
-		struct region *region = &regions[k];
-
-		for (char *c = region->name; *c; c++)
-			if (*c < '!' || *c > '~' || *c == '"' || *c == '\\')
-				*c = '?';
-		fprintf(out, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
-			", \"%s\"]", k ? ", " : "", region->vaddr, region->size,
-			region->since, region->until, region->name);
-	}
-	fprintf(out, "]");
-}
-
 static void at_exit(uint64_t id, void *data)
 {
 	FILE *out = fopen(out_path, "w");
@@ -373,6 +345,8 @@ static void at_exit(uint64_t id, void *data)
 	if (!out)
 		give_up(out_path);
 	pthread_mutex_lock(&lock);
+	for (int k = 0; k < MAX_CPUS; k++)
+		settle(k, NULL);
 	for (int k = 0; k < WINDOWS; k++) {
 		if (windows[k].frame)
 			close_window(k, NOT_RETURNED);
@@ -387,77 +361,16 @@ static void at_exit(uint64_t id, void *data)
 		", \"unseen\": %" PRIu64 ", \"unseen_at\": %" PRIu64
 		", \"executed_elsewhere\": %" PRIu64
 		", \"image_vaddr\": %" PRIu64 ", \"va_bits\": %u, \"running\": %"
-		PRIu64 ", \"instructions\": %" PRIu64 ", \"ctr\": %" PRIu64,
+		PRIu64 ", \"instructions\": %" PRIu64 ", \"ctr\": %" PRIu64
+		", \"registers\": %s, \"unaddressed\": %" PRIu64,
 		row_count, not_returned, unseen, first,
 		executed_elsewhere, image_vaddr, root_known ? va_bits : 0, running,
-		now(), ram && ctr_offset ? read64(image_load + ctr_offset) : 0);
+		now(), ctr_el0(), registers_known ? "true" : "false",
+		unaddressed);
 	print_regions(out);
 	fprintf(out, "}\n");
 	if (fclose(out))
 		give_up(out_path);
-}
-
-static bool read_number(const char *name, const char *value)
-{
-	static const struct {
-		const char *name;
-		uint64_t *number;
-	} numbers[] = {
-		{ "load", &image_load }, { "ram", &ram_size },
-		{ "size", &image_size }, { "root", &root_offset },
-		{ "modules", &modules_offset }, { "ctr", &ctr_offset },
-		{ "freed", &freed_offset },
-	};
-
-	for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++) {
-		if (strcmp(name, numbers[k].name))
-			continue;
-		*numbers[k].number = strtoull(value, NULL, 16);
-		return true;
-	}
-	if (!strcmp(name, "page"))
-		page_shift = strtoul(value, NULL, 16);
-	return !strcmp(name, "page");
-}
-
-static bool read_range(const char *name, const char *value)
-{
-	char *end;
-	uint64_t from = strtoull(value, &end, 16), to = strtoull(end + !!*end, NULL, 16);
-
-	if (!strcmp(name, "stop")) {
-		stop.start = from;
-		stop.end = to;
-	} else if (!strcmp(name, "init")) {
-		init.start = from;
-		init.end = to;
-	} else if (!strcmp(name, "text") && n_texts < MAX_RANGES) {
-		texts[n_texts].start = from;
-		texts[n_texts++].end = to;
-	} else if (!strcmp(name, "writer") && n_writers < MAX_RANGES) {
-		writers[n_writers].start = from;
-		writers[n_writers++].end = to;
-	} else {
-		return false;
-	}
-	return true;
-}
-
-static int read_argument(char *argument)
-{
-	char *value = strchr(argument, '=');
-
-	if (value) {
-		*value++ = 0;
-		if (read_number(argument, value) || read_range(argument, value))
-			return 0;
-		if (!strcmp(argument, "rows"))
-			return (rows_path = strdup(value)) ? 0 : -1;
-		if (!strcmp(argument, "out"))
-			return (out_path = strdup(value)) ? 0 : -1;
-	}
-	fprintf(stderr, "writes: what is %s?\n", argument);
-	return -1;
 }
 
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
@@ -475,6 +388,7 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 	kinds = calloc(ram_size >> page_shift, sizeof(*kinds));
 	pages = calloc(ram_size >> page_shift, sizeof(*pages));
 	rows_file = fopen(rows_path, "w");
+	registers_known = !look_inside();
 	if (!kinds || !pages || !rows_file) {
 		perror(rows_path);
 		return -1;
