@@ -16,9 +16,10 @@ from prologue.elf.files import open_regular
 from prologue.errors import InputError, how_to_install
 from prologue.memory.base import KernelInfo, Range, UnmappedError, read_vmcoreinfo
 from prologue.memory.core import CoreFile
+from prologue.memory.kdump import FLATTENED, MAGIC, CompressedDump
 from prologue.memory.state import KernelState, LoadedModule
 
-KDUMP_MAGICS: Final = (b"KDUMP   ", b"makedumpfile\0\0\0\0")
+KDUMP_MAGICS: Final = (MAGIC, FLATTENED)
 """First bytes of a kdump-compressed dump, and of a flattened one (makedumpfile's ``diskdump_mod.h``, its README)."""
 
 _NO_VMCOREINFO: Final = "no VMCOREINFO in this dump: the kernel needs CONFIG_VMCORE_INFO (6.1: CRASH_CORE)"
@@ -45,35 +46,38 @@ class Vmcore:
         self.name = str(path)
         self._path = path
         self._drgn = _import_drgn(self.name)
-        noted = None if core is None else core.note("VMCOREINFO")
-        if core is None or noted:
+        compressed = CompressedDump(path) if core is None else None
+        self._compressed = compressed if compressed is not None and _needs_ours(compressed) else None
+        noted = core.note("VMCOREINFO") if core is not None else compressed.vmcoreinfo if compressed else None
+        if noted:
             self._program = self._open(noted)
-            self.info = read_vmcoreinfo(noted or self._own_vmcoreinfo(), self.name)
+            self.info = read_vmcoreinfo(noted, self.name)
         else:
             self._program, self.info = self._open_by_scan()
 
-    def _open(self, vmcoreinfo: bytes | None) -> Any:
+    def _open(self, vmcoreinfo: bytes) -> Any:
         drgn = self._drgn
         # Without a platform drgn asks the notes of the CPUs, which not every dump has.
         try:
             program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64), vmcoreinfo=vmcoreinfo)
-            program.set_core_dump(str(self._path))
+            if self._compressed is None:
+                program.set_core_dump(str(self._path))
+            else:
+                for piece in self._compressed.ranges:
+                    program.add_memory_segment(*piece, self._read_compressed, physical=True)
+                program.set_linux_kernel_custom(vmcoreinfo, is_live=False)
         except Exception as error:  # drgn raises plain Exception for what its libraries say
-            if "vmcoreinfo" in str(error):
-                raise InputError(
-                    f"{_NO_VMCOREINFO}, or QEMU wrote it without one: dump as ELF", path=self.name
-                ) from error
             raise InputError(f"drgn cannot read it: {_first_line(error)}", path=self.name) from error
         return program
 
-    def _own_vmcoreinfo(self) -> bytes:
-        """What drgn found in a compressed dump."""
-        return bytes(self._program["VMCOREINFO"].string_())
+    def _read_compressed(self, paddr: int, size: int, _offset: int, _physical: bool) -> bytes:
+        assert self._compressed is not None  # noqa: S101 - only then drgn calls this
+        return self._compressed.read(paddr, size)
 
     def _open_by_scan(self) -> tuple[Any, KernelInfo]:
         """Find VMCOREINFO in memory; a kernel that was there before may have left another one."""
         seen = set()
-        for text in _scan(self._path):
+        for text in _scan(self._path) if self._compressed is None else _scan_blocks(self._compressed):
             if text in seen:
                 continue
             seen.add(text)
@@ -127,12 +131,27 @@ def _import_drgn(name: str) -> Any:
 def _scan(path: Path) -> Iterator[bytes]:
     """Every text in the file that looks like VMCOREINFO."""
     with open_regular(path) as (fd, _), mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
-        at = data.find(_BEGIN)
-        while at >= 0:
-            text = data[at : at + _LONGEST].partition(b"\0")[0]
-            if all(key in text for key in _NEEDED):
-                yield text
-            at = data.find(_BEGIN, at + 1)
+        yield from _texts(data)
+
+
+def _scan_blocks(dump: CompressedDump) -> Iterator[bytes]:
+    """The same in compressed memory: it lies in one page, and so in one block."""
+    for block in dump.blocks:
+        yield from _texts(block)
+
+
+def _texts(data: bytes | mmap.mmap) -> Iterator[bytes]:
+    at = data.find(_BEGIN)
+    while at >= 0:
+        text = data[at : at + _LONGEST].partition(b"\0")[0]
+        if all(key in text for key in _NEEDED):
+            yield text
+        at = data.find(_BEGIN, at + 1)
+
+
+def _needs_ours(dump: CompressedDump) -> bool:
+    """Whether libkdumpfile would not find its memory: blocks are no pages, or nothing says what the kernel's are."""
+    return f"\nPAGESIZE={dump.block}\n".encode() not in dump.vmcoreinfo
 
 
 def _is_loadable(module: Any) -> bool:

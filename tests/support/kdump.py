@@ -1,0 +1,47 @@
+"""kdump-compressed dumps for tests, written with struct: that of makedumpfile, flattened or not."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+_HEADER = 424  # signature, version, utsname, time stamp
+
+
+def kdump(start: int, memory: bytes, block: int, *, note: bytes = b"", flags: int = 1, flat: bool = False) -> bytes:
+    """Physical memory from ``start`` on, in blocks, with a VMCOREINFO note; not compressed if ``flags`` is 0."""
+    assert start % block == 0
+    first, count = start // block, -(-len(memory) // block)
+    memory = memory.ljust(count * block, b"\0")
+    bits = bytearray(-(-(first + count) // 8))
+    for number in range(first, first + count):
+        bits[number // 8] |= 1 << number % 8
+    half = -(-len(bits) // block) * block
+    head = (
+        b"KDUMP   "
+        + struct.pack("<I", 6)
+        + b"".join(word.ljust(65, b"\0") for word in (b"Linux", b"board", b"6.1.0-mini", b"#1", b"aarch64", b""))
+    )
+    head = head.ljust(_HEADER, b"\0") + struct.pack("<8I", flags, block, 1, 2 * half // block, first + count, 0, 0, 0)
+    at = (2 + 2 * half // block) * block + 24 * count
+    sub = struct.pack("<QIIQQQQ", 0, 0, 0, 0, 0, at if note else 0, len(note)).ljust(136, b"\0")
+    sub = sub[:80] + struct.pack("<QQQ", 0, 0, first + count)
+    whole = bytearray(head.ljust(block, b"\0") + sub.ljust(block, b"\0"))
+    whole += 2 * bytes(bits).ljust(half, b"\0")
+    at += len(note)
+    table, pages = b"", b""
+    for k in range(count):
+        data = memory[k * block : (k + 1) * block]
+        data = zlib.compress(data) if flags else data
+        table += struct.pack("<QIIQ", at + len(pages), len(data), flags, 0)
+        pages += data
+    whole += table + note + pages
+    return flattened(bytes(whole)) if flat else bytes(whole)
+
+
+def flattened(whole: bytes, piece: int = 5000) -> bytes:
+    """The file in pieces, the last one first; with big-endian headers."""
+    head = struct.pack(">16sqq", b"makedumpfile", 1, 1).ljust(4096, b"\0")
+    starts = reversed(range(0, len(whole), piece))
+    parts = (struct.pack(">qq", at, len(whole[at : at + piece])) + whole[at : at + piece] for at in starts)
+    return head + b"".join(parts) + struct.pack(">qq", -1, -1)
