@@ -12,6 +12,7 @@ from prologue.audit.run import NOT_ALLOWED, Audit, Look, RunningBinary, Transiti
 from prologue.errors import InputError
 from prologue.insn import a64, cmodx
 from prologue.memory.base import Memory
+from prologue.rules.base import Rule
 from prologue.rules.live import Audited
 from prologue.sites.running import AnotherKernelError
 
@@ -22,14 +23,16 @@ _OTHER: Final = "another"
 _NOBODY: Final = "no mechanism"
 
 
-def audit_both(vmlinux: Path, first: Memory, second: Memory, modules: dict[str, list[Path]] | None) -> Audit:
+def audit_both(
+    vmlinux: Path, memories: tuple[Memory, Memory], modules: dict[str, list[Path]] | None, rules: tuple[Rule, ...]
+) -> Audit:
     """Judge both, and what became of words in between; the result is the second's, with the first's as ``before``.
 
     Raises:
         InputError: as ``audit``; or they are of two boots.
 
     """
-    memory = first
+    memory, second = memories
     try:
         old = look_at(vmlinux, memory, modules)
         memory = second
@@ -39,8 +42,8 @@ def audit_both(vmlinux: Path, first: Memory, second: Memory, modules: dict[str, 
     if old.slide != new.slide or (old.boot_id and new.boot_id and old.boot_id != new.boot_id):
         raise InputError(f"is of another boot than {old.source}: nothing leads from one to the other", path=new.source)
     transitions, notes = _transitions(old, new)
-    done = audit_of(new, old)
-    return done._replace(before=audit_of(old), transitions=tuple(transitions), notes=(*done.notes, *notes))
+    done = audit_of(new, rules, old)
+    return done._replace(before=audit_of(old, rules), transitions=tuple(transitions), notes=(*done.notes, *notes))
 
 
 def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:

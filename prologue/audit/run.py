@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from prologue.elf.image import ElfImage
 from prologue.errors import InputError, PrologueError
 from prologue.memory.base import Memory
 from prologue.memory.state import KernelState
-from prologue.rules.base import Finding, Subject
+from prologue.rules.base import Finding, Rule, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.live import Audited, LiveWord
 from prologue.rules.registry import RULES
@@ -67,6 +67,7 @@ class Audit(NamedTuple):
     errors: tuple[PrologueError, ...] = ()
     before: Audit | None = None
     transitions: tuple[Transition, ...] = ()
+    left_out: Mapping[str, str] = {}  # codes of rules that were not to run, and by whose choice; nobody writes to it
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -91,7 +92,9 @@ class Look(NamedTuple):
     errors: tuple[PrologueError, ...]
 
 
-def audit(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None) -> Audit:
+def audit(
+    vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None, rules: tuple[Rule, ...] = LIVE_RULES
+) -> Audit:
     """Judge the text of the kernel in memory, and of its modules, if their files are given by name.
 
     Raises:
@@ -99,7 +102,7 @@ def audit(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None =
 
     """
     try:
-        return audit_of(look_at(vmlinux, memory, modules))
+        return audit_of(look_at(vmlinux, memory, modules), rules)
     except AnotherKernelError as error:
         return mismatch_audit(vmlinux, memory, error)
 
@@ -121,11 +124,11 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
     return look
 
 
-def audit_of(look: Look, before: Look | None = None) -> Audit:
+def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
     """Let the rules say what was found; ``before`` is an earlier look at the same boot."""
     earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
     files = tuple(
-        AuditedFile(binary.path, name, audited, run_rules(Subject(binary, earlier.get(name), live=audited), LIVE_RULES))
+        AuditedFile(binary.path, name, audited, run_rules(Subject(binary, earlier.get(name), live=audited), rules))
         for name, binary, audited in look.files
     )
     return Audit(look.source, look.release, look.slide, files, look.notes, look.errors)

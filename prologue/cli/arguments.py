@@ -35,3 +35,8 @@ def shell_words(option: str, text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise UsageError(f"{option} {text!r}: {error}") from error
+
+
+def split_names(names: list[str]) -> tuple[str, ...]:
+    """Names of an option that may be given several times, each time with several names and commas between them."""
+    return tuple(part for name in names for part in name.split(",") if part)

@@ -7,13 +7,17 @@ from argparse import Namespace
 from pathlib import Path
 
 from prologue.audit.compare import audit_both
-from prologue.audit.run import Audit, audit
-from prologue.cli.arguments import shell_words
+from prologue.audit.run import LIVE_RULES, Audit, audit
+from prologue.cli.arguments import shell_words, split_names
 from prologue.cli.parallel import print_errors
+from prologue.errors import UsageError
+from prologue.gate.config import Config
+from prologue.gate.settings import combine
 from prologue.memory.sources import open_memory
 from prologue.outputs import new_file, require_other
 from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, failed, render_audit
+from prologue.rules.base import Rule
 
 
 def run(args: Namespace) -> int:
@@ -26,13 +30,15 @@ def run(args: Namespace) -> int:
 
         require_plottable(args.plot)
         require_other(args.plot, args.output)
+    rules, left_out = _rules(args)
     options = shell_words("--ssh-options", args.ssh_options)
     memories = [open_memory(source, options) for source in sources]
     modules = None if args.modules is None else module_files(args.modules)
     if args.later:
-        done = audit_both(args.vmlinux, memories[0], memories[1], modules)
+        done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules)
     else:
-        done = audit(args.vmlinux, memories[0], modules)
+        done = audit(args.vmlinux, memories[0], modules, rules)
+    done = done._replace(left_out=left_out)
     print_errors([(error.message, str(error)) for error in done.errors])
     if done.mismatch:
         print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
@@ -41,6 +47,15 @@ def run(args: Namespace) -> int:
     if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
     return 2 if done.mismatch else max([int(failed(done)), *(error.exit_code for error in done.errors)])
+
+
+def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
+    """Rules to run, and why each of the others does not; settings files are not asked: they are those of a build."""
+    settings = combine(Config(), select=split_names(args.select), ignore=split_names(args.ignore), baseline=None)
+    rules = tuple(rule for rule in LIVE_RULES if rule in settings.rules)
+    if not rules:
+        raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
+    return rules, {left.rule.code: left.why for left in settings.left_out if left.rule in LIVE_RULES}
 
 
 def _report(args: Namespace, done: Audit) -> None:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
+from prologue.cli.arguments import split_names
 from prologue.cli.parallel import print_errors, run_many
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
@@ -74,7 +75,7 @@ def _settings(args: Namespace, argument: Path) -> Settings:
         config = Config()
     else:
         config = load_config_file(args.config) if args.config else load_config(settings_directory(argument))
-    return combine(config, select=_split(args.select), ignore=_split(args.ignore), baseline=args.baseline)
+    return combine(config, select=split_names(args.select), ignore=split_names(args.ignore), baseline=args.baseline)
 
 
 def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) -> None:
@@ -171,7 +172,3 @@ def _require_writable(args: Namespace, targets: list[_Target]) -> None:
 def _write(path: Path, text: str) -> None:
     with new_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
-
-
-def _split(names: list[str]) -> tuple[str, ...]:
-    return tuple(part for name in names for part in name.split(",") if part)

@@ -41,13 +41,14 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool) -> str:
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
 
-        return json.dumps(findings_sarif(files, findings, notes), indent=2)
+        return json.dumps(findings_sarif(files, findings, notes, left_out=audit.left_out), indent=2)
     from prologue.report.junit import findings_junit
     from prologue.report.ktap import findings_ktap
 
     live: frozenset[Input] = frozenset({"C"})
     write = findings_junit if kind == "junit" else findings_ktap
-    return write(files, findings, notes, FAILING, LIVE_RULES, inputs=dict.fromkeys(files, live))
+    left_out = dict.fromkeys(files, audit.left_out)
+    return write(files, findings, notes, FAILING, LIVE_RULES, inputs=dict.fromkeys(files, live), left_out=left_out)
 
 
 def closing(audit: Audit) -> str:
@@ -61,6 +62,7 @@ def closing(audit: Audit) -> str:
     looked = [audit.release or "release unknown", f"{words:,} words of text"]
     looked += [f"{modules:,} module{'s' if modules != 1 else ''}"] if modules else []
     looked += [f"{unsure:,} could not be decided"] if unsure else []
+    looked += [f"without {', '.join(sorted(audit.left_out))}"] if audit.left_out else []
     name = audit.source if audit.before is None else f"{audit.before.source}, {audit.source}"
     return printable(f"{name}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
 
@@ -121,7 +123,8 @@ def _not_looked_at(audit: Audit) -> list[str]:
     for section, every in modules.items():
         where = f"{section} of {len(every):,} module{'s' if len(every) != 1 else ''}"
         lacking.append(f"{where}: {sum(every):,} words that memory does not have")
-    return [*lacking, *audit.notes]
+    unruled = [f"what {code} finds: the rule was {why}" for code, why in sorted(audit.left_out.items())]
+    return [*lacking, *audit.notes, *unruled]
 
 
 def _data(audit: Audit) -> dict[str, Any]:

@@ -157,6 +157,46 @@ def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, capsys: pytest.C
     assert main(["live", "audit", str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
 
 
+def test_rules_that_are_not_to_run(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong words of two rules, of which one does not run: its findings are not there, and every format says so."""
+    elf = ElfEdit(vmlinux)
+    changes = {elf.value("work_leaf") + 12: BRK_0, elf.value("work_leaf") + 4: 0x94000010}
+    for options, codes, lacking in (
+        (("--ignore", "PL503"), {"PL502"}, "PL503"),
+        (("--ignore", "live-text-unexplained"), {"PL502"}, "PL503"),
+        (("--select", "PL503,PL504"), {"PL503"}, "PL502"),
+    ):
+        capsys.readouterr()
+        assert run(vmlinux, changes, *options, "--format", "json") == 1
+        data = json.loads(capsys.readouterr().out)
+        assert {finding["code"] for finding in data["findings"]} == codes
+        (note,) = [note for note in data["not_looked_at"] if note.startswith(f"what {lacking} finds: the rule was ")]
+        assert note.endswith("by the command line")
+        assert lacking in data["summary"].partition("without ")[2]
+    assert run(vmlinux, {}, "--ignore", "PL503", "--format", "junit") == 0
+    cases = ET.fromstring(capsys.readouterr().out).iter("testcase")  # noqa: S314 - our own output
+    (skipped,) = [case.find("skipped") for case in cases if case.get("name", "").startswith("PL503")]
+    assert skipped is not None
+    assert skipped.get("message") == "ignored by the command line"
+    assert run(vmlinux, {}, "--ignore", "PL503", "--format", "sarif") == 0
+    assert "PL503" in json.dumps(json.loads(capsys.readouterr().out)["runs"][0]["invocations"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--select", "PL1"), "no rule is left that judges running text: PL"),
+        (("--ignore", "PL5,PL3"), "no rule is left that judges running text: PL"),
+        (("--ignore", "PL777"), "no rule 'PL777'"),
+    ],
+)
+def test_rules_of_which_none_is_left(
+    vmlinux: Path, options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(vmlinux, {}, *options) == 2
+    assert message in capsys.readouterr().err
+
+
 def refused(vmlinux: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     assert main(["live", "audit", str(vmlinux), str(source)]) == 2
