@@ -13,7 +13,8 @@ import numpy as np
 
 from prologue.arrays import U32, U64, Bool, among
 from prologue.audit.claims import But, Claims, Compared, claim
-from prologue.audit.ftrace_state import ENABLED, FtraceState
+from prologue.audit.ftrace_lists import ENABLED
+from prologue.audit.ftrace_state import FtraceState
 from prologue.audit.scene import Scene
 from prologue.insn import a64
 from prologue.insn.decode import BL, jump_distance, matches

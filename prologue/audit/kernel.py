@@ -49,9 +49,12 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     variables.fetch_named(_NAMES)
     realtime = "PREEMPT_RT" in kernel.banner
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
-    return KernelFacts(
-        variables, FtraceState(kernel, kernel.slide, variables, realtime=realtime), breakpoints, state, realtime
-    )
+    ftrace = FtraceState(kernel, kernel.slide, variables, realtime=realtime, restless=_restless(kernel))
+    return KernelFacts(variables, ftrace, breakpoints, state, realtime)
+
+
+def _restless(kernel: RunningKernel) -> bool:
+    return any(one.unstable for one in kernel.live_text.live.values())
 
 
 def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
@@ -70,8 +73,7 @@ def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
     """What each mechanism says of the kernel's text, without breakpoints."""
-    restless = any(one.unstable for one in kernel.live_text.live.values())
-    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide, restless)
+    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide, _restless(kernel))
     yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
     yield claim_alternatives(scene)
     yield claim_jump_labels(scene)

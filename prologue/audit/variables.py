@@ -10,6 +10,7 @@ import numpy as np
 from prologue.arrays import U64, Bool, sorted_unique
 from prologue.elf.symbols import Symbols
 from prologue.memory.base import KERNEL_HALF, PAGE, Memory, Range, UnmappedError
+from prologue.memory.capture import Capture
 
 _PAGE: Final = np.uint64(PAGE)
 _FIRST, _LAST = KERNEL_HALF // PAGE, (1 << 64) // PAGE - 1  # pages that may be the kernel's
@@ -25,20 +26,22 @@ class MemoryWords(NamedTuple):
 class Variables:
     """Variables by name (link-time symbols) and memory by run-time address. What was read once is kept."""
 
-    def __init__(self, memory: Memory, symbols: Symbols, slide: int) -> None:
+    def __init__(self, memory: Memory, symbols: Symbols | None, slide: int) -> None:
         self._memory = memory
+        self.partial = isinstance(memory, Capture)  # what cannot be read may be there nevertheless
         self._symbols = symbols
         self._slide = slide
         self._pages: dict[int, bytes | None] = {}
 
     def place(self, name: str) -> int | None:
         """Run-time address of a variable; None if there is no such symbol, or more than one."""
-        vaddrs = {symbol.vaddr for symbol in self._symbols.with_prefix(name) if symbol.name == name}
+        symbols = self._symbols.with_prefix(name) if self._symbols is not None else ()
+        vaddrs = {symbol.vaddr for symbol in symbols if symbol.name == name}
         return (vaddrs.pop() + self._slide) & (1 << 64) - 1 if len(vaddrs) == 1 else None
 
     def size(self, name: str) -> int:
         """Bytes of a variable, as its symbol has it; 0 if there is none."""
-        symbol = self._symbols.find(name)
+        symbol = self._symbols.find(name) if self._symbols is not None else None
         return symbol.size if symbol else 0
 
     def number(self, name: str, size: int = 8) -> int | None:
@@ -53,9 +56,16 @@ class Variables:
         self.fetch(pages)
         parts = [self._pages[page] for page in pages]
         if any(part is None for part in parts):
-            return None
+            return self._alone(Range(vaddr, size))
         start = vaddr % PAGE
         return b"".join(part for part in parts if part is not None)[start : start + size]
+
+    def _alone(self, wanted: Range) -> bytes | None:
+        """Bytes of pages that are there in part: captures have no more of the heap than its structures."""
+        try:
+            return self._memory.read(*wanted) if KERNEL_HALF <= wanted.vaddr < wanted.end < 1 << 64 else None
+        except UnmappedError:
+            return None
 
     def quad(self, vaddr: int) -> int | None:
         """A 64-bit word by run-time address."""

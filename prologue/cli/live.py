@@ -23,12 +23,15 @@ def add_live(group: Subcommand) -> None:
         actions, "capture", "prologue.cli.live_capture:run",
         "save the text of the running kernel and its modules, and what it says of itself",
         "  prologue live capture -o host.capture.zst                 this machine, as root\n"
-        "  prologue live capture ssh:root@board -o board.capture     a POSIX shell and dd are all it needs there",
+        "  prologue live capture ssh:root@board -o board.capture     a POSIX shell and dd are all it needs there\n"
+        "  prologue live capture ssh:root@board --vmlinux vmlinux -o board.capture   a kernel without KALLSYMS_ALL",
     )  # fmt: skip
     capture.add_argument("source", nargs="?", default="/proc/kcore", metavar="SOURCE",
                          help="/proc/kcore (default) or ssh:HOST")  # fmt: skip
     capture.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                          help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
+    capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
+                         help="of that very build: says where ftrace's lists are, if kallsyms does not")  # fmt: skip
     _how(capture, "live-capture")
     overlay = add_command(
         actions, "overlay", "prologue.cli.live_overlay:run",

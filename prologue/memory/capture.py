@@ -93,7 +93,8 @@ def _write(out: Path, notes: bytes, pieces: Sequence[Piece]) -> int:
     at += len(notes) + padding
     for piece in pieces:
         size = len(piece.data)
-        headers.append(_PHDR.pack(_PT_LOAD, _PF_R | _PF_X, at, piece.vaddr, piece.paddr, size, size, PAGE))
+        align = PAGE if piece.vaddr % PAGE == at % PAGE else 1
+        headers.append(_PHDR.pack(_PT_LOAD, _PF_R | _PF_X, at, piece.vaddr, piece.paddr, size, size, align))
         at += size
     ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     head = _EHDR.pack(ident, _ET_CORE, _EM_AARCH64, 1, 0, _EHDR.size, 0, 0, _EHDR.size, _PHDR.size, count, 0, 0, 0)

@@ -12,7 +12,8 @@ from typing import Final
 from prologue.errors import InputError
 from prologue.memory.base import PAGE, Range
 from prologue.memory.core import CoreFile, CoreMemory
-from prologue.memory.state import SCRIPT, KernelState, parse_state
+from prologue.memory.session import RemoteShell
+from prologue.memory.state import END, SCRIPT, KernelState, parse_state
 
 KCORE: Final = "/proc/kcore"
 _LOCKDOWN: Final = "/sys/kernel/security/lockdown"
@@ -25,10 +26,7 @@ get() {{
 	exit 1
 }}
 """
-_PATIENCE: Final = 300  # seconds for one answer of another machine
-# The user's own options stand before these, and ssh takes the first that it sees.
-_SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15")
-_CONNECTION_BROKE: Final = 255  # ssh's own exit status
+_AT_ONCE: Final = 500  # readings: all commands are sent before an answer is read, and must fit into a pipe
 
 
 class Kcore(CoreMemory):
@@ -86,25 +84,9 @@ class RemoteKcore(CoreMemory):
         if not host or host.startswith("-"):
             raise InputError("is no host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
         self.name = f"ssh:{host}"
-        self._command = ["ssh", "-T", *ssh_options, *_SSH_OPTIONS, "--", host]
+        hint = f"log in as root, and see whether {_LOCKDOWN} says none there"
+        self._shell = RemoteShell(self.name, host, ssh_options, hint)
         super().__init__(CoreFile(self.name, self._dd, None))
-
-    def _run(self, script: str) -> bytes:
-        # Sent as standard input: the login shell may be any, and nothing of the script is left to quote.
-        try:
-            done = subprocess.run(
-                [*self._command, "exec sh"], input=script.encode(), capture_output=True, check=False, timeout=_PATIENCE
-            )
-        except FileNotFoundError as error:
-            raise InputError("ssh is not installed (Debian package openssh-client)", path=self.name) from error
-        except subprocess.TimeoutExpired as error:
-            raise InputError(f"no answer within {_PATIENCE} s", path=self.name) from error
-        if done.returncode == 0:
-            return done.stdout
-        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
-        if done.returncode == _CONNECTION_BROKE:
-            raise InputError(f"ssh failed: {said[-1]}", path=self.name)
-        raise InputError(f"{said[-1]}: log in as root, and see whether {_LOCKDOWN} says none there", path=self.name)
 
     def _dd(self, offset: int, size: int) -> bytes:
         if offset + size <= _HEAD:  # the headers are read in pieces
@@ -118,24 +100,25 @@ class RemoteKcore(CoreMemory):
     def _dd_all(self, pieces: Sequence[Range]) -> list[bytes]:
         """Pieces of the file, by offset."""
         pages = [(piece.vaddr // PAGE, -(-piece.end // PAGE) - piece.vaddr // PAGE) for piece in pieces]
-        commands = "".join(f"get {first} {count}\n" for first, count in pages)
-        said, result, at = self._run(_GET + commands), [], 0
-        if len(said) != sum(count for _, count in pages) * PAGE:
-            raise InputError("sent not all that was asked for: try again", path=self.name)
+        said, result, at = bytearray(), [], 0
+        for start in range(0, len(pages), _AT_ONCE):
+            some = pages[start : start + _AT_ONCE]
+            commands = "".join(f"get {first} {count}\n" for first, count in some)
+            said += self._shell.ask(_GET + commands, sum(count for _, count in some) * PAGE)
         for piece, (_, count) in zip(pieces, pages, strict=True):
             start = at + piece.vaddr % PAGE
-            result.append(said[start : start + piece.size])
+            result.append(bytes(said[start : start + piece.size]))
             at += count * PAGE
         return result
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Memory of now, by one login."""
+        """Memory of now, by one question."""
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
 
     @cached_property
     def _state(self) -> KernelState:
-        return parse_state(self._run(SCRIPT).decode(errors="replace"), self.name)
+        return parse_state(self._shell.ask_until(SCRIPT, END).decode(errors="replace"), self.name)
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols, when first asked."""

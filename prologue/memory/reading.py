@@ -10,7 +10,7 @@ import numpy as np
 from prologue.memory.base import PAGE, Memory, Range, UnmappedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prologue.arrays import Bool
 
@@ -30,8 +30,17 @@ class Steady(NamedTuple):
     unstable: tuple[int, ...]
 
 
-def read_twice(memory: Memory, ranges: Sequence[Range]) -> list[Steady]:
+def read_twice(
+    memory: Memory,
+    ranges: Sequence[Range],
+    between: Callable[[], None] | None = None,
+    matters: Sequence[Bool] | None = None,
+) -> list[Steady]:
     """Read ranges, sizes multiples of 4; and if the kernel runs, those again that still change.
+
+    ``between`` is called before each further reading, which then is of all ranges: what it reads belongs to them,
+    unless some of their words are unstable. ``matters`` says of each word, shape (size // 4,), whether it is asked for
+    again; all words are, if it is None.
 
     Raises:
         InputError: memory cannot be read at all.
@@ -41,13 +50,17 @@ def read_twice(memory: Memory, ranges: Sequence[Range]) -> list[Steady]:
     different = [np.zeros(0, np.int64) for _ in ranges]
     todo = list(range(len(ranges)))
     for _ in range(_TRIES if memory.live else 0):
+        if between is not None:
+            between()
         again = _read_present(memory, [ranges[k] for k in todo])
         for k, data in zip(todo, again, strict=True):
-            different[k] = np.flatnonzero(np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4"))
+            differ = np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")
+            different[k] = np.flatnonzero(differ if matters is None else differ & matters[k])
             last[k] = data
-        todo = [k for k in todo if len(different[k])]
-        if not todo:
+        changing = [k for k in todo if len(different[k])]
+        if not changing:
             break
+        todo = changing if between is None else todo
     return [
         Steady(data, zero_pages(data, piece.vaddr), tuple(piece.vaddr + 4 * k for k in words.tolist()))
         for piece, data, words in zip(ranges, last, different, strict=True)

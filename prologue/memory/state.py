@@ -8,24 +8,30 @@ from typing import Any, Final, NamedTuple
 
 from prologue.errors import InputError
 
-SCRIPT: Final = r"""
-part() { printf '==== %s\n' "$1"; }
-show() { part "$1"; cat "$2" 2>/dev/null; }
+_ANCHORS: Final = (
+    "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end",
+    # Where lists begin that an audit follows.
+    "ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops",
+)  # fmt: skip
+SCRIPT: Final = rf"""
+part() {{ printf '==== %s\n' "$1"; }}
+show() {{ part "$1"; cat "$2" 2>/dev/null; }}
 show release /proc/sys/kernel/osrelease
 show boot_id /proc/sys/kernel/random/boot_id
 show kptr_restrict /proc/sys/kernel/kptr_restrict
 show modules /proc/modules
 part symbols
-grep -E '[[]|^[0-9a-f]+ . (_text|_stext|_etext|_end|__init_begin|__init_end)$' /proc/kallsyms 2>/dev/null
+grep -E '[[]|^[0-9a-f]+ . ({"|".join(_ANCHORS)})$' /proc/kallsyms 2>/dev/null
 part sections
 grep '' /dev/null /sys/module/*/sections/.[!.]* /sys/module/*/sections/* 2>/dev/null
 show kprobes /sys/kernel/debug/kprobes/list
 part end
 """
 """A POSIX shell script, for busybox as well; ``parse_state`` reads what it prints."""
+END: Final = b"\n==== end\n"
+"""The last that it prints."""
 
 _PARTS: Final = ("release", "boot_id", "kptr_restrict", "modules", "symbols", "sections", "kprobes")
-_ANCHORS: Final = ("_text", "_stext", "_etext", "_end", "__init_begin", "__init_end")
 _SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
 _SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+)")
 _MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\w+\))?")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.arrays import Bool
 from prologue.errors import InputError
-from prologue.memory.base import PAGE, Range
+from prologue.memory.base import PAGE, Memory, Range
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.core import NO_PADDR, CoreSegment
 from prologue.memory.kcore import Kcore, RemoteKcore
@@ -26,13 +27,26 @@ _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 class Captured(NamedTuple):
     """What a capture has; ``file_size`` and ``memory`` in bytes.
 
-    ``unstable`` are addresses of text words that still changed when they had been read several times.
+    ``unstable`` are addresses of text words that still changed when they had been read several times. ``whole`` says
+    whether all structures are there that were wanted.
     """
 
     file_size: int
     memory: int
     modules: int
     unstable: tuple[int, ...]
+    whole: bool
+
+
+class Structures(NamedTuple):
+    """What is wanted of the heap: addresses and bytes, ascending and apart; ``whole`` if all of it could be read."""
+
+    pieces: Sequence[tuple[int, bytes]]
+    whole: bool
+
+
+Follow = Callable[[Memory], Structures]
+"""Finds structures in memory of now."""
 
 
 class _Start(NamedTuple):
@@ -43,10 +57,19 @@ class _Start(NamedTuple):
     is_text: bool
 
 
-def take_capture(source: Kcore | RemoteKcore, out: Path) -> Captured:
-    """Save the kernel's image, its modules' memory, and what it says of itself.
+class _Read(NamedTuple):
+    """One reading: text, data of the image, and structures from between two readings of the text that agree."""
 
-    Text is read until two readings agree; data, which never do, are read once.
+    text: list[Steady]
+    data: list[bytes]
+    structures: Structures
+
+
+def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Captured:
+    """Save the kernel's image, its modules' memory, what ``follow`` finds, and what the kernel says of itself.
+
+    Data are read between two readings of the text, again and again until these agree: then text and data belong
+    together, however long it took.
 
     Raises:
         InputError: something cannot be read.
@@ -58,19 +81,43 @@ def take_capture(source: Kcore | RemoteKcore, out: Path) -> Captured:
     starts = _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))
     ranges = list(_ranges(starts))
     first, *rest = kept
-    data = source.read_many([Range(text.end, first.end - text.end), *rest])
-    kernel, *others = read_twice(source, [text, *ranges])
-    pieces = [_piece(segment, first.vaddr, kernel.data + data[0], kernel.unstable)]
-    for piece, plain in zip(rest, data[1:], strict=True):
+    matters = [np.ones(text.size // 4, np.bool_), *(_is_text(one, starts) for one in ranges)]
+    read = _read(source, [text, *ranges], matters, [Range(text.end, first.end - text.end), *rest], follow)
+    kernel, *others = read.text
+    pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
+    for piece, plain in zip(rest, read.data[1:], strict=True):
         # Where kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
         lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
         skipped = lead // PAGE * PAGE
         pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:], ())] if skipped < len(plain) else []
     for piece, found in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, found, starts)
+    pieces += list(_structures(source, read.structures, pieces))
     size = write_capture(out, source.name, state, source.core.note("VMCOREINFO") or b"", pieces)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
-    return Captured(size, sum(len(piece.data) for piece in pieces), len(state.modules), unstable)
+    memory = sum(len(piece.data) for piece in pieces)
+    return Captured(size, memory, len(state.modules), unstable, read.structures.whole)
+
+
+def _read(
+    source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow
+) -> _Read:
+    found: list[tuple[list[bytes], Structures]] = []
+
+    def between() -> None:
+        found.append((source.read_many(data), follow(source)))
+
+    steady = read_twice(source, text, between, matters)
+    return _Read(steady, *found[-1])
+
+
+def _structures(source: Kcore | RemoteKcore, found: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """What of the structures is not in the capture already."""
+    there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
+    for vaddr, data in found.pieces:
+        segment = source.core.segment_of(vaddr, len(data))
+        if segment is not None and not any(vaddr in one for one in there):
+            yield _piece(segment, vaddr, data, ())
 
 
 def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range, tuple[Range, ...]]:
@@ -97,7 +144,8 @@ def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegm
 
 
 def _piece(segment: CoreSegment, vaddr: int, data: bytes, unstable: tuple[int, ...]) -> Piece:
-    return Piece(vaddr, segment.paddr + vaddr - segment.vaddr, data, unstable)
+    paddr = NO_PADDR if segment.paddr == NO_PADDR else segment.paddr + vaddr - segment.vaddr
+    return Piece(vaddr, paddr, data, unstable)
 
 
 def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
@@ -134,6 +182,15 @@ def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
         yield Range(first, last - first)
 
 
+def _is_text(where: Range, starts: tuple[_Start, ...]) -> Bool:
+    """Which words of the range belong to something that begins with text."""
+    edges = [max(start.vaddr - where.vaddr, 0) // 4 for start in starts] + [where.size // 4]
+    found = np.zeros(where.size // 4, np.bool_)
+    for k, start in enumerate(starts):
+        found[edges[k] : edges[k + 1]] = start.is_text
+    return found
+
+
 def _present(vaddr: int, found: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
     """The runs of mapped pages in which something begins.
 
@@ -145,6 +202,5 @@ def _present(vaddr: int, found: Steady, starts: tuple[_Start, ...]) -> Iterator[
         run = range(vaddr + low * PAGE, vaddr + high * PAGE)
         if bisect_right(addresses, run.stop - 1) == bisect_right(addresses, run.start - 1):
             continue
-        unstable = (word for word in found.unstable if word in run)
-        text = tuple(word for word in unstable if starts[bisect_right(addresses, word) - 1].is_text)
-        yield Piece(run.start, NO_PADDR, found.data[low * PAGE : high * PAGE], text)
+        unstable = tuple(word for word in found.unstable if word in run)
+        yield Piece(run.start, NO_PADDR, found.data[low * PAGE : high * PAGE], unstable)

@@ -18,7 +18,8 @@ OWNER = 0xFFFF000001234561  # a task, and a flag
 class MadeVariables:
     """Words by address; variables by name."""
 
-    def __init__(self, *, held: bool, removed: int) -> None:
+    def __init__(self, *, held: bool, removed: int, partial: bool) -> None:
+        self.partial = partial
         self._places = {"ftrace_ops_list": LIST, "ftrace_list_end": END, "ftrace_lock": LOCK, "removed_ops": REMOVED}
         self._words = {LIST: FIRST, FIRST + 8: END, LOCK: OWNER if held else 1, REMOVED: removed, LEAVING: TEXT + SLIDE}
 
@@ -33,11 +34,12 @@ class MadeVariables:
         return None if place is None else self.quad(place)
 
 
-def made(*, held: bool, removed: int) -> FtraceState:
+def made(*, held: bool, removed: int, restless: bool = False, partial: bool = False) -> FtraceState:
     section = object()
     image = SimpleNamespace(text_sections=(section,), section_at=lambda vaddr: section if vaddr == TEXT else None)
     kernel: Any = SimpleNamespace(image=image)
-    return FtraceState(kernel, SLIDE, cast("Any", MadeVariables(held=held, removed=removed)), realtime=False)
+    variables = cast("Any", MadeVariables(held=held, removed=removed, partial=partial))
+    return FtraceState(kernel, SLIDE, variables, realtime=False, restless=restless)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,12 @@ def test_before_it_is_called_removed_its_function_speaks_for_it() -> None:
     assert made(held=True, removed=0).may_be_leaving(LEAVING)
     assert not made(held=True, removed=0).may_be_leaving(FIRST)  # nothing can be read there
     assert not made(held=False, removed=0).may_be_leaving(LEAVING)
+
+
+def test_text_that_does_not_come_to_rest_is_as_good_as_a_lock_that_is_held() -> None:
+    assert made(held=False, removed=0, restless=True).may_be_leaving(LEAVING)
+
+
+def test_a_capture_has_not_every_ops() -> None:
+    assert made(held=True, removed=0, partial=True).may_be_leaving(FIRST)
+    assert not made(held=False, removed=0, partial=True).may_be_leaving(FIRST)

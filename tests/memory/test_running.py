@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import InputError
-from prologue.memory import kcore
+from prologue.memory import kcore, session
 from prologue.memory.kcore import Kcore, RemoteKcore, why_not
 from prologue.memory.sources import open_memory
 from prologue.memory.state import SCRIPT, LoadedModule, parse_state
@@ -105,7 +105,11 @@ def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Non
         ("print('dd: /proc/kcore: Operation not permitted', file=sys.stderr); sys.exit(1)", "log in as root"),
         ("sys.exit(7)", "status 7"),
         ("sys.stdout.write('short')", "sent not all"),
-        ("sys.stdout.write('x' * 65536)", "a text file, not ELF"),
+        (
+            "sys.stdin.readline(); print('==== ready', flush=True); sys.stdin.readline();"
+            "sys.stdout.write('x' * 65536 + '==== done\\n')",
+            "a text file, not ELF",
+        ),
     ],
 )
 def test_what_ssh_may_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str) -> None:
@@ -114,6 +118,25 @@ def test_what_ssh_may_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bo
         open_memory("ssh:root@board")
     assert str(caught.value).startswith("ssh:root@board: ")
     assert "\n" not in str(caught.value)
+
+
+def test_one_login_for_all_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a login shell prints first is no answer; a shell that ends is followed by another."""
+    monkeypatch.setattr(session, "_AFTER_ALL", 1)
+    logins = tmp_path / "logins"
+    fake_ssh(tmp_path, monkeypatch, f"open({str(logins)!r}, 'a').write('x'); subprocess.run('echo Welcome.; sh', "
+             "shell=True, check=True)")  # fmt: skip
+    shell = session.RemoteShell("board", "root@board", (), "see to it")
+    assert [shell.ask("printf abc\n", 3), shell.ask("printf 'd\\0'; printf e\n", 3)] == [b"abc", b"d\0e"]
+    assert shell.ask_until("echo one; printf end\n", b"end") == b"one\nend"
+    assert logins.read_text() == "x"
+    with pytest.raises(InputError, match="sent not all"):
+        shell.ask("printf abc\n", 4)
+    assert shell.ask("printf abc\n", 3) == b"abc"
+    with pytest.raises(InputError, match="sent not all"):
+        shell.ask("exit 0\n", 4)
+    assert shell.ask("printf abc\n", 3) == b"abc"
+    assert logins.read_text() == "xxx"
 
 
 def test_no_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

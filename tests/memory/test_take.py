@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.memory import kcore
 from prologue.memory.base import UnmappedError
 from prologue.memory.sources import open_memory
+from tests.memory.test_running import fake_ssh
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
 
 PAGE = 4096
@@ -92,6 +96,109 @@ def test_what_a_capture_has(machine: Path, tmp_path: Path, capsys: pytest.Captur
         with pytest.raises(UnmappedError):
             memory.read(MODULES + at * PAGE, 1)
     assert [symbol.name for symbol in memory.state().symbols if symbol.owner == "bpf"] == ["bpf_prog_6deef7357e7b4530"]
+
+
+# Where lists begin, in the page after init: its two words are ftrace_ops_list and ftrace_pages_start.
+HEAP = 0xFFFF000003000000
+OPS, RECORDS_PAGE, RECORDS, END = HEAP + 0x100, HEAP + 0x800, HEAP + PAGE, IMAGE + 5 * PAGE + 64
+HEADS = f"""{IMAGE + 5 * PAGE:x} d ftrace_ops_list
+{IMAGE + 5 * PAGE + 8:x} d ftrace_pages_start
+{END:x} d ftrace_list_end
+{IMAGE + 5 * PAGE + 0x200:x} b kprobe_table
+==== sections"""
+
+
+@pytest.fixture
+def traced(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, with an ops, a page of three records, and no kprobe."""
+    monkeypatch.setattr(kcore, "SCRIPT", SAID.replace("==== sections", HEADS))
+    heap = bytearray(page("?") * 2)
+    heap[0x108:0x110] = END.to_bytes(8, "little")
+    heap[0x800:0x818] = struct.pack("<QQQ", 0, RECORDS, 3)
+    heap[PAGE : PAGE + 48] = struct.pack("<QQ", IMAGE + PAGE, 0) * 3
+    image = page("h") + page("A") + page("B") + page("r") + page("i")
+    image += struct.pack("<QQ", OPS, RECORDS_PAGE).ljust(PAGE, b"\0")
+    segments = [(IMAGE, 0x40200000, image), (MODULES, NO_PADDR, AREA), (HEAP, 0x43000000, bytes(heap))]
+    machine.write_bytes(core(segments, [vmcoreinfo(SLIDE, IMAGE + PAGE)]))
+    return machine
+
+
+def test_structures_of_the_heap(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are there, byte for byte, and nothing else of the heap is."""
+    out = tmp_path / "out"
+    assert main(["live", "capture", str(traced), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["structures"] is True
+    memory, live = open_memory(str(out)), kcore.Kcore()
+    for vaddr, size in ((OPS, 320), (RECORDS_PAGE, 20), (RECORDS, 48)):
+        assert memory.read(vaddr, size) == live.read(vaddr, size)
+        for outside in (vaddr - 1, vaddr + size):
+            with pytest.raises(UnmappedError):
+                memory.read(outside, 1)
+    found = {start: size for start, _, size in loads(out) if start >> 32 == HEAP >> 32}
+    assert found == {OPS: 320, RECORDS_PAGE: 20, RECORDS: 48}
+
+
+def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rest is captured, and what is missing is said: also where kallsyms has no variables."""
+    traced.write_bytes(
+        traced.read_bytes().replace(RECORDS.to_bytes(8, "little"), (HEAP + 99 * PAGE).to_bytes(8, "little"))
+    )
+    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out")]) == 0
+    assert "not there: some of ftrace's records and kprobes" in capsys.readouterr().out
+    with pytest.raises(UnmappedError):
+        open_memory(str(tmp_path / "out")).read(RECORDS, 48)
+
+
+def test_by_ssh(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that reads the same file: the same memory, in one login."""
+    logins = tmp_path / "logins"
+    fake_ssh(tmp_path, monkeypatch, f"open({str(logins)!r}, 'a').write('x'); subprocess.run('sh', check=True)")
+    monkeypatch.setattr(kcore, "_GET", kcore._GET.replace("/proc/kcore", str(traced)))
+    end = traced.stat().st_size
+    traced.write_bytes(traced.read_bytes().ljust(-(-end // PAGE) * PAGE, b"\0"))  # dd reads whole pages
+    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "here"), "-q"]) == 0
+    assert main(["live", "capture", "ssh:board", "-o", str(tmp_path / "there"), "-q"]) == 0
+    assert logins.read_text() == "x"
+    here, there = (open_memory(str(tmp_path / name)) for name in ("here", "there"))
+    assert [(vaddr, size) for vaddr, _, size in loads(tmp_path / "there")] == [
+        (vaddr, size) for vaddr, _, size in loads(tmp_path / "here")
+    ]
+    for vaddr, _, size in loads(tmp_path / "here"):
+        assert there.read(vaddr, size) == here.read(vaddr, size)
+
+
+def test_without_addresses_of_variables(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) == 0
+    assert "this kernel's kallsyms does not say where they are; --vmlinux VMLINUX does" in capsys.readouterr().out
+
+
+def loads(path: Path) -> list[tuple[int, int, int]]:
+    """Address, offset and size of each segment, as pyelftools reads them; offsets must fit the alignment."""
+    with path.open("rb") as stream:
+        found = [s.header for s in cast("Any", ELFFile(stream)).iter_segments() if s["p_type"] == "PT_LOAD"]
+    assert all(h["p_vaddr"] % h["p_align"] == h["p_offset"] % h["p_align"] for h in found)
+    return [(h["p_vaddr"], h["p_offset"], h["p_filesz"]) for h in found]
+
+
+def test_data_belong_to_the_text(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text that changes once: data and records are read again after that, and both of the last text are kept."""
+    plain, text_readings = kcore.Kcore._pread, 0
+
+    def changing(self: kcore.Kcore, offset: int, size: int) -> bytes:
+        nonlocal text_readings
+        data = plain(self, offset, size)
+        if data[:PAGE] == page("A"):
+            text_readings += 1
+            return b"new " + data[4:] if text_readings > 1 else data
+        tag = bytes([text_readings]) * 8  # what is read carries the number of the text's last reading
+        return data.replace(struct.pack("<QQ", IMAGE + PAGE, 0), struct.pack("<Q", IMAGE + PAGE) + tag)
+
+    monkeypatch.setattr(kcore.Kcore, "_pread", changing)
+    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
+    memory = open_memory(str(tmp_path / "out"))
+    assert memory.read(IMAGE + PAGE, 4) == b"new "
+    assert text_readings == 3
+    assert memory.read(RECORDS + 8, 8) == b"\2" * 8
 
 
 def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

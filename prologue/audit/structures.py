@@ -1,0 +1,68 @@
+"""What an audit reads of the heap: ftrace's lists and records, and kprobes. Captures take it with them.
+
+Each structure is found as the audit finds it, by the same code, so what an audit of a capture asks for is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from prologue.audit.breakpoints import find_breakpoints
+from prologue.audit.ftrace_lists import all_records, registered_ops
+from prologue.audit.variables import Variables
+from prologue.elf.symbols import Symbols
+from prologue.memory.base import Memory, Range
+from prologue.memory.take import Structures
+
+HEADS: Final = ("ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops")
+"""Variables where the lists begin. A kernel without ``CONFIG_KALLSYMS_ALL`` does not say where they are."""
+_OPS: Final = 320  # bytes of a struct ftrace_ops that are kept; it has some 250 (include/linux/ftrace.h, 6.1-7.2)
+
+
+def find_structures(memory: Memory, heads: Mapping[str, int]) -> Structures:
+    """Walk the lists; ``heads`` are run-time addresses of those of ``HEADS`` that are known."""
+    variables = _Walked(memory, heads)
+    ops = registered_ops(variables, busy=True)
+    for place in ops.places:
+        variables.read(place, _OPS)
+    records = all_records(variables)
+    kprobes = find_breakpoints(variables, ())
+    whole = ops.complete and records is not None and kprobes.complete
+    return Structures(variables.pieces(), whole)
+
+
+def heads_by_file(symbols: Symbols, slide: int) -> dict[str, int]:
+    """The same addresses from a vmlinux, of a kernel whose kallsyms has no variables."""
+    return {name: symbol.vaddr + slide & (1 << 64) - 1 for name in HEADS if (symbol := symbols.find(name)) is not None}
+
+
+class _Walked(Variables):
+    """Variables of a kernel without its vmlinux; it keeps what was read."""
+
+    def __init__(self, memory: Memory, places: Mapping[str, int]) -> None:
+        super().__init__(memory, None, 0)
+        self._places = places
+        self._seen: dict[Range, bytes] = {}
+
+    def place(self, name: str) -> int | None:
+        """Those that are known."""
+        return self._places.get(name)
+
+    def read(self, vaddr: int, size: int) -> bytes | None:
+        """As ``Variables.read``."""
+        data = super().read(vaddr, size)
+        if data is not None:
+            self._seen[Range(vaddr, size)] = data
+        return data
+
+    def pieces(self) -> Sequence[tuple[int, bytes]]:
+        """Address and bytes of all that was read, ascending; what touches is one piece."""
+        found: list[tuple[int, bytearray]] = []
+        for (vaddr, _), data in sorted(self._seen.items()):
+            if found and vaddr <= found[-1][0] + len(found[-1][1]):
+                start, whole = found[-1]
+                whole[vaddr - start : vaddr - start + len(data)] = data
+            else:
+                found.append((vaddr, bytearray(data)))
+        return [(vaddr, bytes(data)) for vaddr, data in found]
