@@ -17,8 +17,8 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -27,7 +27,7 @@ from tabulate import tabulate
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from prologue_bench.errors import BenchError
-from prologue_bench.exact.boot import Counts, count_boot
+from prologue_bench.exact.boot import Counts, MaintenanceCounts, count_boot
 from prologue_bench.exact.emulator import ONE_CPU
 from prologue_bench.exact.entered import entered_table
 from prologue_bench.exact.workload import WorkloadCounts, count_workload
@@ -40,7 +40,8 @@ NOTES = """\
 evidence: exact. Guest instructions under QEMU icount, one CPU, no KASLR,
 crypto self-tests off; each count was taken twice, and both were equal. NOP
 and MOV both count 1: counts show work at boot, not the cost of the MOV.
-Text is counted in words of 4 bytes; a CALL_OPS literal is two.
+Text is counted in words of 4 bytes; a CALL_OPS literal is two. DC, IC
+and TLBI maintain caches and TLBs, DSB and ISB wait for that.
 What follows a shorter ftrace_init sees other timestamps (random numbers,
 the scheduler), so the whole boot changes by a little more or less than it."""
 
@@ -106,7 +107,16 @@ def table(pairs: list[Pair[Counts]]) -> str:
         rows.append(_row("  in ftrace_init: first slots", before["first"], after["first"]))
         for what, name in (("second slots", "second"), ("literals", "literal"), ("other", "other")):
             rows.append(_row(f"{'':18}{what}", before[name], after[name]))
+        rows += _maintenance_rows(pair.boot.ftrace_init_maintenance, pair.build.ftrace_init_maintenance)
     return _tabulate(rows, ("", "boot", "build", "change"))
+
+
+def _maintenance_rows(boot: MaintenanceCounts, build: MaintenanceCounts) -> Iterator[tuple[str, str, str, str]]:
+    """Instructions in ftrace_init that maintain caches and TLBs, or wait for that."""
+    head = "executed there: "
+    for field in fields(MaintenanceCounts):
+        yield _row(f"  {head}{field.name.upper()}", getattr(boot, field.name), getattr(build, field.name))
+        head = " " * len(head)
 
 
 def workload_table(pair: Pair[WorkloadCounts]) -> str:

@@ -73,6 +73,11 @@ def add_bench(group: Subcommand) -> None:
 
 def _add_compare_options(added: argparse.ArgumentParser) -> None:
     _add_results(added)
+    added.add_argument(
+        "--links", action="store_true",
+        help="kernels of several links side by side, by exact counts of their boots (icount): RESULTS are directories, "
+        "or LABEL=DIRECTORY (json: schema prologue.bench-links/1)",
+    )  # fmt: skip
     _add_margin(added)
     _add_format(added, "bench-compare")
 
@@ -133,7 +138,8 @@ _COMMANDS: Final = (
         "compare",
         "compare variants with the base: difference, interval, verdict",
         "  prologue bench compare example:2019-a57\n  prologue bench compare results/ --margin 0.5\n"
-        "  prologue bench compare monday/ tuesday/ --format json",
+        "  prologue bench compare monday/ tuesday/ --format json\n"
+        "  prologue bench compare --links stock/ rival/ native/",
         _add_compare_options,
     ),
     BenchCommand(

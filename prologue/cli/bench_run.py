@@ -41,8 +41,9 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--variants", metavar="KIND,...", help="nop-nop, boot, build; the first is the base (default: %(default)s)"
     )
     added.add_argument(
-        "--workload", action="append", required=True, metavar="SPEC",
-        help="what to run; may be repeated: hackbench:process,sockets,g=10,l=1000; perf-messaging:thread,pipes; "
+        "--workload", action="append", default=[], metavar="SPEC",
+        help="what to run (icount counts the boot even without one); may be repeated: "
+        "hackbench:process,sockets,g=10,l=1000; perf-messaging:thread,pipes; "
         "kernel-build:TREE,j=8; time:COMMAND; or FILE.toml with name, command, unit, direction, pattern",
     )  # fmt: skip
     added.add_argument(

@@ -1,22 +1,44 @@
-"""``prologue bench compare``: the report with verdicts."""
+"""``prologue bench compare``: the report with verdicts, or several links side by side."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 from prologue_bench.analysis.compare import compare
+from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import again, put
-from prologue_bench.report.data import to_csv, to_json
-from prologue_bench.report.text import to_markdown, to_text
+from prologue_bench.report import data, links, text
 
 
 def run(args: Namespace) -> int:
     """Compare every variant with the base, and print what may be said."""
+    if args.links:
+        return _links(args)
     report = compare(open_results(args.results), args.margin)
     if args.format == "json":
-        return put(to_json(report))
+        return put(data.to_json(report))
     if args.format == "csv":
-        return put(to_csv(report))
-    write = to_markdown if args.format == "markdown" else to_text
+        return put(data.to_csv(report))
+    write = text.to_markdown if args.format == "markdown" else text.to_text
     return put(write(report, again(args, "compare")))
+
+
+def _links(args: Namespace) -> int:
+    named = [_named(word) for word in args.results]
+    compared = compare_links([(label, open_results([name])) for label, name in named])
+    if args.format == "json":
+        return put(links.to_json(compared))
+    if args.format == "csv":
+        return put(links.to_csv(compared))
+    write = links.to_markdown if args.format == "markdown" else links.to_text
+    return put(write(compared, ["prologue", "bench", "compare", "--links", *args.results]))
+
+
+def _named(word: str) -> tuple[str, str]:
+    """``LABEL=RESULTS``, or RESULTS alone, whose last part is the label."""
+    label, equals, name = word.partition("=")
+    if equals and label and "/" not in label:
+        return label, name
+    return Path(word).name or word, word

@@ -71,6 +71,8 @@ def run(args: Namespace) -> int:
 
 def _settle(args: Namespace) -> None:
     """Fill in what the command line left open, and what it cannot choose: one run of exact counts is all runs."""
+    if not args.workload and args.target != "icount":
+        raise BenchError(f"--target {args.target}: nothing to measure; name at least one --workload")
     if args.target == "icount":
         if args.boots == 1:
             raise BenchError("--boots 1: exact counts are taken at least twice")

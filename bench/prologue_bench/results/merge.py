@@ -75,16 +75,17 @@ def _told_apart(results: ResultSet) -> ResultSet:
 
 def differences(one: Campaign, other: Campaign) -> Iterator[str]:
     """Everything in which two setups differ, as ``NAME: VALUE and VALUE``."""
-    yield from _differing("evidence class", {"": one.evidence}, {"": other.evidence})
-    yield from _differing("machine ", one.machine, other.machine)
-    yield from _differing("kernel ", one.kernel, other.kernel)
+    yield from differing("evidence class", {"": one.evidence}, {"": other.evidence})
+    yield from differing("machine ", one.machine, other.machine)
+    yield from differing("kernel ", one.kernel, other.kernel)
     for what in ("workload", "variant"):
-        yield from _differing(f"{what} ", _listed(one, what), _listed(other, what))
+        yield from differing(f"{what} ", _listed(one, what), _listed(other, what))
     for label in ("base", "aa", "runs_per_boot"):
-        yield from _differing(label, {"": str(getattr(one, label))}, {"": str(getattr(other, label))})
+        yield from differing(label, {"": str(getattr(one, label))}, {"": str(getattr(other, label))})
 
 
-def _differing(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
+def differing(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
+    """Every name whose values differ, as ``WHATNAME: VALUE and VALUE``."""
     for name in dict.fromkeys((*one, *other)):
         values = one.get(name, _ABSENT), other.get(name, _ABSENT)
         if values[0] != values[1]:

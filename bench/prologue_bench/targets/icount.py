@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
+from prologue_bench.exact.boot import MaintenanceCounts
 from prologue_bench.exact.emulator import COMMAND_LINE, ONE_CPU
 from prologue_bench.exact.entered import SUFFIX, write_entered
 from prologue_bench.exact.workload import Argv, Bench, Run
@@ -22,7 +24,14 @@ if TYPE_CHECKING:
     from prologue_bench.results.model import Evidence
     from prologue_bench.targets.base import Attempt
 
-_BOOT: Final = ("reset to init", "ftrace_init", "text words written in ftrace_init")
+_MAINTENANCE: Final = tuple(field.name for field in fields(MaintenanceCounts))
+# Measures of the boot, with their units.
+BOOT: Final = {
+    "reset to init": "instructions",
+    "ftrace_init": "instructions",
+    "text words written in ftrace_init": "words",
+    **{f"{name.upper()} in ftrace_init": "instructions" for name in _MAINTENANCE},
+}
 
 
 class IcountTarget:
@@ -68,7 +77,7 @@ class IcountTarget:
 
         """
         self._bench.require_runnable([read_argv(measured.workload.command) for measured in asked])
-        boot = [(name, "boot", "words" if "words" in name else "instructions") for name in _BOOT]
+        boot = [(name, "boot", unit) for name, unit in BOOT.items()]
         counts = [
             (name, measured.workload.command, "entries" if name.endswith("prologues") else "instructions")
             for measured in asked
@@ -127,6 +136,10 @@ def _names(measured: Measured) -> tuple[str, str, str]:
 
 
 def _values(run: Run, task: Task) -> Iterator[tuple[str, int]]:
-    yield from zip(_BOOT, (run.boot.instructions, run.boot.ftrace_init, run.boot.ftrace_init_words.total), strict=True)
+    boot = run.boot
+    maintenance = (getattr(boot.ftrace_init_maintenance, name) for name in _MAINTENANCE)
+    yield from zip(
+        BOOT, (boot.instructions, boot.ftrace_init, boot.ftrace_init_words.total, *maintenance), strict=True
+    )  # fmt: skip
     for measured, counts in zip(task.workloads, run.workloads, strict=True):
         yield from zip(_names(measured), (counts.instructions, counts.kernel, counts.prologues), strict=True)

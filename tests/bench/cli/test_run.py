@@ -107,3 +107,11 @@ def test_places_without_a_boot_are_findings(
     monkeypatch.setattr(run_command, "choose_target", lambda _: Machine())
     assert run(vmlinux, directory, *plan) == 0
     assert len(read_results(directory).boots) == 4 + len(wrong)
+
+
+def test_only_counts_of_the_boot_need_no_workload(tmp_path: Path, capsys: Said) -> None:
+    plan = ["bench", "run", "--vmlinux", str(tmp_path / "none"), "-o", str(tmp_path / "campaign")]
+    assert main(plan) == 2
+    assert "--target qemu: nothing to measure; name at least one --workload" in capsys.readouterr().err
+    assert main([*plan, "--target", "icount"]) == 2
+    assert "none: " in capsys.readouterr().err  # one step further: the vmlinux is missing

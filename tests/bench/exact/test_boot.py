@@ -187,6 +187,7 @@ BOOT = Counts(
 BUILD = replace(
     BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=Words(0, 0, 87760, 3850),
     ftrace_init_words=Words(0, 0, 87760, 0),
+    ftrace_init_maintenance=MaintenanceCounts(dc=0, ic=0, tlbi=1, dsb=2, isb=260_000),
 )  # fmt: skip
 TABLE = """\
                                          boot          build       change
@@ -200,7 +201,12 @@ text words, reset to init             135,490         91,610      -43,880
   in ftrace_init: first slots          43,880              0      -43,880
                   second slots              0              0            0
                   literals             87,760         87,760            0
-                  other                     0              0            0"""
+                  other                     0              0            0
+  executed there: DC                   43,880              0      -43,880
+                  IC                   43,880              0      -43,880
+                  TLBI                175,520              1     -175,519
+                  DSB                 350,000              2     -349,998
+                  ISB                 260,000        260,000            0"""
 
 
 def test_table(script: ModuleType) -> None:
