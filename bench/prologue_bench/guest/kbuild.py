@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -34,6 +34,7 @@ _MAKE: Final = {"gcc": (f"CROSS_COMPILE={CROSS}",), "llvm": ("LLVM=1",)}
 # Counts what this file does to a tree; raise it with any change that makes another kernel of the same recipe. The
 # cache's key takes it instead of this file's bytes: no kernel is built again for a comment.
 _STEPS: Final = 1
+_FUNCTIONS_A_FILE: Final = 1000
 # Nothing of our caller's environment gets in (LLVM, KCFLAGS, an outer make's MAKEFLAGS): the cache's key does not
 # know of it. The build's own time and user would make two builds of one source differ.
 _FIXED: Final = {
@@ -50,6 +51,8 @@ class Recipe:
 
     ``options`` are files configs/NAME.config, put together. With ``native`` the tree gets our patch and build
     step first; the step is given a tool that does nothing, so that the kernel does not depend on this tool's version.
+    ``patch`` is another change of the tree, as ``git diff`` writes it. ``functions`` is how many small functions that
+    can be traced are added: synthetic sites.
     """
 
     suite: str
@@ -57,6 +60,9 @@ class Recipe:
     toolchain: Literal["gcc", "llvm"] = "gcc"
     options: tuple[str, ...] = ("minimal",)
     native: bool = False
+    # Not in the representation, which is part of the cache's key: most recipes have neither.
+    patch: bytes = field(default=b"", repr=False)
+    functions: int = field(default=0, repr=False)
 
     @property
     def fragment(self) -> str:
@@ -107,11 +113,17 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
         more = (_OPTION_TOOLS[name] for name in recipe.options if name in _OPTION_TOOLS)
         for name in (*_HOST_TOOLS, *compilers, *more):
             programs.find(name)
+        if recipe.patch:
+            programs.find("patch")
         (deb,) = packages.download(recipe.suite, [recipe.source], report)
         made_by = [repr(recipe).encode(), deb.name.encode(), recipe.fragment.encode(), b"steps %d" % _STEPS]
         made_by += [programs.version(name) for name in compilers]
         if recipe.native:
             made_by += _our_changes(recipe)
+        if recipe.patch:
+            made_by.append(recipe.patch)
+        if recipe.functions:
+            made_by.append(b"functions %d" % recipe.functions)
         key = f"builds/{recipe.source}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
         return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, recipe, path, report)))
 
@@ -131,6 +143,9 @@ def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
         from prologue.kernel_tree.tree import install
 
         install(tree)
+    if recipe.patch:
+        apply_patch(recipe.patch, tree)
+    add_functions(tree, recipe.functions)
     (tree / "out").mkdir()
     (tree / "out" / "fragment").write_text(recipe.fragment, encoding="utf-8")
     _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
@@ -150,6 +165,31 @@ def unpack_source(deb: Path, tree: Path) -> None:
     if done.returncode:
         raise BenchError(f"{' '.join(command)}: {done.stderr.strip()}")
     shutil.rmtree(scratch)
+
+
+def apply_patch(patch: bytes, tree: Path) -> None:
+    """Change the tree as a patch says, exactly where it says."""
+    command = ["patch", "--strip=1", "--fuzz=0", "--batch", "--directory", str(tree)]
+    done = subprocess.run(command, input=patch, capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)}: {done.stdout.decode(errors='replace').strip()}")
+
+
+def add_functions(tree: Path, count: int) -> None:
+    """Add C files with that many functions, which nothing calls; the compiler gives each its patch site."""
+    if not count:
+        return
+    directory = tree / "lib" / "synthetic"
+    directory.mkdir()
+    objects = []
+    for first in range(0, count, _FUNCTIONS_A_FILE):
+        numbers = range(first, min(first + _FUNCTIONS_A_FILE, count))
+        lines = (f"int synthetic_{n}(int x);\nint synthetic_{n}(int x) {{ return x ^ {n}; }}\n" for n in numbers)
+        (directory / f"from_{first}.c").write_text("".join(lines), encoding="ascii")
+        objects.append(f"from_{first}.o")
+    (directory / "Makefile").write_text(f"obj-y := {' '.join(objects)}\n", encoding="ascii")
+    with (tree / "lib" / "Makefile").open("a", encoding="utf-8") as stream:
+        stream.write("\nobj-y += synthetic/\n")
 
 
 def _require_options(fragment: str, config: str, deb: Path) -> None:

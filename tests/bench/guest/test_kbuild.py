@@ -1,0 +1,65 @@
+"""What is done to a kernel tree before it is built; whole builds are tests of real kernels."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from prologue_bench.errors import BenchError
+from prologue_bench.guest.kbuild import CROSS, Recipe, add_functions, apply_patch
+from tests.support.needs import needs_tools
+
+PATCH = b"""\
+diff --git a/lib/Makefile b/lib/Makefile
+--- a/lib/Makefile
++++ b/lib/Makefile
+@@ -1 +1,2 @@
+ obj-y := string.o
++obj-y += more.o
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "Makefile").write_text("obj-y := string.o\n")
+    return tmp_path
+
+
+def test_synthetic_functions_are_patch_sites(tree: Path) -> None:
+    needs_tools(f"{CROSS}gcc")
+    add_functions(tree, 2250)
+    assert (tree / "lib" / "Makefile").read_text().endswith("\nobj-y += synthetic/\n")
+    listed = (tree / "lib" / "synthetic" / "Makefile").read_text().split()
+    assert listed == ["obj-y", ":=", "from_0.o", "from_1000.o", "from_2000.o"]
+    source = tree / "lib" / "synthetic" / "from_2000.c"
+    flags = ("-O2", "-Wall", "-Wmissing-prototypes", "-Werror", "-fpatchable-function-entry=4,2", "-c")
+    subprocess.run([f"{CROSS}gcc", *flags, str(source), "-o", str(tree / "it.o")], check=True)
+    with (tree / "it.o").open("rb") as stream:
+        records = ELFFile(stream).get_section_by_name("__patchable_function_entries")
+        assert records is not None
+        assert records["sh_size"] == 250 * 8
+
+
+def test_none_leave_the_tree_alone(tree: Path) -> None:
+    add_functions(tree, 0)
+    assert [path.name for path in (tree / "lib").iterdir()] == ["Makefile"]
+
+
+def test_a_patch_applies_where_it_says_or_not_at_all(tree: Path) -> None:
+    needs_tools("patch")
+    apply_patch(PATCH, tree)
+    assert (tree / "lib" / "Makefile").read_text() == "obj-y := string.o\nobj-y += more.o\n"
+    (tree / "lib" / "Makefile").write_text("obj-y := other.o\n")
+    with pytest.raises(BenchError, match="FAILED"):
+        apply_patch(PATCH, tree)
+
+
+def test_most_kernels_keep_their_place_in_the_cache() -> None:
+    """Fields that most recipes leave empty are not part of the key then."""
+    assert repr(Recipe(suite="trixie", source="linux-source-6.12")) == (
+        "Recipe(suite='trixie', source='linux-source-6.12', toolchain='gcc', options=('minimal',), native=False)"
+    )
