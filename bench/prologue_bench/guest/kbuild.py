@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 CROSS: Final = "aarch64-linux-gnu-"
 _HOST_TOOLS: Final = ("make", "gcc", "flex", "bison", "bc", "perl", "xz", "dpkg-deb")
-_TOOLCHAINS: Final = {"gcc": (f"{CROSS}gcc", f"{CROSS}ld"), "llvm": ("clang", "ld.lld", "llvm-nm", "llvm-objcopy")}
+_LLVM: Final = ("clang", "ld.lld", "llvm-nm", "llvm-objcopy")
 # What some options need on the build machine.
 _OPTION_TOOLS: Final = {"btf": "pahole", "signed": "openssl"}
-_MAKE: Final = {"gcc": (f"CROSS_COMPILE={CROSS}",), "llvm": ("LLVM=1",)}
 # Counts what this file does to a tree; raise it with any change that makes another kernel of the same recipe. The
 # cache's key takes it instead of this file's bytes: no kernel is built again for a comment.
 _STEPS: Final = 1
@@ -51,13 +50,14 @@ class Recipe:
 
     ``options`` are files configs/NAME.config, put together. With ``native`` the tree gets our patch and build
     step first; the step is given a tool that does nothing, so that the kernel does not depend on this tool's version.
+    ``toolchain`` may end with a version of LLVM, for what this machine's own is too old for.
     ``patch`` is another change of the tree, as ``git diff`` writes it. ``functions`` is how many small functions that
     can be traced are added: synthetic sites.
     """
 
     suite: str
     source: str
-    toolchain: Literal["gcc", "llvm"] = "gcc"
+    toolchain: Literal["gcc", "llvm", "llvm-19"] = "gcc"
     options: tuple[str, ...] = ("minimal",)
     native: bool = False
     # Not in the representation, which is part of the cache's key: most recipes have neither.
@@ -69,6 +69,22 @@ class Recipe:
         """The options as Kconfig reads them."""
         parts = (files("prologue_bench.guest").joinpath("configs", f"{name}.config") for name in self.options)
         return "".join(part.read_text(encoding="utf-8") for part in parts)
+
+    @property
+    def compilers(self) -> tuple[str, ...]:
+        """The programs whose versions decide what comes out; the compiler first, then the linker."""
+        if self.toolchain == "gcc":
+            return f"{CROSS}gcc", f"{CROSS}ld"
+        return tuple(f"{name}{self._suffix}" for name in _LLVM)
+
+    @property
+    def make_arguments(self) -> tuple[str, ...]:
+        """What selects them."""
+        return (f"CROSS_COMPILE={CROSS}",) if self.toolchain == "gcc" else (f"LLVM={self._suffix or 1}",)
+
+    @property
+    def _suffix(self) -> str:
+        return self.toolchain.removeprefix("llvm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +112,7 @@ class BuiltKernel:
 
 def make(tree: Path, recipe: Recipe, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run make in a tree, as its developer would, with nothing of our own environment; output is merged and kept."""
-    command = ["make", "-C", str(tree), "O=out", "ARCH=arm64", *_MAKE[recipe.toolchain], *arguments]
+    command = ["make", "-C", str(tree), "O=out", "ARCH=arm64", *recipe.make_arguments, *arguments]
     return subprocess.run(
         command, env={"PATH": os.environ["PATH"], **_FIXED, **environment}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
@@ -109,7 +125,7 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
     Raises MissingToolError, what ``packages.download`` raises, and BenchError with the end of make's output.
     """
     with shown(progress) as report:
-        compilers = _TOOLCHAINS[recipe.toolchain]
+        compilers = recipe.compilers
         more = (_OPTION_TOOLS[name] for name in recipe.options if name in _OPTION_TOOLS)
         for name in (*_HOST_TOOLS, *compilers, *more):
             programs.find(name)

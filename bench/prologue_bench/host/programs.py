@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
@@ -29,8 +30,15 @@ def find(name: str) -> str:
     """Return the path of program `name`, or raise MissingToolError naming the Debian package that has it."""
     path = shutil.which(name)
     if path is None:
-        raise MissingToolError(f"{name} is not installed (Debian package {_PACKAGES.get(name, name)})")
+        raise MissingToolError(f"{name} is not installed (Debian package {_package(name)})")
     return path
+
+
+def _package(name: str) -> str:
+    """The Debian package that has it; ``ld.lld-19`` is in ``lld-19``."""
+    versioned = re.fullmatch(r"(.*)(-\d+)", name)
+    base, suffix = versioned.groups() if versioned else (name, "")
+    return _PACKAGES.get(base, base) + suffix
 
 
 def version(name: str) -> bytes:

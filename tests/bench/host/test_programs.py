@@ -1,0 +1,28 @@
+"""Programs that are not there: which package to install."""
+
+from __future__ import annotations
+
+import pytest
+
+from prologue_bench.errors import MissingToolError
+from prologue_bench.guest.kbuild import Recipe
+from prologue_bench.host import programs
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("llvm-nm", "llvm"), ("llvm-nm-19", "llvm-19"), ("ld.lld-19", "lld-19"), ("clang-19", "clang-19"), ("bc", "bc")],
+)
+def test_the_package_of_a_missing_program(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(MissingToolError, match=rf"^{name} is not installed \(Debian package {package}\)$"):
+        programs.find(name)
+
+
+def test_a_toolchain_with_a_version() -> None:
+    recipe = Recipe(suite="trixie", source="linux-source-6.12", toolchain="llvm-19")
+    assert recipe.compilers[:2] == ("clang-19", "ld.lld-19")
+    assert recipe.make_arguments == ("LLVM=-19",)
+    plain = Recipe(suite="trixie", source="linux-source-6.12", toolchain="llvm")
+    assert plain.compilers[:2] == ("clang", "ld.lld")
+    assert plain.make_arguments == ("LLVM=1",)
