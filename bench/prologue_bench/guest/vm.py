@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shlex
 import shutil
+import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,7 +18,7 @@ from typing import Final, NamedTuple
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host import programs
 from prologue_bench.host.child import run_lines
-from prologue_bench.host.events import Event, parse, tail
+from prologue_bench.host.events import Event, parse, parse_line, tail
 
 QEMU: Final = "qemu-system-aarch64"
 _PANIC: Final = "Kernel panic - "
@@ -83,6 +86,17 @@ class GuestRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Observer:
+    """Looks at a guest that waits: ``at`` is called for each event ``held``; when it returns, the guest goes on.
+
+    ``monitor`` is where QEMU's monitor socket is to be. What ``at`` raises, ``boot`` raises when the guest has ended.
+    """
+
+    monitor: Path
+    at: Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What the guest is to do.
 
@@ -94,6 +108,7 @@ class Job:
     parameters: tuple[tuple[str, object], ...] = ()
     append: str = ""
     timeout: float = 180
+    observer: Observer | None = None
 
     def command_line(self, token: str) -> str:
         """The kernel command line."""
@@ -114,7 +129,12 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, *, machine: Machine 
     """
     token = secrets.token_hex(4)
     command = (machine or Machine()).command(image, initramfs, job.command_line(token))
-    lines, seconds, ended = run_console(command, log, job.timeout)
+    if job.observer is None:
+        lines, seconds, ended = run_console(command, log, job.timeout)
+    else:
+        command += ["-qmp", f"unix:{qemu_value(job.observer.monitor)},server=on,wait=off"]
+        with _answers(job.observer, token) as (stdin, hear):
+            lines, seconds, ended = run_console(command, log, job.timeout, stdin=stdin, hear=hear)
     result = GuestRun(
         events=tuple(parse(lines, token)), command=shlex.join(command), log=log, seconds=seconds, lines=tuple(lines)
     )
@@ -123,6 +143,30 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, *, machine: Machine 
     if not result.all("end"):
         raise _lost("ended without a clean power-off", result)
     return result
+
+
+@contextmanager
+def _answers(observer: Observer, token: str) -> Iterator[tuple[int, Callable[[str], None]]]:
+    """Standard input of a guest, and what to call with its lines."""
+    read_end, write_end = os.pipe()
+    failures: list[Exception] = []
+
+    def hear(line: str) -> None:
+        event = parse_line(line, token)
+        if event is not None and event.name == "held":
+            try:
+                observer.at(event)
+            except Exception as error:
+                failures.append(error)
+            os.write(write_end, b"\n")
+
+    try:
+        yield read_end, hear
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    if failures:
+        raise failures[0]
 
 
 class QemuVersion(NamedTuple):
@@ -156,8 +200,15 @@ def _lost(what: str, result: GuestRun) -> GuestLostError:
     return GuestLostError(f"guest lost: {what}; console in {result.log}, its end:\n  {end}\ncommand: {result.command}")
 
 
-def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str], float, bool]:
-    """Run a command whose standard output is a console.
+def run_console(
+    command: list[str],
+    log: Path,
+    timeout: float,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    hear: Callable[[str], None] | None = None,
+) -> tuple[list[str], float, bool]:
+    """Run a command whose standard output is a console; ``hear`` is called with each line as it comes, in a thread.
 
     Returns:
         Its lines, its wall time in seconds, and whether it ended by itself.
@@ -179,8 +230,10 @@ def run_console(command: list[str], log: Path, timeout: float) -> tuple[list[str
             with suppress(OSError):  # a full disk: closing the log says so again, and until then the console is read on
                 copy.write(line + "\n")
                 copy.flush()
+            if hear is not None:
+                hear(line)
 
-        status = run_lines(command, timeout, keep)
+        status = run_lines(command, timeout, keep, stdin=stdin)
     own = f"{Path(command[0]).name}: "
     if status is not None and status > 0 and lines and all(line.startswith(own) for line in lines):
         raise BenchError("; ".join(lines))
