@@ -10,7 +10,8 @@ cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 # Checks boot virtual machines: one at a time.
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench fuzz docs clean
+.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench fuzz
+.PHONY: kernels docs clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
@@ -19,6 +20,7 @@ help:
 	@echo 'make bench   a small campaign in QEMU, its tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
 	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'
+	@echo 'make kernels builds and boots kernels that are not plain, for hours; writes docs/kernels.md'
 	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'
@@ -66,6 +68,9 @@ SECONDS ?= 1800
 fuzz: setup-test
 	$(python) -m pip install --disable-pip-version-check --no-input -q 'atheris>=2.3'
 	nice -n 19 $(python) -m tests.fuzz $(SECONDS)
+
+kernels: setup-test
+	$(python) -m tests.kernels
 
 docs: setup-test
 	$(python) -m prologue.report.rule_page docs/rules

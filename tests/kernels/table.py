@@ -1,0 +1,102 @@
+"""docs/kernels.md: one row for each kernel, as it came out last; rows of kernels that did not run stay."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from prologue_bench.guest.kbuild import BuiltKernel
+from prologue_bench.host import programs
+from tests.kernels.boots import Booted
+from tests.kernels.recipes import KERNELS, Unusual
+
+HEAD: Final = ("kernel", "compiler", "options", "sites", "verify", "boot", "tracers", "self-tests", "audit")
+_RULE: Final = "|".join(["---"] * (len(HEAD) + 1))
+_TEXT: Final = """\
+# Kernels that are not plain
+
+`make kernels` wrote this table. It builds each kernel from Debian's source with the native contract, in one minimal
+configuration, and boots it in QEMU (TCG, two CPUs), not processed and processed. `python -m tests.kernels NAME...`
+does some of them. What a cell says was seen in every boot of its row. Where something went wrong, the cell says
+FAILED, and what.
+
+* *verify*: no finding on the vmlinux and its modules as linked. The processed ones pass `--release`, `--image` and
+  `--against`, and `patch --reverse` gives the linked file back.
+* *boot*: how many boots, and on which CPU models of QEMU. No warning in the log, no taint, and both forms have the
+  same functions that can be traced.
+* *tracers*: `function` and `function_graph` over all functions, one function alone, kprobes on each word of an entry,
+  hot functions switched on and off under load, modules loaded, traced and unloaded.
+* *self-tests*: how many times `CONFIG_FTRACE_STARTUP_TEST` says PASSED, and `func_arm64_prologue.tc`.
+* *audit*: `prologue live audit` of the machine's memory, dumped by QEMU while nothing is traced, under each tracer
+  with a kprobe, and after it.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that came of one kernel; ``failed`` has what is wrong by column."""
+
+    kernel: Unusual
+    built: BuiltKernel | None
+    facts: dict[str, str]  # release, sites
+    boots: tuple[Booted, ...]
+    failed: dict[str, list[str]]
+
+
+def row(seen: Seen) -> dict[str, str]:
+    """The cells."""
+    cells = {
+        "kernel": seen.facts.get("release", seen.kernel.recipe.source.removeprefix("linux-source-")),
+        "compiler": compiler(seen.kernel),
+        "options": seen.kernel.what,
+        "sites": seen.facts.get("sites", ""),
+        "verify": "clean" if seen.built else "",
+    }
+    cells |= _booted(seen) if seen.boots else {}
+    for column, found in seen.failed.items():
+        cells[column] = f"FAILED: {found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+    return {name: cells.get(name, "").replace("|", "/").replace("\n", " ")[:300] for name in HEAD}
+
+
+def _booted(seen: Seen) -> dict[str, str]:
+    cpus = sorted({one.machine.cpu.partition(",")[0] for one in seen.boots})
+    runs = [one.run for one in seen.boots]
+    passed = min((event.data["passed"] for run in runs for event in run.all("startup_tests")), default=0)
+    toggles = min((event.data["toggles"] for run in runs for event in run.all("toggle")), default=0)
+    names = sorted({event.data["name"] for run in runs for event in run.all("module")})
+    names += ["ftrace-direct"] if any(run.all("direct") for run in runs) else []
+    audits = [audit for one in seen.boots for audit in one.audits]
+    changed = [max((sum(audit.changed.values()) for audit in one.audits), default=0) for one in seen.boots]
+    unsure = max((audit.unsure for audit in audits), default=0)
+    return {
+        "boot": f"{len(runs)} ({', '.join(cpus)})",
+        "tracers": f"function, function_graph; kprobes; {toggles} toggles; {', '.join(names)}",
+        "self-tests": f"{passed} at boot, " * bool(passed) + "prologues",
+        "audit": f"{len(audits)} clean, up to {max(changed):,} words changed"
+        + (f", {unsure:,} not decided" if unsure else ""),
+    }
+
+
+def compiler(kernel: Unusual) -> str:
+    """Such as ``clang 19.1.7``."""
+    name = kernel.recipe.compilers[0]
+    versions = re.findall(r"\d+\.\d+\.\d+", programs.version(name).decode(errors="replace"))
+    return f"{'GCC' if kernel.recipe.toolchain == 'gcc' else 'clang'} {versions[-1 if 'gcc' in name else 0]}"
+
+
+def write(path: Path, rows: dict[str, dict[str, str]]) -> None:
+    """Write the table: new rows by kernel's name, and the ones that are there for all others."""
+    kept = _read(path)
+    kept |= {name: " | ".join((f"`{name}`", *(cells[column] for column in HEAD))) for name, cells in rows.items()}
+    lines = [kept[name] for name in KERNELS if name in kept]
+    body = "\n".join(f"| {line} |" for line in (" | ".join(("name", *HEAD)), *lines))
+    head, _, rest = body.partition("\n")
+    path.write_text(f"{_TEXT}{head}\n|{_RULE}|\n{rest}\n", encoding="utf-8")
+
+
+def _read(path: Path) -> dict[str, str]:
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return {match[2]: match[1] for match in re.finditer(r"^\| (`([^`]+)` \|.*) \|$", text, re.MULTILINE)}
