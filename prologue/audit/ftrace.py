@@ -69,13 +69,14 @@ class _Slots:
         self._to_default: U32 = (BL[1] | away >> 2 & 0x3FFFFFF).astype(np.uint32)
 
     def _is_direct(self) -> Bool:
-        """Calls that go where the ops of their literal sends them."""
+        """Calls that go where the ops of their literal sends them, which is code that the kernel knows of."""
         found = np.zeros(len(self._second), np.bool_)
         if self._literal is None:
             return found
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
-            ops = int(self._literal[k])
-            found[k] = ops in self._state.ops.places and self._state.direct_call(ops) == int(self._target[k])
+            ops, target = int(self._literal[k]), int(self._target[k])
+            sent = ops in self._state.ops.places and self._state.direct_call(ops) == target
+            found[k] = sent and self._state.is_code(target)
         return found
 
     def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
@@ -108,6 +109,9 @@ class _Slots:
         if not self._decided[k]:
             return "a second slot, NOP or BL to ftrace"
         how = "ftrace's record" if self._state.records is not None else "the literal before it"
+        target = int(self._target[k])
+        if self._calls[k] and not self._state.is_code(target):
+            return f"a second slot; nothing that the kernel names is at {target:#x}"
         return f"a second slot; {how} says that it is {'' if self._traced[k] else 'not '}traced"
 
     def literals(self) -> Claims:

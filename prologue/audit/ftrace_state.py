@@ -10,7 +10,8 @@ import numpy as np
 from prologue.audit.ftrace_lists import FUNC, LiveRecords, Ops, all_records, registered_ops
 from prologue.audit.locks import is_held
 from prologue.audit.variables import Variables
-from prologue.sites.kernel import Kernel
+from prologue.memory.state import KernelState
+from prologue.sites.running import RunningKernel
 
 # LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.2).
 _LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
@@ -20,11 +21,18 @@ class FtraceState:
     """Read once for a kernel and all of its modules."""
 
     def __init__(
-        self, kernel: Kernel, slide: int, variables: Variables, *, realtime: bool, restless: bool = False
+        self,
+        kernel: RunningKernel,
+        variables: Variables,
+        state: KernelState | None = None,
+        *,
+        realtime: bool,
+        restless: bool = False,
     ) -> None:
         """``restless`` if text still changed after several readings: then these were read at another moment."""
         self._kernel = kernel
-        self._slide = slide
+        self._state = state
+        self._slide = kernel.slide
         self._variables = variables
         self.busy = restless or is_held(variables, "ftrace_lock", realtime=realtime)
         self.idle_ops = variables.place("ftrace_nop_ops")
@@ -57,6 +65,13 @@ class FtraceState:
     def records(self) -> LiveRecords | None:
         """Every record; None if some cannot be read."""
         return all_records(self._variables)
+
+    def is_code(self, vaddr: int) -> bool:
+        """Whether the kernel names what is at that run-time address, its own text included; yes if it was not asked."""
+        if self._state is None or not self._state.symbols:
+            return True
+        own = self._kernel.image.section_at(vaddr - self._slide & (1 << 64) - 1)
+        return own in self._kernel.image.text_sections or self._state.names_code(vaddr)
 
     def direct_call(self, ops: int) -> int | None:
         """Where an ops sends its functions without ftrace; None for nowhere, or if that is not known."""

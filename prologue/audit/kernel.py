@@ -49,7 +49,7 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     variables.fetch_named(_NAMES)
     realtime = "PREEMPT_RT" in kernel.banner
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
-    ftrace = FtraceState(kernel, kernel.slide, variables, realtime=realtime, restless=_restless(kernel))
+    ftrace = FtraceState(kernel, variables, state, realtime=realtime, restless=_restless(kernel))
     return KernelFacts(variables, ftrace, breakpoints, state, realtime)
 
 

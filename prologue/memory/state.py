@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from prologue.errors import InputError
+from prologue.memory.base import PAGE
 
 _ANCHORS: Final = (
     "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end",
@@ -72,6 +73,13 @@ class KernelState(NamedTuple):
     def anchors(self) -> dict[str, int]:
         """Addresses of the kernel's own symbols among them."""
         return {symbol.name: symbol.vaddr for symbol in self.symbols if not symbol.owner}
+
+    def names_code(self, vaddr: int) -> bool:
+        """Whether a module, or a symbol of another owner (a BPF trampoline, say) on that page, has this address."""
+        inside = any(module.base <= vaddr < module.base + module.size for module in self.modules)
+        sections = (place for module in self.modules for place in module.sections.values())
+        near = (symbol.vaddr for symbol in self.symbols if symbol.owner)
+        return inside or any(0 <= vaddr - place < PAGE for place in (*sections, *near))
 
     def as_data(self) -> dict[str, Any]:
         """As JSON values; addresses as hexadecimal text."""

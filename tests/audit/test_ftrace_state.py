@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from prologue.audit.ftrace_state import FtraceState
+from prologue.memory.state import KernelState, LiveSymbol, LoadedModule
 
 LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
 FIRST, LEAVING = 0x1000, 0x2000
@@ -34,12 +35,14 @@ class MadeVariables:
         return None if place is None else self.quad(place)
 
 
-def made(*, held: bool, removed: int, restless: bool = False, partial: bool = False) -> FtraceState:
+def made(
+    *, held: bool, removed: int, restless: bool = False, partial: bool = False, state: KernelState | None = None
+) -> FtraceState:
     section = object()
     image = SimpleNamespace(text_sections=(section,), section_at=lambda vaddr: section if vaddr == TEXT else None)
-    kernel: Any = SimpleNamespace(image=image)
+    kernel: Any = SimpleNamespace(image=image, slide=SLIDE)
     variables = cast("Any", MadeVariables(held=held, removed=removed, partial=partial))
-    return FtraceState(kernel, SLIDE, variables, realtime=False, restless=restless)
+    return FtraceState(kernel, variables, state, realtime=False, restless=restless)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,19 @@ def test_before_it_is_called_removed_its_function_speaks_for_it() -> None:
 
 def test_text_that_does_not_come_to_rest_is_as_good_as_a_lock_that_is_held() -> None:
     assert made(held=False, removed=0, restless=True).may_be_leaving(LEAVING)
+
+
+def test_code_is_what_the_kernel_names() -> None:
+    """Its own text, modules, and what BPF put there; of a source that does not say so, everything may be."""
+    module = LoadedModule("direct", 0x3000, 0x700000, {".text": 0x700000, ".text.more": 0x910000})
+    symbols = (LiveSymbol(0x800040, "bpf_trampoline_1", "bpf"), LiveSymbol(TEXT + SLIDE, "vfs_read", ""))
+    known = KernelState("6.12", "", (module,), symbols, ())
+    state = made(held=False, removed=0, state=known)
+    for vaddr in (TEXT + SLIDE, 0x700000, 0x702FFC, 0x800040, 0x800140, 0x910010):
+        assert state.is_code(vaddr), hex(vaddr)
+    for vaddr in (TEXT, 0x6FFFFC, 0x703000, 0x80003C, 0x802000):
+        assert not state.is_code(vaddr), hex(vaddr)
+    assert made(held=False, removed=0).is_code(0x802000)
 
 
 def test_a_capture_has_not_every_ops() -> None:

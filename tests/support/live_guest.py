@@ -52,9 +52,9 @@ class Guest:
         return f"--ssh-options={shlex.join(self.board.ssh_options)}"
 
     def capture(self, name: str) -> Path:
-        """A capture by ssh."""
+        """A capture by ssh; 6.1's kallsyms does not say where ftrace's lists are, the vmlinux does."""
         out = self.directory / name
-        assert main(["live", "capture", HOST, self.ssh, "-o", str(out), "-q"]) == 0
+        assert main(["live", "capture", HOST, self.ssh, "--vmlinux", str(self.vmlinux), "-o", str(out), "-q"]) == 0
         return out
 
     def overlay(self, source: Path | str, name: str, *options: str) -> Path:
