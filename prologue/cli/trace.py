@@ -74,6 +74,10 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("--memory", metavar="SOURCE",
                          help="what had the text: a capture, perf's data, a dump, /proc/kcore, ssh:HOST")  # fmt: skip
     command.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: the files of loaded modules")
+    command.add_argument("--writes", type=Path, metavar="FILE",
+                         help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
+    command.add_argument("--skew", type=number_from(0), default=10, metavar="MS",
+                         help="by how much times of --writes may differ from the trace's (10)")  # fmt: skip
     command.add_argument("--slide", metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any, Final
 
 from prologue.cli.trace_disasm import print_said
-from prologue.cli.trace_inputs import open_kernels
+from prologue.cli.trace_inputs import open_history, open_kernels
 from prologue.errors import InputError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import ImageCheck, StaleWord
@@ -25,10 +25,9 @@ def run(args: Namespace) -> int:
     with open_trace(args.trace) as trace:
         owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if args.explain else None
         kernels = open_kernels(args, trace, owners.slide if owners else None)
-        known = KnownRanges(kernels)
+        known = KnownRanges(kernels, open_history(args, trace, kernels))
         check, summary = ImageCheck(known, says_exceptions=trace.kind != "perf"), TraceSummary(known)
-        for batch in trace.batches:
-            numbers = known.numbers(batch)
+        for batch, numbers in known.numbered(trace):
             check.add(batch, numbers)
             summary.add(batch, numbers)
         stale = check.stale()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prologue.cli.trace_inputs import find_symbols, make_filters, open_kernels
+from prologue.cli.trace_inputs import find_symbols, make_filters, open_history, open_kernels
 from prologue.errors import UsageError
 from prologue.outputs import new_file, require_other
 from prologue.trace.known import KnownRanges
@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     require_other(args.output, Path(args.trace), args.vmlinux)
     with open_trace(args.trace) as trace:
         kernels = open_kernels(args, trace)
-        known = KnownRanges(kernels)
+        known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels), TraceSummary(known)
         lines = _trees(args, known) if args.root else _renderer(args.format, known)
         with _output(args.output) as out:
@@ -39,8 +39,8 @@ def run(args: Namespace) -> int:
             }
             form = "trees" if args.root else args.format
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
-            for batch in trace.batches:
-                kept, numbers = filters.kept(batch, known.numbers(batch), known)
+            for batch, every in known.numbered(trace):
+                kept, numbers = filters.kept(batch, every, known)
                 summary.add(kept, numbers)
                 out.write(lines.render(kept, numbers))
             out.write(PERF_TAIL if form == "perf" else b"")

@@ -6,10 +6,13 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
 from prologue.memory.sources import open_memory
+from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
+from prologue.trace.history import TextHistory
 from prologue.trace.programs import linked_program, running_program
 from prologue.trace.sources import Trace
 
@@ -39,6 +42,32 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     ):
         raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
     return Kernels(host, guests, args.host_el)
+
+
+def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:
+    """The writes to the host's text that ``--writes`` names.
+
+    Raises:
+        InputError: no recorded writes, of another kernel, of another boot, or of other text.
+
+    """
+    if args.writes is None:
+        return None
+    recording = read_any(args.writes)
+    image = kernels.host.pieces[0].owner
+    own, theirs = gnu_build_id(image.image), recording.origin.build_id
+    if own and theirs and own != theirs:
+        raise InputError(f"was recorded of another kernel: build-id {theirs}, the vmlinux has {own}", path=args.writes)
+    slide = recording.ending.slide
+    if slide is not None and slide != image.slide:
+        raise InputError(
+            f"was recorded of a kernel that ran at slide {slide:#x}, the trace's is at {image.slide:#x}: another boot?",
+            path=args.writes,
+        )
+    history = TextHistory(recording, kernels.host, args.skew * 1_000_000, says_exceptions=trace.kind != "perf")
+    if not history.count:
+        raise InputError(f"has no write to text of {kernels.host.name}", path=args.writes)
+    return history
 
 
 def _guest(text: str) -> GuestKernel:

@@ -29,6 +29,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
     more = added.add_argument_group("other files")
     more.add_argument("--truth", type=Path, metavar="FILE",
                       help="each executed address and word, 16 bytes each: slow, and large")  # fmt: skip
+    more.add_argument("--writes", type=Path, metavar="FILE",
+                      help="each write to text from reset on, for --writes of disasm and check: slow")  # fmt: skip
     more.add_argument("--dump", type=Path, metavar="FILE",
                       help="the machine's memory when the window ends, for live overlay")  # fmt: skip
     more.add_argument("--console", type=Path, metavar="FILE", help="what the guest's console said")

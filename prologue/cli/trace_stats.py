@@ -11,7 +11,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.cli.trace_disasm import print_said
-from prologue.cli.trace_inputs import make_filters, open_kernels
+from prologue.cli.trace_inputs import make_filters, open_history, open_kernels
 from prologue.errors import PrologueError
 from prologue.outputs import new_file, require_other
 from prologue.trace.form import SAMPLE
@@ -42,13 +42,13 @@ def run(args: Namespace) -> int:
     require_other(args.folded, Path(args.trace), args.vmlinux)
     with open_trace(args.trace) as trace:
         kernels = open_kernels(args, trace)
-        known = KnownRanges(kernels)
+        known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels)._replace(samples=False), TraceSummary(known)
         stacks = FoldedStacks(known) if args.folded else None
-        for batch in trace.batches:
+        for batch, every in known.numbered(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
             trace.account.add("instruction samples: not counted", samples)
-            kept, numbers = filters.kept(batch, known.numbers(batch), known)
+            kept, numbers = filters.kept(batch, every, known)
             summary.add(kept, numbers)
             if stacks is not None:
                 stacks.add(kept, numbers)

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from prologue.arrays import I64, U32, U64, Bool
+from prologue.arrays import I64, U64, Bool
 from prologue.insn.disasm import insn_text
 from prologue.trace.branching import (
     BL,
-    CALL,
-    CALLS_UP,
     CONDITIONAL,
-    ERET,
-    INDIRECT,
-    RET,
     TRAP,
     UNDEFINED,
     B,
@@ -32,7 +26,9 @@ from prologue.trace.branching import (
     never_goes_on,
     targets,
 )
-from prologue.trace.form import EXCEPTION, RETURN, Batch
+from prologue.trace.flow import may_be_exceptions, possible_steps
+from prologue.trace.form import Batch
+from prologue.trace.history import NO_TEXT
 from prologue.trace.intern import RunCounts
 from prologue.trace.known import KnownRanges
 from prologue.trace.listing import plain_place
@@ -83,20 +79,23 @@ class ImageCheck:
 
     def stale(self) -> list[StaleWord]:
         """Every word that is stale, by program and address; fills ``judged`` and ``unjudged``."""
-        found: dict[tuple[int, int], StaleWord] = {}
+        found: dict[tuple[int, int, int], StaleWord] = {}
         self._inside(found)
         self._between(found)
         return [found[key] for key in sorted(found)]
 
     # inside of ranges
 
-    def _inside(self, found: dict[tuple[int, int], StaleWord]) -> None:
+    def _inside(self, found: dict[tuple[int, int, int], StaleWord]) -> None:
         table = self._known.table
         runs = self._runs.upto(len(table))
         for row, program in enumerate(self._programs):
             mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (runs > 0))
             places, owner = _inner_places(table["start"][mine], table["end"][mine])
             words, _ = program.words_at(places)
+            for k in np.flatnonzero(table["text"][mine] != NO_TEXT).tolist():
+                own = self._known.words(int(mine[k]))[:-1]
+                words[int(np.searchsorted(owner, k)) :][: len(own)] = own
             bad = np.flatnonzero(never_goes_on(words, places))
             for k in bad.tolist():
                 stale = _stale(found, row, int(places[k]), int(words[k]))
@@ -104,18 +103,17 @@ class ImageCheck:
 
     # between ranges
 
-    def _between(self, found: dict[tuple[int, int], StaleWord]) -> None:
+    def _between(self, found: dict[tuple[int, int, int], StaleWord]) -> None:
         steps, counts, table = self.steps.table, self.steps.counts, self._known.table
         before, after = table[steps["before"]], table[steps["after"]]
         last = before["end"] - np.uint64(4)
-        words = np.zeros(len(steps), np.uint32)
-        for row, program in enumerate(self._programs):
-            mine = (before["program"] == row) & (before["piece"] >= 0)
-            words[mine] = program.words_at(last[mine])[0]
+        words = self._known.last_words(steps["before"])
         judged = before["piece"] >= 0
         self._leave_out(~judged, "steps from code that is in no image")
-        wrong = judged & ~self._possible(words, last, after["start"], steps["flags"])
-        maybe = wrong & self._may_be_exception(words, after)
+        vectors = np.concatenate([program.vectors for program in self._programs])
+        wrong = judged & ~possible_steps(words, last, after["start"], steps["flags"], vectors)
+        nowhere = after["piece"] < 0
+        maybe = wrong & may_be_exceptions(words, after["start"], nowhere, says_exceptions=self._says_exceptions)
         self._leave_out(maybe, "steps to code that is in no image, which may be exceptions")
         self.judged = int(counts[judged & ~maybe].sum())
         for k in np.flatnonzero(wrong & ~maybe).tolist():
@@ -130,25 +128,6 @@ class ImageCheck:
         count = int(self.steps.counts[which].sum())
         if count:
             self.unjudged[why] += count
-
-    def _possible(self, words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8]) -> Bool:
-        """Which steps can be: from a word at ``last`` to the address ``went``."""
-        kind = classes(words)
-        onward = went == last + np.uint64(4)
-        direct = (kind == B) | (kind == BL) | (kind == CONDITIONAL)
-        possible: Bool = direct & (targets(words, last) == went)
-        possible |= np.isin(kind, (INDIRECT, CALL, RET, ERET))
-        possible |= onward & ~np.isin(kind, (B, BL, TRAP, UNDEFINED))
-        possible &= (flags & np.uint8(RETURN) == 0) | (kind == ERET)
-        entered = np.isin(went, np.concatenate([program.vectors for program in self._programs]))
-        possible |= entered | (flags & np.uint8(EXCEPTION) != 0)
-        return possible
-
-    def _may_be_exception(self, words: U32, after: npt.NDArray[Any]) -> Bool:
-        """Which steps lead to what may be a vector of which there is no image (of firmware, EL2, or a trampoline)."""
-        aligned: Bool = (after["piece"] < 0) & (after["start"] & np.uint64(0x7F) == 0)
-        up: Bool = (after["piece"] < 0) & (classes(words) == CALLS_UP)
-        return up if self._says_exceptions else up | aligned
 
     def describe(self, stale: StaleWord) -> str:
         """What is wrong with a word, in one sentence."""
@@ -170,8 +149,8 @@ class ImageCheck:
         return f"{said} {why}" + (f" and {len(others)} other places" if others else "")
 
 
-def _stale(found: dict[tuple[int, int], StaleWord], program: int, vaddr: int, word: int) -> StaleWord:
-    return found.setdefault((program, vaddr), StaleWord(program, vaddr, word, Counter()))
+def _stale(found: dict[tuple[int, int, int], StaleWord], program: int, vaddr: int, word: int) -> StaleWord:
+    return found.setdefault((program, vaddr, word), StaleWord(program, vaddr, word, Counter()))
 
 
 def _inner_places(starts: U64, ends: U64) -> tuple[U64, I64]:

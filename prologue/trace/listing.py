@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from prologue.arrays import U32
 from prologue.trace.programs import Program
 
 _BY_ADDRESS: Final = frozenset({"b", "bl", "cbz", "cbnz", "tbz", "tbnz", "adr", "adrp", "ldr", "ldrsw", "prfm"})
@@ -33,9 +34,8 @@ def _engine() -> Any:
     return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN)
 
 
-def instructions(program: Program, start: int, end: int, piece: int) -> list[Insn]:
-    """The instructions of a range that a piece of the program has whole."""
-    words = program.words(start, end, piece)
+def instructions(program: Program, start: int, words: U32) -> list[Insn]:
+    """The instructions of a range of a program with these words."""
     code, values = words.tobytes(), words.tolist()
     found: list[Insn] = []
     at = 0
@@ -74,11 +74,11 @@ def plain_place(program: Program, vaddr: int) -> str:
     return (f"{name}+{offset:#x}" if offset else name) if name else f"{vaddr:#x}"
 
 
-def objdump_lines(program: Program, start: int, end: int, piece: int) -> str:
+def objdump_lines(program: Program, start: int, words: U32) -> str:
     """The lines of a range that ``objdump -d --start-address --stop-address`` prints, each after a tab."""
-    heads = {start, *program.starts_within(start, end)}
+    heads = {start, *program.starts_within(start, start + 4 * len(words))}
     lines = []
-    for insn in instructions(program, start, end, piece):
+    for insn in instructions(program, start, words):
         if insn.vaddr in heads:
             name = bracketed(program, insn.vaddr)
             lines.append(f"\t{insn.vaddr:016x}{name or ' <.text>'}:\n")

@@ -128,13 +128,13 @@ class PerfLines:
         return self._heads[key]
 
     def _block(self, number: int) -> bytes:
-        start, end, program, piece = self._known.table[number].tolist()
+        start, _, program, piece, _ = self._known.table[number].tolist()
         if piece < 0:
             return b""
-        return objdump_lines(self._programs[program], start, end, piece).encode()
+        return objdump_lines(self._programs[program], start, self._known.words(number)).encode()
 
     def _tail(self, number: int) -> bytes:
-        _, end, program, piece = self._known.table[number].tolist()
+        _, end, program, piece, _ = self._known.table[number].tolist()
         name, offset = self._programs[program].place(end - 4) if piece >= 0 else ("", 0)
         where = f"{name}+{offset:#x}" if name else f"{end - 4:x}".rjust(16)
         return f"{where:<40} \n".encode()
@@ -171,13 +171,14 @@ class PlainLines:
         ]
 
     def _block(self, number: int) -> bytes:
-        start, end, program, piece = self._known.table[number].tolist()
+        start, end, program, piece, _ = self._known.table[number].tolist()
         if piece < 0:
             return f"{start:#x}..{end - 4:#x}\n".encode()
         own = self._programs[program]
         lines = [f"{plain_place(own, start)}\n"]
         lines += [
-            f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n" for insn in instructions(own, start, end, piece)
+            f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n"
+            for insn in instructions(own, start, self._known.words(number))
         ]
         return "".join(lines).encode()
 
@@ -208,12 +209,12 @@ class JsonLines:
     def _body(self, number: int) -> bytes:
         import json
 
-        start, end, program, piece = self._known.table[number].tolist()
+        start, end, program, piece, _ = self._known.table[number].tolist()
         data: dict[str, Any] = {"start": hex(start), "end": hex(end)}
         if piece >= 0:
             own = self._programs[program]
             name, offset = own.place(start)
             data |= {"image": own.name, "symbol": name or None, "offset": offset}
-            insns = instructions(own, start, end, piece)
+            insns = instructions(own, start, self._known.words(number))
             data["instructions"] = [{"vaddr": hex(i.vaddr), "word": f"{i.word:08x}", "text": i.text} for i in insns]
         return b", " + json.dumps(data)[1:].encode() + b"\n"

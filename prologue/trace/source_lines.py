@@ -34,14 +34,14 @@ class SourceBlocks:
             InputError: the image has no line tables, or damaged ones.
 
         """
-        start, end, program, row = self._known.table[number].tolist()
+        start, end, program, row, _ = self._known.table[number].tolist()
         if row < 0:
             return f"{start:#x}..{end - 4:#x}\n".encode()
         own = self._known.kernels.programs[program]
         owner = own.pieces[row].owner
         tables = self._lines.setdefault(id(owner), LineTables(owner))
         said, last = [f"{plain_place(own, start)}\n"], ("", 0)
-        for insn in instructions(own, start, end, row):
+        for insn in instructions(own, start, self._known.words(number)):
             place = tables.line((insn.vaddr - owner.slide) & _TOP)
             if place and place != last:
                 said.append(f"  {place[0]}:{place[1]}{self._source(*place)}\n")

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U64
+from prologue.arrays import I64
 from prologue.trace.assign import USER
 from prologue.trace.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B, classes
 from prologue.trace.form import EXCEPTION, SAMPLE, Batch
@@ -87,12 +87,7 @@ class Walk:
     def _kinds_of(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
         table = self._known.table
         before, after = table[steps["before"]], table[steps["after"]]
-        last: U64 = before["end"] - np.uint64(4)
-        words = np.zeros(len(steps), np.uint32)
-        for row, program in enumerate(self._programs):
-            mine = (before["program"] == row) & (before["piece"] >= 0)
-            words[mine] = program.words_at(last[mine])[0]
-        kind = classes(words)
+        kind = classes(self._known.last_words(steps["before"]))
         found = np.full(len(steps), STAY, np.uint8)
         moved = self._functions[steps["before"]] != self._functions[steps["after"]]
         moved |= before["program"] != after["program"]

@@ -31,8 +31,8 @@ def run(args: Namespace) -> int:
         0.
 
     """
-    _require_outputs(args.vmlinux, args.output, args.truth, args.dump, args.console)
-    files = RecordingFiles(out=args.output, truth=args.truth, dump=args.dump, log=args.console)
+    _require_outputs(args.vmlinux, args.output, args.truth, args.writes, args.dump, args.console)
+    files = RecordingFiles(out=args.output, truth=args.truth, writes=args.writes, dump=args.dump, log=args.console)
     window = Window(
         marks=not args.boot,
         begin=args.begin,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -66,25 +66,90 @@ def record_writes(run: WritesRun, out: Path, directory: Path, log: Path) -> Seen
 
     """
     kernel = Kernel(run.vmlinux)
-    numbers = plugin_numbers(kernel, run.image, run.machine)
-    rows, said = directory / "rows", directory / "said"
-    said.unlink(missing_ok=True)
-    option = ",".join(
-        [qemu_value(build_plugin("writes")), *numbers, f"rows={qemu_value(rows)}", f"out={qemu_value(said)}"]
-    )
-    command = [*run.machine.command(run.image, run.initramfs, run.append), "-plugin", option]
+    plugin = WritesPlugin(kernel, run.image, run.machine, directory)
+    command = [*run.machine.command(run.image, run.initramfs, run.append), *plugin.options()]
     try:
         lines, seconds, ended = run_console(command, log, run.timeout)
-        if not ended or not said.exists():
+        if not ended or not plugin.has_ended():
             what = f"ended after {seconds:.0f} s without a word of the plugin" if ended else "no power-off within "
             what += "" if ended else f"{run.timeout:.0f} s"
             raise GuestLostError(f"guest lost: {what}; console in {log}, its end:\n  {tail(lines, _LAST_LINES)}")
-        seen = Seen.read(json.loads(said.read_text()), kernel, run.image)
-        _convert(kernel, run, rows, seen, out)
+        return plugin.convert(out)
     finally:
-        rows.unlink(missing_ok=True)
-        said.unlink(missing_ok=True)
-    return seen
+        plugin.remove()
+
+
+class WritesPlugin:
+    """``plugin/writes.c`` in a machine: how it is started, and the recording that is made of its rows.
+
+    ``nanoseconds``: times are those of this machine's monotonic clock, as in recordings of executed instructions.
+    """
+
+    def __init__(
+        self, kernel: Kernel, image: Path, machine: Machine, directory: Path, *, nanoseconds: bool = False
+    ) -> None:
+        self._kernel, self._image, self._machine = kernel, image, machine
+        self._rows, self._said = directory / "rows", directory / "said"
+        self._clock: Literal["instructions", "ns"] = "ns" if nanoseconds else "instructions"
+        self._said.unlink(missing_ok=True)
+
+    def options(self) -> list[str]:
+        """QEMU's options.
+
+        Raises:
+            BenchError: not a kernel that can be recorded.
+
+        """
+        words = [qemu_value(build_plugin("writes")), *plugin_numbers(self._kernel, self._image, self._machine)]
+        words += [f"rows={qemu_value(self._rows)}", f"out={qemu_value(self._said)}", f"ns={self._clock == 'ns':d}"]
+        return ["-plugin", ",".join(words)]
+
+    def has_ended(self) -> bool:
+        """Whether the machine ended in order, so that the plugin said what it saw."""
+        return self._said.exists()
+
+    def convert(self, out: Path) -> Seen:
+        """Write the recording.
+
+        Raises:
+            OutputError: ``out`` cannot be written.
+
+        """
+        seen = Seen.read(json.loads(self._said.read_text()), self._kernel, self._image)
+        self._write(seen, out)
+        return seen
+
+    def _write(self, seen: Seen, out: Path) -> None:
+        """Write the recording: addresses of the Image's words, and the names of all functions that rows name."""
+        version = qemu_version()
+        origin = Origin(
+            source=f"QEMU {version}, plugin",
+            machine="aarch64",
+            clock=self._clock,
+            sees=tuple(sight for sight in SIGHTS if sight != "unreachable"),
+            release=self._kernel.release,
+            build_id=self._kernel.build_id,
+            cpus=self._machine.cpus,
+        )
+        raw = np.memmap(self._rows, WRITE, "r") if self._rows.stat().st_size else np.zeros(0, WRITE)
+        with recording_file(out, origin) as writer:
+            names = Names(self._kernel, seen)
+            for start in range(0, len(raw), _AT_ONCE):
+                writer.add(completed(raw[start : start + _AT_ONCE], seen, names))
+            writer.end(
+                Ending(
+                    slide=seen.slide,
+                    functions=names.used(),
+                    lost=seen.losses(),
+                    notes=seen.notes(),
+                    ctr=seen.ctr,
+                )
+            )
+
+    def remove(self) -> None:
+        """Remove what the plugin wrote."""
+        self._rows.unlink(missing_ok=True)
+        self._said.unlink(missing_ok=True)
 
 
 def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
@@ -158,31 +223,3 @@ def page_bits(head: bytes) -> int:
     """Of the size of a page: from bits 1 and 2 of the Image header's flags (Documentation/arch/arm64/booting.rst)."""
     granule = head[24] >> 1 & 3
     return {1: 12, 2: 14, 3: 16}.get(granule, 12)
-
-
-def _convert(kernel: Kernel, run: WritesRun, rows: Path, seen: Seen, out: Path) -> None:
-    """Write the recording: addresses of the Image's words, and the names of all functions that rows name."""
-    version = qemu_version()
-    origin = Origin(
-        source=f"QEMU {version}, plugin",
-        machine="aarch64",
-        clock="instructions",
-        sees=tuple(sight for sight in SIGHTS if sight != "unreachable"),
-        release=kernel.release,
-        build_id=kernel.build_id,
-        cpus=run.machine.cpus,
-    )
-    raw = np.memmap(rows, WRITE, "r") if rows.stat().st_size else np.zeros(0, WRITE)
-    with recording_file(out, origin) as writer:
-        names = Names(kernel, seen)
-        for start in range(0, len(raw), _AT_ONCE):
-            writer.add(completed(raw[start : start + _AT_ONCE], seen, names))
-        writer.end(
-            Ending(
-                slide=seen.slide,
-                functions=names.used(),
-                lost=seen.losses(),
-                notes=seen.notes(),
-                ctr=seen.ctr,
-            )
-        )

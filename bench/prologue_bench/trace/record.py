@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prologue.elf.flat import write_flat
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
+from prologue_bench.exact.writes import WritesPlugin
 from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
 from prologue_bench.host.events import tail
 from prologue_bench.trace import monitor
@@ -54,10 +55,20 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingFiles:
-    """What is written: the recording; each executed word; the machine's memory when the window ends; the console."""
+    """What is written.
+
+    Args:
+        out: the recording.
+        truth: each executed word.
+        writes: every write to the kernel's text, from reset on, by the same clock.
+        dump: the machine's memory when the window ends.
+        log: the console.
+
+    """
 
     out: Path
     truth: Path | None = None
+    writes: Path | None = None
     dump: Path | None = None
     log: Path | None = None
 
@@ -129,7 +140,14 @@ def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) 
         with image.open("rb") as stream:
             option = ",".join(_plugin_words(kernel, stream.read(64), window, files, scratch / "status"))
         command += ["-plugin", option, "-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
-        return _run(command, files, scratch, guest.timeout)
+        if files.writes is None:
+            return _run(command, files, scratch, guest.timeout)
+        plugin = WritesPlugin(kernel, image, guest.machine, scratch, nanoseconds=True)
+        recorded = _run([*command, *plugin.options()], files, scratch, guest.timeout)
+        if not plugin.has_ended():
+            raise GuestLostError(f"{files.writes}: the machine ended before its writes were complete")
+        plugin.convert(files.writes)
+        return recorded
 
 
 def _plugin_words(kernel: Kernel, head: bytes, window: Window, files: RecordingFiles, status: Path) -> Iterator[str]:

@@ -17,12 +17,15 @@
  *   freed=OFFSET init=OFFSET:END    free_initmem, and the memory it gives away
  *   writer=OFFSET:END               functions that write and flush; repeated
  *   rows=PATH out=PATH              struct row each; one object of JSON at exit
+ *   ns=1                            times are ns of CLOCK_MONOTONIC, as those of
+ *                                   record.c, and not instructions
  *
  * What is not seen: stores of one instruction that QEMU does in a helper (DC
  * ZVA), devices. Every page of text is compared at the end with what the stores
  * made of it, so such a write is known by its words if the page is still text.
  */
 #include <pthread.h>
+#include <time.h>
 
 #include "qemu.h"
 #include "inside.h"
@@ -42,14 +45,24 @@ static uint64_t executed_elsewhere;
 
 #include "options.h"
 
-/* Instructions of all CPUs; those of a block count when it begins */
-static uint64_t now(void)
+/* Of all CPUs; those of a block count when it begins */
+static uint64_t instructions(void)
 {
 	uint64_t sum = 0;
 
 	for (int k = 0; k < MAX_CPUS; k++)
 		sum += __atomic_load_n(&cpus[k].instructions, __ATOMIC_RELAXED);
 	return sum;
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	if (!is_ns)
+		return instructions();
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
 }
 
 static void block(unsigned int cpu, void *n)

@@ -1,0 +1,219 @@
+"""Text that is written while it is traced: each range has the words of its time, near a write those of the flow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.insn.a64 import encode_b
+from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
+from prologue.trace.instants import settled
+from prologue.trace.sources import open_trace
+from prologue.writes.form import Ending, Flag, Recording
+from tests.trace.made import KERNEL, perf_line, perf_text
+from tests.writes.made import ORIGIN, rows_of, write_recording
+
+NOP, MOV = 0xD503201F, 0xAA1E03E9
+PLACE = KERNEL.at("read_zero+0x8")
+BRANCH = encode_b(PLACE, KERNEL.at("read_zero+0x18"))
+MS = 10**6
+
+
+def call(branch: str) -> list[tuple[str, str]]:
+    """One call of vfs_read; ``branch`` is the one that leads to the end of read_zero."""
+    return [
+        ("vfs_read+0x10", "read_zero"), (branch, "read_zero+0x18"), ("read_zero+0x18", "vfs_read+0x14"),
+        ("vfs_read+0x18", "vfs_read+0x20"), ("vfs_read+0x24", "vfs_read"),
+    ]  # fmt: skip
+
+
+THROUGH, OVER = call("read_zero+0x10"), call("read_zero+0x8")
+
+
+def text_of(calls: Iterable[tuple[int, list[tuple[str, str]]]]) -> str:
+    """Calls, each with the time (ns) of its first branch; one microsecond between branches."""
+    lines = [("read_zero+0x18", "vfs_read", 1)]
+    lines += [(*step, time + 1000 * k) for time, steps in calls for k, step in enumerate(steps)]
+    return "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=time) for ip, addr, time in lines)
+
+
+def write(time: int, new: int, old: int, place: int = PLACE, **more: int) -> dict[str, Any]:
+    return {"time": time, "address": place, "old": old, "new": new, **more}
+
+
+def writes_file(tmp_path: Path, *writes: dict[str, Any], **origin: Any) -> Path:
+    said = replace(ORIGIN, **{"clock": "ns", "build_id": "", **origin})
+    return write_recording(tmp_path / "writes", Recording("", said, Ending(slide=0), rows_of(*writes)))
+
+
+def run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str, trace: str, *options: object,
+    changed: dict[str, int] | None = None,
+) -> tuple[int, str, str]:  # fmt: skip
+    (tmp_path / "trace").write_text(trace)
+    vmlinux = KERNEL.write(tmp_path / "vmlinux", changed)
+    code = main(["trace", action, str(tmp_path / "trace"), "--vmlinux", str(vmlinux), *map(str, options)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+CHANGES = [(1000 * MS, THROUGH), (3000 * MS, OVER), (5000 * MS, THROUGH)]
+
+
+@pytest.mark.parametrize("image", [NOP, BRANCH, 0])
+def test_each_call_has_the_words_of_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str], image: int) -> None:
+    """Whatever the image has at that place: the writes say all that stood there."""
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
+    changed = {"read_zero+0x8": image}
+    code, out, _ = run(tmp_path, capsys, "disasm", text_of(CHANGES), "--writes", writes, changed=changed)
+    assert code == 0
+    words = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
+    assert words == [f"{word:08x}" for word in (NOP, BRANCH, NOP)]
+    code, out, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, changed=changed)
+    assert (code, out) == (0, "14 steps, none impossible\n")
+    assert "near a write" not in err
+
+
+@pytest.mark.parametrize("image", [NOP, BRANCH])
+def test_without_the_writes_no_image_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str], image: int) -> None:
+    code, out, _ = run(tmp_path, capsys, "check", text_of(CHANGES), changed={"read_zero+0x8": image})
+    assert code == 1
+    assert out.count("image stale at read_zero+0x8") == 1
+
+
+def test_a_word_that_never_stood_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writes = writes_file(tmp_path, write(2000 * MS, MOV, NOP))
+    code, out, err = run(tmp_path, capsys, "check", text_of(CHANGES[:2]), "--writes", writes)
+    assert code == 1
+    assert "mov x9, x30 is no branch, but execution went on at read_zero+0x18" in out
+    assert "near a write" not in err
+
+
+def test_near_a_write_the_flow_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The clocks differ: a branch was taken before it was written, and not taken after that."""
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
+    trace = text_of([(1998 * MS, OVER), (2002 * MS, THROUGH), (2500 * MS, OVER)])
+    code, out, err = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
+    assert code == 0
+    words = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
+    assert words == [f"{word:08x}" for word in (BRANCH, NOP, BRANCH)]
+    assert "2 ranges near a write to their words: the flow says which word ran" in err
+    assert run(tmp_path, capsys, "check", trace, "--writes", writes)[0] == 0
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes, "--skew", 0)
+    # Only what lies between two times of the trace is in doubt now: the call that begins before the write.
+    assert code == 1
+    assert "read_zero+0x8" in out
+
+
+def test_where_the_flow_says_nothing_the_time_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = KERNEL.at("read_zero+0x4")
+    writes = writes_file(tmp_path, write(2000 * MS, MOV, NOP, place))
+    trace = text_of([(1998 * MS, THROUGH), (2002 * MS, THROUGH)])
+    code, out, err = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
+    assert code == 0
+    words = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{place:16x}:")]
+    assert words == [f"{word:08x}" for word in (NOP, MOV)]
+    assert "2 ranges near a write to their words, and several of these may have run" in err
+
+
+def test_a_word_of_which_only_the_image_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writes = writes_file(tmp_path, write(4000 * MS, NOP, 0, flags=Flag.OLD_UNKNOWN))
+    trace = text_of([(3000 * MS, OVER), (5000 * MS, THROUGH)])
+    assert run(tmp_path, capsys, "check", trace, "--writes", writes, changed={"read_zero+0x8": BRANCH})[0] == 0
+    assert run(tmp_path, capsys, "check", trace, "--writes", writes)[0] == 1
+
+
+def test_pokes_as_perf_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = f" cat 77 [000]     2.000000: PERF_RECORD_TEXT_POKE {PLACE:x} read_zero+0x8 old len 4 new len 4\n"
+    for name, word in (("Old", NOP), ("New", BRANCH)):
+        said += f"            {name} bytes: {word.to_bytes(4, 'little').hex(' ')}\n"
+    (tmp_path / "pokes").write_text(said)
+    trace = text_of(CHANGES[:2])
+    assert run(tmp_path, capsys, "check", trace, "--writes", tmp_path / "pokes")[0] == 0
+    assert run(tmp_path, capsys, "check", trace)[0] == 1
+
+
+def test_stacks_follow_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A call that is written: BL for some time, where the image has a NOP."""
+    place = KERNEL.at("vfs_read+0x10")
+    with_call, image = KERNEL.words[(place - KERNEL.base) // 4], {"vfs_read+0x10": NOP}
+    writes = writes_file(tmp_path, write(500 * MS, with_call, NOP, place))
+    trace = text_of(CHANGES[:1])
+    said = {}
+    for name, options in {"with": ("--writes", writes), "without": ()}.items():
+        code, out, _ = run(tmp_path, capsys, "disasm", trace, "--from", "vfs_read", *options, changed=image)
+        assert code == 0
+        said[name] = [line.partition(" cpu 0 ")[2] for line in out.splitlines()]
+    assert said["with"] == ["vfs_read", "  read_zero"]
+    assert said["without"] != said["with"]
+
+
+BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "counts instructions": ({}, {"clock": "instructions"}, "", "record both in one run"),
+    "is of other text": ({"place": 0xFFFF800090000000}, {}, "", "has no write to text of"),
+    "is of another boot": ({}, {}, "--slide 0x10000", "another boot?"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_writes_that_do_not_belong(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    row, origin, options, said = BAD[what]
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP, **row), **origin)
+    code, _, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, *options.split())
+    assert code == 2
+    assert f"{writes}: " in err
+    assert said in err
+
+
+def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = "".join(line[:35] + line[49:] for line in perf_text(THROUGH).splitlines(keepends=True))
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
+    code, _, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
+    assert code == 2
+    assert "needs times in the trace" in err
+
+
+def test_instants(tmp_path: Path) -> None:
+    """Each range lies between the other times of its CPU, and is followed by that CPU's next one, batch after batch."""
+    (tmp_path / "trace").write_text(text_of(CHANGES))
+    ranges = new_ranges(9)
+    ranges["cpu"] = [0, 1, 0, 1, 0, 0, 1, 0, 1]
+    ranges["time"] = [5, 5, 5, 7, 8, 8, 7, 9, 7]
+    ranges["start"] = np.arange(100, 1000, 100)
+    ranges["flags"][4] = GAP
+    wanted = {
+        100: (5, 8, 300), 300: (5, 8, 0), 500: (5, 9, 600), 600: (5, 9, 800), 800: (8, 9, 0),
+        200: (5, 7, 400), 400: (5, 7, 700), 700: (5, 7, 900), 900: (5, 7, 0),
+    }  # fmt: skip
+    for size in range(1, 10):
+        batches = (Batch(ranges[at : at + size], [NO_TASK], [""]) for at in range(0, 9, size))
+        found, order = {}, {0: list[int](), 1: list[int]()}
+        for batch, instants in settled(batches):
+            assert len(batch.ranges) == len(instants.onward)
+            for row, *known in zip(batch.ranges, *instants, strict=True):
+                found[int(row["start"])] = tuple(map(int, known[:3]))
+                order[int(row["cpu"])].append(int(row["start"]))
+        assert found == wanted
+        assert order == {0: [100, 300, 500, 600, 800], 1: [200, 400, 700, 900]}
+
+
+def test_all_ranges_come_through(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_text(text_of(CHANGES))
+    with open_trace(str(tmp_path / "trace")) as trace:
+        plain = np.concatenate([batch.ranges for batch in trace.batches])
+    with open_trace(str(tmp_path / "trace")) as trace:
+        assert (np.concatenate([batch.ranges for batch, _ in settled(trace.batches)]) == plain).all()
+
+
+def test_the_answer_is_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
+    code, out, _ = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, "--json")
+    assert code == 0
+    assert json.loads(out)["stale"] == []
