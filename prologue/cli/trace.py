@@ -82,6 +82,8 @@ def add_images(command: Subcommand) -> None:
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
                          help="a guest's kernel; ID: its VMID, or its process in perf's names")  # fmt: skip
+    command.add_argument("--guest-trace", action="append", default=[], metavar="TRACE@ID[+NS]",
+                         help="a trace of that guest alone, merged by time; NS: its clock is behind")  # fmt: skip
     command.add_argument("--host-el", type=int, choices=(1, 2),
                          help="level of the host's kernel: 2 with VHE, else 1")  # fmt: skip
     command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")

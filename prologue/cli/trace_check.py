@@ -7,14 +7,13 @@ from argparse import Namespace
 from typing import Any, Final
 
 from prologue.cli.trace_disasm import print_said
-from prologue.cli.trace_inputs import open_history, open_kernels
+from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
 from prologue.errors import InputError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import ImageCheck, StaleWord
 from prologue.trace.known import KnownRanges
 from prologue.trace.mechanisms import Mechanisms
 from prologue.trace.programs import Program
-from prologue.trace.sources import open_trace
 from prologue.trace.summary import TraceSummary
 
 SCHEMA: Final = "prologue.trace-check/1"
@@ -22,7 +21,7 @@ SCHEMA: Final = "prologue.trace-check/1"
 
 def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
-    with open_trace(args.trace) as trace:
+    with open_traces(args) as trace:
         owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if args.explain else None
         kernels = open_kernels(args, trace, owners.slide if owners else None)
         known = KnownRanges(kernels, open_history(args, trace, kernels))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from prologue.elf.notes import gnu_build_id
@@ -13,8 +14,42 @@ from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
+from prologue.trace.merging import GuestTrace, merged
 from prologue.trace.programs import linked_program, running_program
-from prologue.trace.sources import Trace
+from prologue.trace.sources import Trace, open_trace
+
+
+@contextmanager
+def open_traces(args: Namespace) -> Iterator[Trace]:
+    """The trace, with those of ``--guest-trace`` merged into it.
+
+    Raises:
+        InputError: one cannot be opened, or is damaged from the start; its batches raise it, too.
+        UsageError: options that cannot be.
+
+    """
+    with ExitStack() as stack:
+        trace = stack.enter_context(open_trace(args.trace))
+        guests = []
+        for text in args.guest_trace:
+            path, number, behind = _guest_trace(text)
+            one = stack.enter_context(open_trace(path, trace.account))
+            guests.append(GuestTrace(one.batches, number, behind))
+            if one.header is not None and one.header.slide is not None:
+                trace.guest_slides[number] = one.header.slide
+            if one.kind == "perf":  # says of no step whether it is an exception
+                trace.kind = one.kind
+        if guests:
+            trace.batches = merged(trace.batches, guests)
+        yield trace
+
+
+def _guest_trace(text: str) -> tuple[str, int, int]:
+    path, _, rest = text.rpartition("@")
+    name, sign, behind = rest.partition("-" if "-" in rest else "+")
+    if not path or not name.isdigit():
+        raise UsageError(f"--guest-trace {text}: expected TRACE@ID, TRACE@ID+NS or TRACE@ID-NS")
+    return path, int(name), number("--guest-trace", f"{sign}{behind}") if sign else 0
 
 
 def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Kernels:
@@ -36,7 +71,7 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         said = slide if slide is not None else trace.header.slide if trace.header else None
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
-    guests = tuple(_guest(text) for text in args.guest_vmlinux)
+    guests = tuple(_guest(text, trace.guest_slides) for text in args.guest_vmlinux)
     if len(guests) > 1 and (
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)
     ):
@@ -70,16 +105,16 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
     return history
 
 
-def _guest(text: str) -> GuestKernel:
+def _guest(text: str, slides: dict[int, int]) -> GuestKernel:
     path, at, rest = text.rpartition("@")
     if not at or Path(text).exists():
         return GuestKernel(linked_program(Path(text), 0), None)
     name, plus, slide = rest.partition("+")
     if not name.isdigit() and name:
         raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
-    return GuestKernel(
-        linked_program(Path(path), number("--guest-vmlinux", slide) if plus else 0), int(name) if name else None
-    )
+    own = int(name) if name else None
+    said = slides.get(own, 0) if own is not None else 0
+    return GuestKernel(linked_program(Path(path), number("--guest-vmlinux", slide) if plus else said), own)
 
 
 def number(option: str, text: str) -> int:

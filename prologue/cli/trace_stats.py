@@ -11,13 +11,12 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.cli.trace_disasm import print_said
-from prologue.cli.trace_inputs import make_filters, open_history, open_kernels
+from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces
 from prologue.errors import PrologueError
 from prologue.outputs import new_file, require_other
 from prologue.trace.form import SAMPLE
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
-from prologue.trace.sources import open_trace
 from prologue.trace.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
 from prologue.trace.summary import TraceSummary
 
@@ -40,7 +39,7 @@ class _ProgramStats(NamedTuple):
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
     require_other(args.folded, Path(args.trace), args.vmlinux)
-    with open_trace(args.trace) as trace:
+    with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels)._replace(samples=False), TraceSummary(known)

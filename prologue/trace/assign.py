@@ -84,12 +84,19 @@ class Kernels(NamedTuple):
         """For each of perf's names of guests, the row of the guest."""
         rows = np.full(len(batch.dsos), UNDECIDED, np.int64)
         for k, name in enumerate(batch.dsos):
-            digits = "".join(c if c.isdigit() else " " for c in name).split()
+            # "VM:NUMBER PROGRAM", or "[guest.kernel.kallsyms.NUMBER]"
+            head = name.split(" ", 1)[0] if name.startswith("VM:") else name
+            digits = "".join(c if c.isdigit() else " " for c in head).split()
             for row, one in enumerate(self.guests, 1):
-                if one.number is None or str(one.number) in digits:
+                if one.number is None or str(one.number) in digits[-1:]:
                     rows[k] = row
                     break
         return rows
+
+
+def guest_name(name: str, number: int) -> str:
+    """The name of a program for a trace of a guest's own: there a kernel is the guest's; processes stay as they are."""
+    return name if _class_of(name) == _PROCESS else f"VM:{number} {name}".rstrip()
 
 
 def _class_of(name: str) -> int:

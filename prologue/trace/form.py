@@ -24,6 +24,7 @@ RANGE: Final = np.dtype(
         ("vmid", "<i4"),
         ("level", "u1"),  # exception level
         ("flags", "u1"),
+        ("source", "u2"),  # of several traces that were merged, which one; each has its own CPUs
     ],
     align=True,
 )

@@ -17,7 +17,7 @@ from prologue.trace.intern import by_lane
 from prologue.trace.steps import lanes
 
 _MOST: Final = 1 << 19  # ranges that are held back: a trace whose clock stands still must not fill memory
-_SAMPLES: Final = 1 << 40  # added to the lane of samples, which are no part of the flow
+_SAMPLES: Final = 1 << 60  # added to the lane of samples, which are no part of the flow
 
 
 class Instants(NamedTuple):

@@ -100,7 +100,7 @@ class _Reader:
                     continue
                 flags = source.flags if isa == b"A64" else source.flags | AARCH32
                 cpu = int(name or b"-1", 16)
-                rows.append((source.time, first, last, cpu, source.task, 0, source.vmid, source.level, flags))
+                rows.append((source.time, first, last, cpu, source.task, 0, source.vmid, source.level, flags, 0))
                 source.flags = 0
             elif element == b"INSTR_RANGE":
                 self._unreadable()

@@ -13,6 +13,7 @@ from prologue.trace.form import GAP, NO_LEVEL, NO_VMID, Batch, TraceRanges
 from prologue.trace.intern import run_starts
 from prologue.trace.known import Each, KnownRanges
 from prologue.trace.listing import instructions, objdump_lines, plain_place
+from prologue.trace.steps import lanes
 
 PERF_HEAD: Final = b"ARM CoreSight Trace Data Assembler Dump\n"
 PERF_TAIL: Final = b"End\n"
@@ -67,13 +68,13 @@ def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -
 
 
 def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
-    """Rows with a gap before them, but for each CPU's first range; ``seen`` are CPUs, and grows."""
+    """Rows with a gap before them, but for each CPU's first range; ``seen`` are lanes, and grows."""
     rows = np.flatnonzero(ranges["flags"] & np.uint8(GAP))
     kept = []
-    for row, cpu in zip(rows.tolist(), ranges["cpu"][rows].tolist(), strict=True):
-        if cpu in seen:
+    for row, lane in zip(rows.tolist(), lanes(ranges[rows]).tolist(), strict=True):
+        if lane in seen:
             kept.append(row)
-        seen.add(cpu)
+        seen.add(lane)
     return np.array(kept, np.int64)
 
 

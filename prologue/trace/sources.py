@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from prologue.trace.form import Batch, Tally
@@ -25,17 +25,21 @@ class Trace:
     batches: Iterator[Batch]
     account: Tally
     header: RecordingHeader | None = None
+    guest_slides: dict[int, int] = field(default_factory=dict)
+    """What the recordings of guests that were merged say, by the guests' numbers."""
 
 
 @contextmanager
-def open_trace(source: str) -> Iterator[Trace]:
+def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
     """Open text of ``perf script`` or of ``trc_pkt_lister -decode``, or a recording; ``-`` is standard input.
+
+    ``account`` is that of another trace, if both are to share one.
 
     Raises:
         InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
 
     """
-    account = Tally()
+    account = account or Tally()
     with open_stream(source) as stream:
         head = stream.peek(_LOOK)
         if head.startswith(MAGIC):

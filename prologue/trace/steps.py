@@ -23,6 +23,9 @@ STEP: Final = np.dtype(
 )
 
 
+_SOURCE: Final = 33  # bits of a CPU or a task in a lane
+
+
 class Taken(NamedTuple):
     """The steps of a batch: the row that each leads to, and its number; shape (m,). Some rows have no step."""
 
@@ -33,7 +36,9 @@ class Taken(NamedTuple):
 def lanes(ranges: TraceRanges) -> I64:
     """What one sequence of ranges is: a CPU; or a task, where the input has no CPUs."""
     cpu = ranges["cpu"].astype(np.int64)
-    return np.where(cpu == NO_CPU, -2 - ranges["task"].astype(np.int64), cpu)
+    own = np.where(cpu == NO_CPU, -2 - ranges["task"].astype(np.int64), cpu)
+    source = ranges["source"]
+    return own + (source.astype(np.int64) << _SOURCE) if source.any() else own
 
 
 class Steps:

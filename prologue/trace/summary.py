@@ -12,6 +12,7 @@ from prologue.trace.assign import UNDECIDED, USER
 from prologue.trace.form import GAP, Batch
 from prologue.trace.intern import RunCounts, run_starts
 from prologue.trace.known import KnownRanges
+from prologue.trace.steps import lanes
 
 _MOST: Final = 5
 
@@ -29,7 +30,7 @@ class TraceSummary:
         """Count a batch."""
         self._runs.add(numbers)
         self._gaps += int((batch.ranges["flags"] & np.uint8(GAP) != 0).sum())
-        cpu = batch.ranges["cpu"]
+        cpu = lanes(batch.ranges)
         self._cpus.update(cpu[run_starts(cpu)].tolist())
 
     @property

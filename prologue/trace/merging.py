@@ -1,0 +1,115 @@
+"""Several traces as one, by time: that of a host, and those made of its guests, each with its own clock and CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.trace.assign import guest_name
+from prologue.trace.form import NO_TASK, Batch, TracedTask, TraceRanges, new_ranges
+
+
+class GuestTrace(NamedTuple):
+    """A trace of one guest: its number (a VMID, or the process in perf's names); ns that its clock is behind."""
+
+    batches: Iterator[Batch]
+    number: int
+    behind: int
+
+
+def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:
+    """Give all ranges in the order of time, as far as each trace is in that order; each CPU's order stays.
+
+    Ranges of a guest's trace have its number as VMID, and names that say so, whatever their own ones say.
+    """
+    names = _Names()
+    sources = [_Source(host, 0, None, 0, names)]
+    sources += [_Source(one.batches, k, one.number, one.behind, names) for k, one in enumerate(guests, 1)]
+    while True:
+        waiting = [source for source in sources if source.fill()]
+        if not waiting:
+            return
+        # Up to here every trace is known: those that ended are known to their end.
+        limit = min(int(source.times[-1]) for source in waiting)
+        parts = [source.take(limit) for source in waiting]
+        ranges = np.concatenate([part[0] for part in parts])
+        order = np.argsort(np.concatenate([part[1] for part in parts]), kind="stable")
+        yield Batch(ranges[order], names.tasks, names.dsos)
+
+
+class _Names:
+    """Tasks and programs of all traces."""
+
+    def __init__(self) -> None:
+        self.tasks, self.dsos = [NO_TASK], [""]
+        self._tasks: dict[TracedTask, int] = {NO_TASK: 0}
+        self._dsos: dict[str, int] = {"": 0}
+
+    def task(self, task: TracedTask) -> int:
+        """Its row."""
+        if task not in self._tasks:
+            self._tasks[task] = len(self.tasks)
+            self.tasks.append(task)
+        return self._tasks[task]
+
+    def dso(self, name: str) -> int:
+        """Its row."""
+        if name not in self._dsos:
+            self._dsos[name] = len(self.dsos)
+            self.dsos.append(name)
+        return self._dsos[name]
+
+
+class _Source:
+    def __init__(self, batches: Iterator[Batch], row: int, number: int | None, behind: int, names: _Names) -> None:
+        self._batches, self._row, self._number, self._behind, self._names = batches, row, number, behind, names
+        self._ranges: TraceRanges = new_ranges(0)
+        self._highest = 0
+        self._task_rows, self._dso_rows = list[int](), list[int]()
+        self.times: U64 = np.zeros(0, np.uint64)
+
+    def fill(self) -> bool:
+        """Whether there are ranges; reads some if none are left."""
+        while not len(self._ranges):
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self._ranges = self._own(batch)
+            # A trace may not be in the order of time: what comes late is given when it comes.
+            self.times = np.maximum(np.maximum.accumulate(self._ranges["time"]), np.uint64(self._highest))
+            self._highest = int(self.times[-1]) if len(self.times) else self._highest
+        return True
+
+    def take(self, limit: int) -> tuple[TraceRanges, U64]:
+        """The ranges up to a time, and their times."""
+        count = int(np.searchsorted(self.times, np.uint64(limit), side="right"))
+        found = self._ranges[:count], self.times[:count]
+        self._ranges, self.times = self._ranges[count:], self.times[count:]
+        return found
+
+    def _own(self, batch: Batch) -> TraceRanges:
+        """Ranges with rows of all traces' names, by the first trace's clock."""
+        self._task_rows += [self._names.task(task) for task in batch.tasks[len(self._task_rows) :]]
+        for name in batch.dsos[len(self._dso_rows) :]:
+            self._dso_rows.append(self._names.dso(name if self._number is None else guest_name(name, self._number)))
+        ranges = batch.ranges.copy()
+        ranges["task"] = np.array(self._task_rows, np.uint32)[ranges["task"]]
+        ranges["dso"] = np.array(self._dso_rows, np.uint32)[ranges["dso"]]
+        ranges["source"] = self._row
+        if self._number is not None:
+            ranges["vmid"] = self._number
+            there = ranges["time"] != 0
+            ranges["time"][there] = _shifted(ranges["time"][there], self._behind)
+        return ranges
+
+
+def _shifted(times: U64, behind: int) -> U64:
+    """Times plus ns, which may be fewer than none; not below 1."""
+    if behind >= 0:
+        return times + np.uint64(behind)
+    less = np.uint64(-behind)
+    found: U64 = np.where(times > less, times - np.minimum(less, times), np.uint64(1))
+    return found

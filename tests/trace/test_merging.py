@@ -1,0 +1,149 @@
+"""Traces of a host and of its guests, merged by time: each range from its own image, in the order in which it ran."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.trace.form import NO_TASK, Batch, TracedTask, new_ranges
+from prologue.trace.merging import GuestTrace, merged
+from prologue.trace.recording import RecordingHeader
+from tests.trace.made import KERNEL, MadeKernel, perf_line, recording
+
+NOP = 0xD503201F
+# The same addresses as KERNEL's functions, other code.
+GUEST = MadeKernel({"vectors": ["nop"] * 512, "guest_idle": ["add x0, x0, #1", "b @"]})
+OTHER = MadeKernel({"vectors": ["nop"] * 512, "other_idle": ["add x0, x0, #2", "b @"]})
+
+
+def host_text(times: list[int]) -> str:
+    lines = [perf_line(KERNEL.at("read_zero+0x18"), KERNEL.at("vfs_read"), time=times[0] - 1000)]
+    for time in times:
+        lines.append(perf_line(KERNEL.at("vfs_read+0x10"), KERNEL.at("read_zero"), time=time))
+        lines.append(perf_line(KERNEL.at("read_zero+0x18"), KERNEL.at("vfs_read"), time=time + 1000))
+    return "".join(lines)
+
+
+def guest_text(kernel: MadeKernel, name: str, times: list[int]) -> str:
+    place = kernel.at(name)
+    return "".join(perf_line(place + 4, place, time=time, comm="swapper", pid=0) for time in times)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    KERNEL.write(tmp_path / "vmlinux")
+    GUEST.write(tmp_path / "guest")
+    OTHER.write(tmp_path / "other")
+    second = 10**9
+    (tmp_path / "host.txt").write_text(host_text([second, 4 * second]))
+    (tmp_path / "guest.txt").write_text(guest_text(GUEST, "guest_idle", [2 * second, 3 * second, 5 * second]))
+    with gzip.open(tmp_path / "other.txt.gz", "wt") as stream:  # its clock is 0.5 s behind
+        stream.write(guest_text(OTHER, "other_idle", [2 * second, 3 * second, 3 * second + 1000]))
+    return tmp_path
+
+
+def options(made: Path) -> list[str]:
+    return [
+        str(made / "host.txt"), "--vmlinux", str(made / "vmlinux"),
+        "--guest-vmlinux", f"{made / 'guest'}@7", "--guest-trace", f"{made / 'guest.txt'}@7",
+        "--guest-vmlinux", f"{made / 'other'}@8", "--guest-trace", f"{made / 'other.txt.gz'}@8+500000000",
+    ]  # fmt: skip
+
+
+def disasm(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
+    assert main(["trace", "disasm", *args, "--format", "json"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def test_each_range_from_its_image_in_the_order_of_time(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = disasm(capsys, *options(made))
+    said = [(row["time"] // 10**8, row.get("vmid"), row["symbol"]) for row in rows]
+    assert said == [
+        (10, None, "vfs_read"), (10, None, "read_zero"), (30, 7, "guest_idle"), (35, 8, "other_idle"),
+        (35, 8, "other_idle"), (40, None, "vfs_read"), (40, None, "read_zero"), (50, 7, "guest_idle"),
+    ]  # fmt: skip
+    assert [row["instructions"][0]["text"] for row in rows if row.get("vmid")] == [
+        "add x0, x0, #1", "add x0, x0, #2", "add x0, x0, #2", "add x0, x0, #1",
+    ]  # fmt: skip
+
+
+def test_every_image_is_judged_by_its_own_trace(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "check", *options(made)]) == 0
+    assert "none impossible" in capsys.readouterr().out
+    OTHER.write(made / "other", {"other_idle+0x4": NOP})
+    assert main(["trace", "check", *options(made)]) == 1
+    out = capsys.readouterr().out
+    assert "image stale at other_idle+0x4" in out
+    assert out.count("image stale") == 1
+
+
+def test_the_wrong_guest_does_not_fit(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GUEST.write(made / "guest", {"guest_idle": 0x14000002})  # as if another kernel had run there
+    assert main(["trace", "check", *options(made)]) == 1
+    assert "image stale at guest_idle" in capsys.readouterr().out
+
+
+def test_a_recording_says_where_the_guest_ran(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = GUEST.at("guest_idle") + 0x200000
+    rows = [{"start": place, "count": 2, "level": 1, "time": 2 * 10**9 + k} for k in range(3)]
+    rows += [{"start": 0x400000, "count": 2, "level": 0, "time": 3 * 10**9}]
+    (made / "guest.txt").write_bytes(recording(rows, RecordingHeader(slide=0x200000)))
+    said = disasm(capsys, *options(made))
+    assert [row["symbol"] for row in said if row.get("vmid") == 7 and "symbol" in row] == ["guest_idle"] * 3
+    assert [row["start"] for row in said if row.get("level") == 0] == ["0x400000"]
+
+
+def test_a_guest_whose_kernel_is_not_given_is_not_guessed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = options(made)[:3] + options(made)[5:]
+    assert main(["trace", "disasm", *args, "--format", "json"]) == 0
+    said = capsys.readouterr()
+    rows = [json.loads(line) for line in said.out.splitlines()[1:]]
+    assert {row.get("symbol") for row in rows if row.get("vmid") == 7} == {None}
+    assert "2 ranges may be of host or guest" in said.err
+
+
+def test_a_module_of_a_guest_with_another_guests_number(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (made / "guest.txt").read_text().replace("[kernel.kallsyms]", "[zram8]")
+    (made / "guest.txt").write_text(text)
+    said = disasm(capsys, *options(made))
+    assert [row["symbol"] for row in said if row.get("vmid") == 7] == ["guest_idle"] * 2
+
+
+@pytest.mark.parametrize("text", ["trace", "trace@", "trace@x", "@5", "trace@5+", "trace@5+x"])
+def test_what_is_no_guest_trace(made: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    args = [str(made / "host.txt"), "--vmlinux", str(made / "vmlinux"), "--guest-trace", text]
+    assert main(["trace", "disasm", *args]) == 2
+    assert "--guest-trace" in capsys.readouterr().err
+
+
+def test_all_ranges_come_each_cpus_in_its_order() -> None:
+    """Whatever the sizes of batches, and if a CPU's ranges come late, as those of a recording do."""
+    random = np.random.default_rng(4)
+
+    def batches(size: int) -> list[Batch]:
+        parts, tasks = [], [NO_TASK]
+        for k in range(6):
+            ranges = new_ranges(size)
+            ranges["cpu"], ranges["time"] = k % 2, np.sort(random.integers(1, 1000, size))
+            ranges["start"] = np.arange(k * size, (k + 1) * size)
+            tasks.append(TracedTask("", k, k))
+            ranges["task"] = k + 1
+            parts.append(Batch(ranges, tasks, [""]))
+        return parts
+
+    every = [batches(50), batches(7), batches(90)]
+    guests = [GuestTrace(iter(every[1]), 1, 0), GuestTrace(iter(every[2]), 2, -100)]
+    done = list(merged(iter(every[0]), guests))
+    ranges = np.concatenate([batch.ranges for batch in done])
+    for source, size in enumerate((50, 7, 90)):
+        mine = ranges[ranges["source"] == source]
+        assert mine["start"].tolist() == list(range(6 * size))
+        pids = [done[-1].tasks[row].pid for row in mine["task"].tolist()]
+        assert pids == sorted(pids)
+    assert ranges["time"][ranges["source"] == 2].min() >= 1
