@@ -14,6 +14,7 @@ from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
+from prologue.trace.host_mode import find_host_level
 from prologue.trace.merging import GuestTrace, merged
 from prologue.trace.programs import linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
@@ -76,7 +77,10 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)
     ):
         raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
-    return Kernels(host, guests, args.host_el)
+    level, unnumbered = args.host_el, trace.header is not None
+    if guests and level is None:
+        level, trace.batches = find_host_level(trace.batches, host, unnumbered=unnumbered)
+    return Kernels(host, guests, level, unnumbered)
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:

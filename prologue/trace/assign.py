@@ -30,11 +30,15 @@ class GuestKernel(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """Host (row 0) and guests (from row 1 on), and the level at which the host's kernel runs; None if not known."""
+    """Host (row 0) and guests (from row 1 on), and the level at which the host's kernel runs; None if not known.
+
+    ``unnumbered``: the trace gives guests' ranges a VMID, and others none (as recordings do).
+    """
 
     host: Program
     guests: tuple[GuestKernel, ...] = ()
     host_level: int | None = None
+    unnumbered: bool = False
 
     @property
     def programs(self) -> list[Program]:
@@ -53,6 +57,8 @@ class Kernels(NamedTuple):
             rows = np.where(said == _GUEST, UNDECIDED, 0)
             if self.host_level == 2:  # what runs at EL1 is a guest's, and no image of it was given
                 rows = np.where((ranges["level"] == 1) & (said == _UNSAID), UNDECIDED, rows)
+            # VMID 0 is the host's, and so is none where that is said; any other is a guest's.
+            rows = np.where((ranges["level"] == 1) & (ranges["vmid"] > 0) & (said == _UNSAID), UNDECIDED, rows)
         else:
             rows = self._by_level(ranges)
             rows = np.where(said == _HOST, 0, rows)
@@ -77,6 +83,8 @@ class Kernels(NamedTuple):
             rows[at_el1 & known & (vmid == 0)] = 0
             mine = at_el1 & known & (vmid != 0)
             rows[mine] = guest[mine]
+        if self.unnumbered:
+            rows[at_el1 & ~known] = 0  # also of a VHE host, while it boots
         rows[level == NO_LEVEL] = UNDECIDED
         return rows
 

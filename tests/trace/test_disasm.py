@@ -131,12 +131,33 @@ def test_host_and_guest_are_told_apart_or_not_at_all(
     assert names("--guest-vmlinux", guest, "--host-el", 2) == [str(vmlinux), str(guest)]
     assert names("--guest-vmlinux", f"{guest}@5", "--host-el", 1) == [str(vmlinux), str(guest)]
     assert names("--guest-vmlinux", f"{guest}@6", "--host-el", 2) == [str(vmlinux), None]
-    assert names("--guest-vmlinux", guest) == [str(vmlinux), None]
+    assert names("--guest-vmlinux", guest) == [str(vmlinux), str(guest)]  # kernel addresses at EL2: VHE
+    assert names("--guest-vmlinux", guest, "--host-el", 1) == [str(vmlinux), str(guest)]
+    assert names() == [str(vmlinux), None]
     assert names("--host-el", 2) == [str(vmlinux), None]
     both = perf_text(STEPS[:3]) + perf_text(STEPS[:3], dso="[guest.kernel.kallsyms]", cpu=1)
     trace = written(tmp_path / "p", both)
     assert set(names("--guest-vmlinux", guest)) == {str(vmlinux), str(guest)}
     assert set(names()) == {str(vmlinux), None}
+
+
+def test_the_hosts_mode_is_what_the_trace_shows(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nobody says it: kernel addresses at EL2 are VHE's, and the host's text at EL1 under no VMID is nVHE's."""
+    guest = KERNEL.write(tmp_path / "guest", {"vfs_read": 0x52800000})
+
+    def names(*rows: tuple[int, int, int]) -> list[str | None]:
+        said = [{"start": start, "count": 1, "level": level, "vmid": vmid} for start, level, vmid in rows]
+        trace = written(tmp_path / "t", recording(said))
+        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--guest-vmlinux", guest, "--format", "json")
+        return [json.loads(line).get("image") for line in out.splitlines()[1:]]
+
+    place, host, own = KERNEL.at("vfs_read"), str(vmlinux), str(guest)
+    assert names((place, 1, 5), (place, 2, -1)) == [own, host]
+    assert names((place, 1, -1), (place, 1, 5), (place, 1, 0)) == [host, own, host]
+    assert names((place, 1, 5), (0x8001000, 2, -1)) == [None, None]  # EL2 of nVHE, or the MMU is off
+    assert names((place, 1, -1), (place, 2, -1), (place, 1, 5)) == [host, host, own]  # VHE's boot begins at EL1
 
 
 @pytest.mark.parametrize(
