@@ -21,6 +21,7 @@ from prologue.audit.literals import claim_literals
 from prologue.audit.scene import Scene
 from prologue.audit.shadow_stacks import claim_shadow_stacks
 from prologue.audit.variables import Variables
+from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
 from prologue.rules.live import Audited
 from prologue.sites.running import LiveSection, LiveText, RunningKernel
@@ -54,6 +55,9 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
 
 
 def _restless(kernel: RunningKernel) -> bool:
+    """Whether text and data may be of different moments."""
+    if isinstance(kernel.memory, Capture) and not kernel.memory.settled:
+        return True
     return any(one.unstable for one in kernel.live_text.live.values())
 
 

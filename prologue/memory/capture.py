@@ -52,6 +52,7 @@ class Capture(PlainCore):
                 raise InputError(f"is a capture of schema {said['schema']!r}, expected {SCHEMA}", path=self.name)
             self._state = state_from_data(said)
             self.unstable = tuple(int(vaddr, 16) for vaddr in said["unstable"])
+            self.settled = bool(said.get("settled", not self.unstable))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"damaged capture: its note {NOTE} does not read ({error})", path=self.name) from error
 
@@ -60,8 +61,12 @@ class Capture(PlainCore):
         return self._state
 
 
-def write_capture(out: Path, source: str, state: KernelState, vmcoreinfo: bytes, pieces: Sequence[Piece]) -> int:
+def write_capture(  # noqa: PLR0913 - what a capture has
+    out: Path, source: str, state: KernelState, vmcoreinfo: bytes, pieces: Sequence[Piece], *, settled: bool = True
+) -> int:
     """Write a capture: whole or not at all, readable by its owner only; compressed with zstd if the name ends in .zst.
+
+    ``settled`` if data and text are of one moment.
 
     Returns:
         Its size in bytes.
@@ -71,7 +76,7 @@ def write_capture(out: Path, source: str, state: KernelState, vmcoreinfo: bytes,
 
     """
     unstable = [hex(vaddr) for piece in pieces for vaddr in piece.unstable]
-    said = {"schema": SCHEMA, "source": source, "unstable": unstable, **state.as_data()}
+    said = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": settled, **state.as_data()}
     notes = _note("VMCOREINFO", 0, vmcoreinfo)
     notes += _note(NOTE, _NOTE_TYPE, json.dumps(said, separators=(",", ":")).encode())
     return _write(out, notes, pieces)

@@ -21,6 +21,7 @@ from prologue.memory.state import KernelState
 # Sections whose memory is free again when a module is loaded, and may be another module's by now: what the loader lays
 # out as init (module_init_layout_section, layout_symtab; kernel/module/main.c and kallsyms.c, 6.1-6.12).
 _FREED: Final = (".init", ".symtab", ".strtab")
+_TRIES: Final = 2  # of reading everything, if the text came to rest and what follow finds did not
 _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
 
@@ -58,11 +59,15 @@ class _Start(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """One reading: text, data of the image, and structures from between two readings of the text that agree."""
+    """One reading: text, data of the image, and structures from between two readings of the text that agree.
+
+    ``settled`` if the structures were the same after that text.
+    """
 
     text: list[Steady]
     data: list[bytes]
     structures: Structures
+    settled: bool
 
 
 def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Captured:
@@ -93,7 +98,8 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     for piece, found in zip(ranges, others, strict=True):
         pieces += _present(piece.vaddr, found, starts)
     pieces += list(_structures(source, read.structures, pieces))
-    size = write_capture(out, source.name, state, source.core.note("VMCOREINFO") or b"", pieces)
+    note = source.core.note("VMCOREINFO") or b""
+    size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
     memory = sum(len(piece.data) for piece in pieces)
     return Captured(size, memory, len(state.modules), unstable, read.structures.whole)
@@ -107,8 +113,13 @@ def _read(
     def between() -> None:
         found.append((source.read_many(data), follow(source)))
 
-    steady = read_twice(source, text, between, matters)
-    return _Read(steady, *found[-1])
+    for _ in range(_TRIES):
+        steady = read_twice(source, text, between, matters)
+        # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
+        settled = not any(one.unstable for one in steady) and follow(source).pieces == found[-1][1].pieces
+        if settled or any(one.unstable for one in steady):
+            break
+    return _Read(steady, *found[-1], settled)
 
 
 def _structures(source: Kcore | RemoteKcore, found: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:

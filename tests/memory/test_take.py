@@ -14,6 +14,7 @@ from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.memory import kcore
 from prologue.memory.base import UnmappedError
+from prologue.memory.capture import Capture
 from prologue.memory.sources import open_memory
 from tests.memory.test_running import fake_ssh
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
@@ -190,7 +191,7 @@ def test_data_belong_to_the_text(traced: Path, tmp_path: Path, monkeypatch: pyte
         if data[:PAGE] == page("A"):
             text_readings += 1
             return b"new " + data[4:] if text_readings > 1 else data
-        tag = bytes([text_readings]) * 8  # what is read carries the number of the text's last reading
+        tag = bytes([min(text_readings, 2)]) * 8  # what is read carries the number of the text's last reading
         return data.replace(struct.pack("<QQ", IMAGE + PAGE, 0), struct.pack("<Q", IMAGE + PAGE) + tag)
 
     monkeypatch.setattr(kcore.Kcore, "_pread", changing)
@@ -199,6 +200,29 @@ def test_data_belong_to_the_text(traced: Path, tmp_path: Path, monkeypatch: pyte
     assert memory.read(IMAGE + PAGE, 4) == b"new "
     assert text_readings == 3
     assert memory.read(RECORDS + 8, 8) == b"\2" * 8
+
+
+def test_structures_that_change_while_the_text_does_not(
+    traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a tracer was on for a moment: all is read once more; if that does not help, the capture says so."""
+    plain, walks = kcore.Kcore._pread, 0
+
+    def changing(self: kcore.Kcore, offset: int, size: int) -> bytes:
+        nonlocal walks
+        data = plain(self, offset, size)
+        records = struct.pack("<QQ", IMAGE + PAGE, 0)
+        walks += records in data
+        return data.replace(records, struct.pack("<QQ", IMAGE + PAGE, min(walks, last)))
+
+    monkeypatch.setattr(kcore.Kcore, "_pread", changing)
+    for last, settled in ((0, True), (2, True), (99, False)):
+        walks = 0
+        assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
+        memory = open_memory(str(tmp_path / "out"))
+        assert isinstance(memory, Capture)
+        assert (memory.settled, memory.unstable) == (settled, ())
+        assert walks == (2 if last == 0 else 4)
 
 
 def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
