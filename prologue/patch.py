@@ -15,7 +15,7 @@ from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import load_vmlinux, mismatch, open_binary
 from prologue.sites.module import Module
 from prologue.write.apply import apply_in_place, apply_to, rewrite
-from prologue.write.readback import checker
+from prologue.write.readback import checker, require_agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +108,7 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
 
     Raises:
         OutputError, RefusedError: see ``prologue.write.apply``.
+        InputError: ``independent``, and LIEF reads another file than we do.
         InternalError: the result does not read back as planned.
 
     """
@@ -116,6 +117,8 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
         return rewrite(approved, out or binary.path, check)
     if out is not None:
         return apply_to(approved, out, check)
+    if independent:
+        require_agreement(binary)
     written = apply_in_place(approved)
     check(binary.path)
     return written

@@ -55,9 +55,11 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
         elif name == "ftrace_nop_ops":
             call_ops = True
     start, stop = marks.values()
+    if not start < stop:
+        raise InternalError(f"LIEF reads a record table from {start:#x} to {stop:#x}", path=path)
     text = _Text(binary)
     expected = (_MOV if processed else _NOP, _NOP)
-    records = _records(binary, start, stop)
+    records = _records(binary, start, stop, path)
     slots = tuple(text.first_slot(value, moved=moved, call_ops=call_ops) for value in records if value)
     for vaddr in slots:
         pair = (text.word(vaddr), text.word(vaddr + 4))
@@ -69,19 +71,22 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
     return Reread(records, slots)
 
 
-def _records(binary: Any, start: int, stop: int) -> tuple[int, ...]:
+def _records(binary: Any, start: int, stop: int, path: Path) -> tuple[int, ...]:
     """Values by slot address: the RELA addend where there is one, else the slot's own value."""
     addends: dict[int, int] = {}
     for section in binary.sections:
         if _type(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
-            for offset, info, addend in struct.iter_unpack("<QQq", bytes(section.content)):
+            content = bytes(section.content)
+            for offset, info, addend in struct.iter_unpack("<QQq", content[: len(content) // 24 * 24]):
                 if start <= offset < stop and info & 0xFFFFFFFF == 0x403:
                     addends[offset] = addend % (1 << 64)
-    home = next(
+    homes = [
         s for s in binary.sections if s.virtual_address <= start and stop <= s.virtual_address + s.size and s.flags & 2
-    )
-    raw = bytes(home.content)[start - home.virtual_address : stop - home.virtual_address]
-    slots = struct.unpack(f"<{len(raw) // 8}Q", raw)
+    ]
+    if not homes:
+        raise InternalError("LIEF finds no section that holds the record table", path=path)
+    raw = bytes(homes[0].content)[start - homes[0].virtual_address : stop - homes[0].virtual_address]
+    slots = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
     return tuple(addends.get(start + 8 * k, slot) for k, slot in enumerate(slots))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.elf.files import open_regular
-from prologue.errors import InternalError
+from prologue.errors import InputError, InternalError
 from prologue.insn import a64
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.binary import Binary
@@ -54,15 +54,34 @@ def checker(approved: ApprovedPlan, *, independent: bool) -> Callable[[Path], No
     goal: Goal = "processed" if plan.goal == "processed" else "untouched"
     if isinstance(binary, Module) and (binary.compression or binary.stripped):
         # Its words are elsewhere in the file now, if they are there as such at all.
-        return partial(_read_whole, goal=goal, independent=independent)
+        return partial(_read_whole, before=binary, goal=goal, independent=independent)
     promises = tuple(_promises(approved, goal))
 
     def check(path: Path) -> None:
         _require_kept(promises, path, plan.file_size)
         if independent:
-            _read_whole(path, goal, independent=True)
+            _read_whole(path, before=binary, goal=goal, independent=True)
 
     return check
+
+
+def require_agreement(binary: Binary) -> None:
+    """Have LIEF read the file before it is written, and refuse it if the two readers see different files.
+
+    Raises:
+        InputError: they do; the file is damaged, or one of them has a bug: nobody can say what writing would do.
+
+    """
+    if binary.state not in ("processed", "untouched"):
+        return  # begun: LIEF knows where both ends are, and not what lies between
+    try:
+        _compare(binary, processed=binary.state == "processed")
+    except InternalError as error:
+        raise InputError(
+            f"LIEF reads this file in another way ({error.message}): it is damaged, or one of two ELF readers is "
+            "wrong; nothing was written",
+            path=binary.path,
+        ) from error
 
 
 def _require_kept(promises: tuple[_Promise, ...], path: Path, expected: int) -> None:
@@ -107,13 +126,22 @@ def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
         yield _Promise("ftrace_init_nop", 4, places, np.array([edit.new for edit in edits], np.uint64))
 
 
-def _read_whole(path: Path, goal: Goal, *, independent: bool) -> None:
-    """Open the file as if we had never seen it, and compare with LIEF if asked."""
+def _read_whole(path: Path, *, before: Binary, goal: Goal, independent: bool) -> None:
+    """Open the file as if we had never seen it, and compare with LIEF if asked.
+
+    A copy on which the readers disagree is our failure only if they agreed on what it was made from.
+    """
     after = open_binary(path)
     if after.state != goal:
         raise InternalError(f"the result reads as {after.state}, not as {goal}", path=path)
-    if independent:
+    if not independent:
+        return
+    try:
         _compare(after, processed=goal == "processed")
+    except InternalError:
+        if before.path != path:
+            require_agreement(before)
+        raise
 
 
 def _load_lief() -> None:

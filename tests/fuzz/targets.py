@@ -77,15 +77,15 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
     results = make(directory / "results", Made(pairs=7))
     records = "".join(encode_record(record) for record in ten_of_each()).encode()
     core = running(directory / "vmlinux", {})
-    elves = ("scan x", "patch x -o out --no-reread", "image x -o out", "verify x", "variant x --kind build -o out")
+    elves = ("scan x", "patch x -o out", "image x -o out", "verify x", "variant x --kind build -o out")
     modules = (
         "scan x",
         "verify x --vmlinux vmlinux",
-        "patch x -o out --no-reread --contract native",
+        "patch x -o out --contract native",
         "patch x --dry-run --vmlinux vmlinux",
     )
     report = ("bench table x", "bench compare x", "bench table x --format json", "bench compare x --format csv")
-    as_stock = "patch x -o out --no-reread --contract stock"
+    as_stock = "patch x -o out --contract stock"
     boot_file = "verify vmlinux --image x --select PL404"
     samples = json.dumps(SAMPLES).encode()
     return (

@@ -19,7 +19,7 @@ from prologue.arrays import I64, U64
 from prologue.cli.main import main
 from prologue.plan.build import build_plan
 from prologue.plan.edits import PatchPlan
-from prologue.reread.vmlinux import Reread
+from prologue.reread.vmlinux import Reread, reread
 from prologue.rules.engine import ApprovedPlan, approve
 from prologue.sites.kernel import Kernel
 from prologue.write.apply import apply_in_place
@@ -225,10 +225,27 @@ def test_a_plan_that_misses_something_is_found_out(
 def test_lief_disagreeing_is_our_failure(
     vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("prologue.reread.vmlinux.reread", lambda *_, **__: Reread((1,), (2,)))
+    def only_before(path: Path, *, processed: bool, moved: bool) -> Reread:
+        return Reread((1,), (2,)) if processed else reread(path, processed=processed, moved=moved)
+
+    monkeypatch.setattr("prologue.reread.vmlinux.reread", only_before)
     assert main(["patch", str(vmlinux), "-o", str(vmlinux.with_name("out"))]) == 3
     assert "LIEF reads other records" in capsys.readouterr().err
     assert not vmlinux.with_name("out").exists()
+
+
+@pytest.mark.parametrize("where", ["in place", "a copy"])
+def test_a_file_that_lief_reads_in_another_way_is_refused(
+    vmlinux: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it is written, and as a fault of the file: no bug in the writer made it so."""
+    monkeypatch.setattr("prologue.reread.vmlinux.reread", lambda *_, **__: Reread((1,), (2,)))
+    before, listing = vmlinux.read_bytes(), sorted(vmlinux.parent.iterdir())
+    there = ["--in-place", "--reread"] if where == "in place" else ["-o", str(vmlinux.with_name("out"))]
+    assert main(["patch", str(vmlinux), *there]) == 2
+    assert "in another way (LIEF reads other records" in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
+    assert sorted(vmlinux.parent.iterdir()) == listing
 
 
 def test_dry_run_writes_nothing(vmlinux: Path) -> None:
