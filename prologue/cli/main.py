@@ -61,10 +61,12 @@ def run_program() -> None:
     gc.set_threshold(50_000)
     _write_everything()
     try:
-        code = main()
-    except SystemExit as end:  # argparse ends so
-        code = end.code if isinstance(end.code, int) else 2
-    except KeyboardInterrupt:  # a second one, while the first was being reported
+        try:
+            code = main()
+        except SystemExit as end:  # argparse ends so
+            code = end.code if isinstance(end.code, int) else 2
+        ignore_signals()
+    except KeyboardInterrupt:  # a second one, while the first was being reported, or one after all was done
         code = 130
     ignore_signals()
     for stream in (sys.stdout, sys.stderr):

@@ -136,6 +136,25 @@ def test_a_second_signal_while_the_first_is_reported(number: signal.Signals) -> 
     assert python(program, int(number)) == INTERRUPTED
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_when_all_is_done(number: signal.Signals) -> None:
+    """It comes after the command's own handling, and before signals are ignored."""
+    program = """
+        import os, sys
+        from prologue.cli import main as command
+        really, number = command.ignore_signals, int(sys.argv[1])
+        def late():
+            command.ignore_signals = really
+            os.kill(os.getpid(), number)
+            really()
+        command.ignore_signals = late
+        sys.argv = ["prologue", *sys.argv[2:]]
+        command.run_program()
+    """
+    assert python(program, int(number), "rules") == (130, "")
+    assert python(program, int(number), "--version") == (130, "")
+
+
 def test_many_files_and_ctrl_c(mini: Mini, tmp_path: Path) -> None:
     """In a terminal it reaches the workers, too: one line, and no process stays."""
     modules = tmp_path / "modules"
