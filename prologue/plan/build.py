@@ -149,7 +149,7 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
         own = build_plan(binary, choose_contract(binary, "native" if binary.marker else "stock"))
     else:
         own = build_plan(binary, "stock" if saved.contract == "stock" else "native")
-    same = (saved.contract, saved.build_id, saved.file_size) == (own.contract, own.build_id, own.file_size)
+    same = all(getattr(saved, name) == getattr(own, name) for name in ("contract", "build_id", "file_size", "goal"))
     for kind in ("site", "record", "marker"):
         same = same and _same_edits(*([s for s in plan.stages if s.kind == kind] for plan in (own, saved)))
     init = [s for s in saved.stages if s.kind == "init"]

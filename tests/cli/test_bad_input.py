@@ -315,6 +315,32 @@ def test_an_edited_plan_is_refused(
     assert vmlinux.read_bytes() == before
 
 
+@pytest.mark.parametrize("goal", ["untouched", "variant", 1.5, {}, None])
+def test_a_plan_with_another_goal_is_refused(
+    mini: Mini, tmp_path: Path, goal: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, plan = mini(Spec()), tmp_path / "plan.json"
+    assert main(["patch", str(vmlinux), "--in-place", "--save-plan", str(plan)]) == 0
+    before = vmlinux.read_bytes()
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "goal": goal}))
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
+    assert "edited since" in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
+
+
+@pytest.mark.parametrize("row", [["0x0", 0, "0x0", "0x0", "0x0"], ["0x0", 0.0, "0x0", "0x0"], ["0x0", 0, "0x0"]])
+def test_an_edit_that_is_no_edit(
+    mini: Mini, tmp_path: Path, row: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, plan = mini(Spec()), tmp_path / "plan.json"
+    assert main(["patch", str(vmlinux), "--dry-run", "--save-plan", str(plan)]) == 0
+    data = json.loads(plan.read_text())
+    data["stages"][0]["edits"][0] = row
+    plan.write_text(json.dumps(data))
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
+    assert "not a plan that prologue saved" in capsys.readouterr().err
+
+
 def test_a_plan_that_is_nested_without_end(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text("[" * 100_000)

@@ -33,7 +33,7 @@ def test_the_corpus(harness: Harness) -> None:
         harness.run(path.read_bytes())
 
 
-@pytest.mark.kernel  # it needs none, but takes too long for a quick check
+@pytest.mark.thorough
 def test_fresh_inputs(harness: Harness, show: Callable[[str], None]) -> None:
     seed = 1 if os.environ.get("CI") else random.SystemRandom().getrandbits(32)
     chance = random.Random(seed)  # noqa: S311 - not a secret
