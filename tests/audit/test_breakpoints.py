@@ -1,13 +1,16 @@
-"""Breakpoints of kprobes where memory has the table and not what it leads to, as perf's copy of kcore."""
+"""Breakpoints of kprobes where memory has the table and not what it leads to, as perf's copy of kcore; and kgdb's."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any, cast
 
 import pytest
 
-from prologue.audit.breakpoints import find_breakpoints
+from prologue.audit.breakpoints import Breakpoint, find_breakpoints
+from prologue.insn import a64
 
+NOP = a64.NOP.to_bytes(4, "little")
 TABLE, NODE, PLACE = 0x1000, 0x8000, 0xFFFF800008001000
 
 
@@ -50,3 +53,29 @@ def test_whether_all_kprobes_are_known(
     found = find_breakpoints(variables, listed)
     assert found.complete == complete
     assert set(found.at) == known
+
+
+class KgdbVariables:
+    """``kgdb_break`` with four entries, one for each state of a breakpoint (``enum kgdb_bpstate``)."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        entries = (struct.pack("<Q4sIII", PLACE + 64 * state, NOP, 0, state, 0) for state in range(4))
+        self._table = b"".join(entries)
+
+    def place(self, name: str) -> int | None:
+        return TABLE if name == "kgdb_break" else None
+
+    def size(self, _: str) -> int:
+        return self._size
+
+    def read(self, vaddr: int, size: int) -> bytes | None:
+        return self._table[:size] if vaddr == TABLE and size <= len(self._table) else None
+
+
+def test_kgdb_has_those_that_are_active() -> None:
+    """One that is removed, or set and not yet written, covers nothing; a table that memory lacks names none."""
+    found = find_breakpoints(cast("Any", KgdbVariables(96)), ())
+    assert found.at == {PLACE + 192: Breakpoint(PLACE + 192, 0xD4208000, int.from_bytes(NOP, "little"))}
+    assert not found.complete  # that is said of kprobes
+    assert find_breakpoints(cast("Any", KgdbVariables(97)), ()).at == {}
