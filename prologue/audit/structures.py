@@ -29,7 +29,8 @@ def find_structures(memory: Memory, heads: Mapping[str, int]) -> Structures:
     records = all_records(variables)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
-    return Structures(variables.pieces(), whole)
+    sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())
+    return Structures(variables.pieces(), whole, (ops.places, sites, frozenset(kprobes.at)))
 
 
 def heads_by_file(symbols: Symbols, slide: int) -> dict[str, int]:

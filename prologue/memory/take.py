@@ -40,10 +40,14 @@ class Captured(NamedTuple):
 
 
 class Structures(NamedTuple):
-    """What is wanted of the heap: addresses and bytes, ascending and apart; ``whole`` if all of it could be read."""
+    """What is wanted of the heap: addresses and bytes, ascending and apart; ``whole`` if all of it could be read.
+
+    ``deciding`` is what of it goes with the text: other bytes may change at any time.
+    """
 
     pieces: Sequence[tuple[int, bytes]]
     whole: bool
+    deciding: tuple[object, ...]
 
 
 Follow = Callable[[Memory], Structures]
@@ -116,7 +120,7 @@ def _read(
     for _ in range(_TRIES):
         steady = read_twice(source, text, between, matters)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
-        settled = not any(one.unstable for one in steady) and follow(source).pieces == found[-1][1].pieces
+        settled = not any(one.unstable for one in steady) and follow(source).deciding == found[-1][1].deciding
         if settled or any(one.unstable for one in steady):
             break
     return _Read(steady, *found[-1], settled)

@@ -139,6 +139,24 @@ def test_structures_of_the_heap(traced: Path, tmp_path: Path, capsys: pytest.Cap
     assert found == {OPS: 320, RECORDS_PAGE: 20, RECORDS: 48}
 
 
+def test_what_lies_beside_an_ops_may_change(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, count = kcore.Kcore._pread, 0
+
+    def changing(self: kcore.Kcore, offset: int, size: int) -> bytes:
+        nonlocal count
+        data, before = plain(self, offset, size), b"?" * 0xF8 + END.to_bytes(8, "little")
+        count += before in data
+        return data.replace(
+            END.to_bytes(8, "little") + b"?" * 250, END.to_bytes(8, "little") + b"?" * 249 + bytes([count])
+        )
+
+    monkeypatch.setattr(kcore.Kcore, "_pread", changing)
+    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
+    memory = open_memory(str(tmp_path / "out"))
+    assert isinstance(memory, Capture)
+    assert (memory.settled, count) == (True, 2)
+
+
 def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The rest is captured, and what is missing is said: also where kallsyms has no variables."""
     traced.write_bytes(
