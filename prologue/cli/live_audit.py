@@ -26,7 +26,8 @@ def run(args: Namespace) -> int:
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources))
     if args.plot:
-        from prologue.report.audit_plot import plot_audit, require_plottable
+        from prologue.report.audit_plot import plot_audit
+        from prologue.report.pictures import require_plottable
 
         require_plottable(args.plot)
         require_other(args.plot, args.output)

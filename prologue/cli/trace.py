@@ -51,6 +51,8 @@ def _stats(command: Subcommand) -> None:
     command.add_argument("--top", type=number_from(0), default=30, metavar="N", help="functions that are printed (30)")
     command.add_argument("--folded", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
+    command.add_argument("--flames", type=Path, metavar="FILE",
+                         help="draw them: a flame graph, .svg, .png or .pdf (needs matplotlib)")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-stats/1)")
 
 

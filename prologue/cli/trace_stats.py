@@ -39,11 +39,16 @@ class _ProgramStats(NamedTuple):
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
     require_other(args.folded, Path(args.trace), args.vmlinux)
+    if args.flames is not None:
+        from prologue.report.pictures import require_plottable
+
+        require_plottable(args.flames)
+        require_other(args.flames, Path(args.trace), args.vmlinux, args.folded)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels)._replace(samples=False), TraceSummary(known)
-        stacks = FoldedStacks(known) if args.folded else None
+        stacks = FoldedStacks(known) if args.folded or args.flames else None
         for batch, every in known.numbered(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
             trace.account.add("instruction samples: not counted", samples)
@@ -53,7 +58,12 @@ def run(args: Namespace) -> int:
                 stacks.add(kept, numbers)
         rest = [*summary.lines(), *trace.account.lines()]
     found = [_stats(known, summary, row) for row in range(len(kernels.programs))]
-    if stacks is not None:
+    if stacks is not None and args.flames is not None:
+        from prologue.report.flames import plot_flames
+
+        title = f"{trace.name}: {summary.instructions:,} instructions by call stack"
+        plot_flames(stacks.lines(), title, args.flames)
+    if stacks is not None and args.folded is not None:
         with new_file(args.folded) as temporary, temporary.open("w") as stream:
             stream.writelines(f"{line}\n" for line in stacks.lines())
     if args.json:

@@ -9,35 +9,16 @@ import numpy as np
 
 from prologue.arrays import U64, among, sorted_unique
 from prologue.audit.run import KERNEL, Audit, AuditedFile
-from prologue.errors import InputError, UsageError
-from prologue.outputs import new_file
+from prologue.report.pictures import save_picture
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# What each format is not to say, so that one audit makes one picture.
-_UNDATED: Final = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _BINS: Final = 1200  # columns of the picture
 _BLOCK: Final = np.uint64(1 << 16)  # bytes of text that are in the picture or not
 _MIB: Final = 1 << 20
 _COULD, _CHANGED, _WRONG = "#c9d5e3", "#1f5b99", "#d62728"
 _STRIP, _HEAD = 0.38, 1.3  # inches
-
-
-def require_plottable(path: Path) -> None:
-    """Refuse a name that no picture can have, and a machine that has no matplotlib, before the work.
-
-    Raises:
-        UsageError: another suffix.
-        InputError: matplotlib is not installed.
-
-    """
-    if path.suffix.lower() not in _UNDATED:
-        raise UsageError(f"{path}: a picture ends in {', '.join(_UNDATED)}")
-    try:
-        import matplotlib  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise InputError("pictures are drawn by matplotlib: pip install 'prologue[bench]'", path=path) from error
 
 
 def plot_audit(audit: Audit, path: Path) -> None:
@@ -61,9 +42,7 @@ def plot_audit(audit: Audit, path: Path) -> None:
         _draw(axis, name, words, blocks)
     axes[-1].set_xlabel("MiB of text, from the lowest address on; what no mechanism owns a word of is left out")
     figure.suptitle(f"{audit.release}: where the kernel patches its text (darker: changed; red: wrong)", fontsize=10)
-    suffix = path.suffix.lower()
-    with new_file(path) as temporary:
-        figure.savefig(temporary, format=suffix[1:], dpi=120, metadata=_UNDATED[suffix])
+    save_picture(figure, path)
 
 
 Strip = tuple[U64, U64, U64]
