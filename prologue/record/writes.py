@@ -21,6 +21,9 @@ _BPF: Final = "__text_poke"
 # A module's text is made executable after this (load_module, kernel/module/main.c, 6.12: complete_formation).
 _MODULE_INIT: Final = "ftrace_module_init"
 _STOP: Final = "multi_cpu_stop"  # runs its function when all CPUs are in it (kernel/stop_machine.c, 6.12)
+_NAMED: Final = re.compile(
+    r"^(?P<start>[0-9a-f]{16}) (?P<end>[0-9a-f]{16}|-) (?P<name>\S+) *(?:\[?(?P<owner>[^\s\]]+)\]?)?$"
+)
 _NOTE: Final = re.compile(r"^(\w+) refused (.*)$")
 
 
@@ -260,13 +263,19 @@ def _is_cut(hit: ProbeHit) -> bool:
 
 
 def _functions(lines: list[str]) -> tuple[Function, ...]:
-    """Lines of start, end, name and owner in brackets; ascending. The last function of a module has no known end."""
+    """Lines of start, end, name and owner in brackets; ascending. The last function of a module has no known end.
+
+    Other lines are messages of a kernel that prints no time before them. A line that such a message tore is a name
+    less, and who has no name is not taken for a known writer.
+    """
     found = []
     for line in lines:
-        start, end, name, *owner = line.split()
-        first = int(start, 16)
-        after = (first // _PAGE + 1) * _PAGE if end == "-" else int(end, 16)
-        found.append(Function(first, after, name, owner[0].strip("[]") if owner else ""))
+        named = _NAMED.match(line)
+        if named is None:
+            continue
+        first = int(named["start"], 16)
+        after = (first // _PAGE + 1) * _PAGE if named["end"] == "-" else int(named["end"], 16)
+        found.append(Function(first, after, named["name"], named["owner"] or ""))
     return tuple(sorted(found))
 
 

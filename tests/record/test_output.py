@@ -93,6 +93,18 @@ def test_a_console_with_kernel_messages(message: str) -> None:
     assert found.ending == expected.ending
 
 
+def test_messages_without_time_among_the_names() -> None:
+    """A console of a kernel without CONFIG_PRINTK_TIME: what is no name is left out."""
+    line = "ffffaca2e87b5148 ffffaca2e87b53e8 brd_alloc.isra.0 [brd]\n"
+    assert line in SAID
+    found = recording(SAID.replace(line, f"{line}hrtimer: interrupt took 99871200 ns\n"))
+    assert found.ending == recording(SAID).ending
+    torn = recording(SAID.replace(line, line[:20] + "hrtimer: interrupt took 99871200 ns\n" + line[20:]))
+    assert set(recording(SAID).ending.functions) - set(torn.ending.functions) == {
+        f for f in recording(SAID).ending.functions if f.name == "brd_alloc.isra.0"
+    }
+
+
 def test_whatever_is_cut_off_is_refused() -> None:
     lines = SAID.splitlines(keepends=True)
     for count in range(len(lines)):

@@ -38,7 +38,7 @@ _WRITERS: Final = (
     "apply_alternatives_module",
 )  # fmt: skip
 _PLACES: Final = (
-    "swapper_pg_dir", "multi_cpu_stop", "modules", "_end", "free_initmem", "__init_begin", "__init_end",
+    "swapper_pg_dir", "multi_cpu_stop", "modules", "_stext", "_end", "free_initmem", "__init_begin", "__init_end",
 )  # fmt: skip
 
 
@@ -168,6 +168,7 @@ def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
     numbers = {
         "load": load_address(head), "ram": machine.memory << 20, "size": offset["_end"], "page": page_bits(head),
         "root": offset["swapper_pg_dir"], "modules": offset["modules"], "freed": offset["free_initmem"],
+        "stext": offset["_stext"],
         # struct arm64_ftr_reg (arch/arm64/include/asm/cpufeature.h, 5.5 to 7.2): sys_val after a pointer and two masks
         "ctr": ctr.vaddr - base + 24 if ctr else 0,
     }  # fmt: skip

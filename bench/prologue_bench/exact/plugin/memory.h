@@ -40,7 +40,7 @@ static unsigned int page_shift = 12, va_bits;
 static int root_level;
 static uint64_t image_load;	/* physical, and where it runs: 0 before that */
 static uint64_t image_size, image_vaddr;
-static uint64_t root_offset, modules_offset;	/* from the Image's start */
+static uint64_t root_offset, modules_offset, stext_offset;	/* in the Image */
 static bool root_known;
 static uint8_t *kinds;		/* by page of RAM */
 static void **pages;		/* struct text_page or struct table */
@@ -298,6 +298,20 @@ static void table_written(uint64_t paddr, unsigned int size)
 }
 
 /*
+ * What the Image has before _stext runs before there are page tables only; then
+ * it is memory as any other (arch/arm64/mm/init.c, arm64_memblock_init).
+ */
+static void drop_head(void)
+{
+	for (uint64_t at = 0; at < stext_offset; at += page_size()) {
+		struct text_page *text = text_page(page_of(image_load + at));
+
+		if (text && !text->mapped)
+			drop_text(page_of(image_load + at));
+	}
+}
+
+/*
  * Code of the Image runs at a virtual address: the kernel's tables may be there.
  * How many levels they have is what explains that address.
  */
@@ -316,6 +330,7 @@ static void find_root(uint64_t vaddr, uint64_t paddr)
 		root_level = 4 - levels;
 		root_known = true;
 		add_table(image_load + root_offset, root_level, 0 - (1ull << va_bits));
+		drop_head();
 		return;
 	}
 }

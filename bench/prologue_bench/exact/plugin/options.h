@@ -11,7 +11,7 @@ static bool read_number(const char *name, const char *value)
 		{ "load", &image_load }, { "ram", &ram_size },
 		{ "size", &image_size }, { "root", &root_offset },
 		{ "modules", &modules_offset }, { "ctr", &ctr_offset },
-		{ "freed", &freed_offset },
+		{ "freed", &freed_offset }, { "stext", &stext_offset },
 	};
 
 	for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++) {

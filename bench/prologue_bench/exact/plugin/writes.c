@@ -12,6 +12,7 @@
  *   page=BITS                       12, 14 or 16
  *   text=OFFSET:END                 executable sections; repeated
  *   root=OFFSET modules=OFFSET      swapper_pg_dir; modules (0: unknown)
+ *   stext=OFFSET                    _stext: before it is nothing but the header
  *   ctr=OFFSET                      where the kernel has CTR_EL0 (0: unknown)
  *   stop=OFFSET:END                 multi_cpu_stop
  *   freed=OFFSET init=OFFSET:END    free_initmem, and the memory it gives away
