@@ -3,7 +3,8 @@
  * Records every store that an arm64 kernel makes to its text, from reset to
  * power-off, on any number of CPUs, through whatever alias: memory.h says what
  * text is, modules.h whose, frames.h who called, flush.h what a DC or an IC was
- * for, rows.h what is recorded, options.h reads the arguments:
+ * for, rows.h what is recorded, options.h reads the arguments,
+ * places.h watches functions of the kernel:
  *
  * -plugin libwrites.so,NAME=VALUE,... with numbers in hex; offsets are from the
  * start of the Image:
@@ -40,11 +41,12 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { uint64_t start, end; } texts[MAX_RANGES], stop, init;
 static int n_texts;
-static uint64_t freed_offset;
+static uint64_t freed_offset, is_ns;
 static const char *out_path;
 static uint64_t executed_elsewhere;
 
 #include "options.h"
+#include "places.h"
 
 /* Of all CPUs; those of a block count when it begins */
 static uint64_t instructions(void)
@@ -180,11 +182,6 @@ static void returned_from_exception(unsigned int index, void *data)
 	cpus[index].syncs++;
 }
 
-static void set_stopped(unsigned int index, void *inside)
-{
-	cpus[index].stopped = inside;
-}
-
 static void watch(struct qemu_plugin_insn *insn, uint32_t word, uint64_t pc,
 		  unsigned int use, uint64_t step)
 {
@@ -204,30 +201,6 @@ static void watch(struct qemu_plugin_insn *insn, uint32_t word, uint64_t pc,
 						       CB_NO_REGS, NULL);
 	else if (changes_x29(word))
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, forget_x29,
-						       CB_NO_REGS, NULL);
-}
-
-/* Init memory is given away: what was text there is not executed any more */
-static void set_freed(unsigned int index, void *data)
-{
-	pthread_mutex_lock(&lock);
-	for (uint64_t at = init.start; at < init.end; at += page_size())
-		drop_text(page_of(image_load + at));
-	pthread_mutex_unlock(&lock);
-}
-
-/* Of free_initmem the first instruction; of multi_cpu_stop also each RET */
-static void watch_place(struct qemu_plugin_insn *insn, uint32_t word, uint64_t offset)
-{
-	if (offset == freed_offset)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_freed,
-						       CB_NO_REGS, NULL);
-	if (offset == stop.start)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_stopped,
-						       CB_NO_REGS, (void *)1);
-	else if (offset > stop.start && offset < stop.end &&
-		 (word == 0xd65f03c0 || word == 0xd65f0bff))
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_stopped,
 						       CB_NO_REGS, NULL);
 }
 
@@ -379,7 +352,7 @@ static void at_exit(uint64_t id, void *data)
 		", \"registers\": %s, \"unaddressed\": %" PRIu64,
 		row_count, not_returned, unseen, first,
 		executed_elsewhere, image_vaddr, root_known ? va_bits : 0, running,
-		now(), ctr_el0(), registers_known ? "true" : "false",
+		instructions(), ctr_el0(), registers_known ? "true" : "false",
 		unaddressed);
 	print_regions(out);
 	fprintf(out, "}\n");
