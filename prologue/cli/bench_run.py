@@ -15,6 +15,8 @@ EXAMPLES: Final = (
     "      --workload hackbench:process,sockets,g=10,l=1000 --target ssh:root@board -o campaign/\n"
     "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=100 --modules /lib/modules/6.1 -o smoke/\n"
     "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=20 --target icount -o exact/\n"
+    "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target labgrid:farm.yaml \\\n"
+    "      --reserve board=rpi4 -o campaign/\n"
     "The same command resumes a campaign that was stopped, at whatever point.\n"
     "Exit codes: 0 every boot of the plan counts; 1 some stayed void; 2 bad input or another plan; 4 machine lost."
 )
@@ -23,7 +25,8 @@ EXAMPLES: Final = (
 DEFAULTS: Final[MappingProxyType[str, Any]] = MappingProxyType({
     "target": "qemu", "variants": "nop-nop,boot,build", "boots": 10, "runs": 3, "seed": 1,
     "accel": "tcg", "cpu": None, "smp": 2, "memory": 1024, "modules": None, "install": "kexec",
-    "reboot": "reboot", "ssh_options": "", "governor": None, "no_control": False, "retries": 2, "timeout": 600,
+    "reboot": "reboot", "ssh_options": "", "reserve": None, "governor": None, "no_control": False, "retries": 2,
+    "timeout": 600,
 })  # fmt: skip
 # The number of boots with --target icount: a second one shows that counts agree.
 EXACT_BOOTS: Final = 2
@@ -92,5 +95,9 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
     target.add_argument(
         "--reboot", metavar="COMMAND",
         help="run on ssh:HOST after that command; none if it reboots the board itself (default: %(default)s)",
+    )  # fmt: skip
+    target.add_argument(
+        "--reserve", metavar="TAG=VALUE,...",
+        help="of labgrid: any place of the coordinator with these tags, and another one if its board dies",
     )  # fmt: skip
     target.add_argument("--ssh-options", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue_bench.campaign.schedule import PlannedBoot, make_schedule
+from prologue_bench.campaign.schedule import PlannedBoot, schedule_for
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
@@ -23,7 +23,7 @@ from prologue_bench.targets.base import Attempt
 if TYPE_CHECKING:
     from prologue_bench.campaign.variants import Link
     from prologue_bench.results.journal import Journal
-    from prologue_bench.targets.base import Target
+    from prologue_bench.targets.base import SeveralBoards, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +92,21 @@ def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """A campaign at work."""
+    """A campaign at work; ``boards`` if its target is one of several, which may be replaced."""
 
     plan: Plan
     campaign: Campaign
     link: Link
     target: Target
     journal: Journal
+    boards: SeveralBoards | None = None
 
     @property
     def schedule(self) -> tuple[PlannedBoot, ...]:
         """Every place of the plan, in order."""
-        return make_schedule([variant.label for variant in self.campaign.variants], self.plan.blocks, self.plan.seed)
+        labels = [variant.label for variant in self.campaign.variants]
+        board = None if self.boards is None else self.boards.board
+        return schedule_for(board, self.journal.boots, labels, self.plan.blocks, self.plan.seed)
 
     def missing(self) -> list[PlannedBoot]:
         """The places that have no boot that counts yet."""
@@ -114,32 +117,44 @@ class Execution:
         """Boot everything that is missing; each boot is on disk before the next begins.
 
         Raises:
-            GuestLostError: one place was lost more often than ``retries`` allow. All that was recorded stays.
+            GuestLostError: one place was lost more often than ``retries`` allow, and there is no other board. All that
+                was recorded stays.
 
         """
         (self.journal.directory / LOGS).mkdir(exist_ok=True)
-        missing = self.missing()
-        for left, place in zip(reversed(range(len(missing))), missing, strict=True):
-            for tries_left in range(self.plan.retries, -1, -1):
-                begin = time.monotonic()
-                boot, lost = self._boot(place)
-                self.journal.append(boot)
-                planned = len(self.schedule)
-                again = boot.void is not None and tries_left > 0
-                watch(
-                    FinishedBoot(
-                        boot=boot,
-                        done=planned - len(self.missing()),
-                        planned=planned,
-                        left=left + again,
-                        seconds=time.monotonic() - begin,
-                    )
+        void: set[PlannedBoot] = set()  # however often they were tried
+        while missing := [place for place in self.missing() if place not in void]:
+            place, left = missing[0], len(missing) - 1
+            lost = self._fill(place, left, watch)
+            if lost is None:
+                void.add(place)  # if it is missing yet
+                continue
+            tries = self.plan.retries + 1
+            given_up = GuestLostError(f"{lost.message}\ngiven up after {tries} {'tries' if tries > 1 else 'try'}")
+            if self.boards is None:
+                raise given_up from lost
+            self.boards.replace(given_up)
+
+    def _fill(self, place: PlannedBoot, left: int, watch: Callable[[FinishedBoot], None]) -> GuestLostError | None:
+        """Boot a place of the plan until a boot counts, or ``retries`` are used up; how the last one was lost."""
+        for tries_left in range(self.plan.retries, -1, -1):
+            begin = time.monotonic()
+            boot, lost = self._boot(place)
+            self.journal.append(boot)
+            planned = len(self.schedule)
+            again = boot.void is not None and tries_left > 0
+            watch(
+                FinishedBoot(
+                    boot=boot,
+                    done=planned - len(self.missing()),
+                    planned=planned,
+                    left=left + again,
+                    seconds=time.monotonic() - begin,
                 )
-                if boot.void is None:
-                    break
-                if lost is not None and not tries_left:
-                    tries = self.plan.retries + 1
-                    raise GuestLostError(f"{lost.message}\ngiven up after {tries} {'tries' if tries > 1 else 'try'}")
+            )
+            if boot.void is None:
+                return None
+        return lost
 
     def _boot(self, place: PlannedBoot) -> tuple[Boot, GuestLostError | None]:
         """One boot, and the error if the machine was lost."""
@@ -152,6 +167,7 @@ class Execution:
             number=number,
             started=datetime.now(UTC).isoformat(),
             values={},
+            board=None if self.boards is None else self.boards.board,
         )
         try:
             seen = self.target.boot(Attempt(self._image(place), log, self.plan.timeout, place.variant), self.plan.task)

@@ -45,7 +45,8 @@ def watching(done: int, planned: int) -> Iterator[Callable[[FinishedBoot], None]
 
 
 def _counted(finished: FinishedBoot) -> str:
-    return f"boot {finished.boot.number}, {finished.done}/{finished.planned}"
+    board = "" if finished.boot.board is None else f" on {finished.boot.board}"
+    return f"boot {finished.boot.number}{board}, {finished.done}/{finished.planned}"
 
 
 def _line(finished: FinishedBoot) -> str:

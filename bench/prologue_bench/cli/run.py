@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from prologue_bench.report.text import to_text
 from prologue_bench.results.journal import hold, open_journal
 from prologue_bench.results.store import RESULTS, read_results
 from prologue_bench.targets.choose import choose_target
+from prologue_bench.targets.farm import FarmTarget
 
 # What a campaign's own command says even if it is the default, so that another default changes no campaign.
 _ALWAYS_SAID: Final = ("target", "variants", "boots", "runs", "seed")
@@ -41,7 +43,8 @@ def run(args: Namespace) -> int:
     target = choose_target(args)
     variants = plan_variants(args.vmlinux, kinds)
     images = args.output / "images"
-    with hold(args.output), link_aside(variants, images) as link:
+    boards = target if isinstance(target, FarmTarget) else None
+    with hold(args.output), boards or nullcontext(), link_aside(variants, images) as link:
         for line in link.proof:
             print(line, flush=True)
         task = Task(
@@ -64,7 +67,14 @@ def run(args: Namespace) -> int:
         _warn_few(args.boots, campaign.evidence)
         with open_journal(args.output, campaign) as journal:
             left = _record(
-                Execution(plan=plan, campaign=campaign, link=link.moved(images), target=target, journal=journal)
+                Execution(
+                    plan=plan,
+                    campaign=campaign,
+                    link=link.moved(images),
+                    target=target,
+                    journal=journal,
+                    boards=boards,
+                )
             )
     return _report(args.output, left)
 

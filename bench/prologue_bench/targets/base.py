@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from prologue_bench.errors import GuestLostError
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Measured, Task
     from prologue_bench.results.model import Evidence
@@ -21,6 +22,22 @@ class Attempt:
     log: Path
     timeout: float
     label: str
+
+
+class SeveralBoards(Protocol):
+    """Several boards of one type behind a target, one of them in use."""
+
+    @property
+    def board(self) -> str:
+        """Which one is in use."""
+
+    def replace(self, lost: GuestLostError) -> None:
+        """Go on with another one; this one is lost.
+
+        Raises:
+            GuestLostError: there is none left.
+
+        """
 
 
 class Target(Protocol):

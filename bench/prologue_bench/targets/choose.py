@@ -22,6 +22,8 @@ def choose_target(args: Namespace) -> Target:
 
     """
     kind, _, rest = str(args.target).partition(":")
+    if args.reserve is not None and kind != "labgrid":
+        raise BenchError(f"--reserve {args.reserve}: is for the places of a farm: --target labgrid:...")
     # Under KVM a guest has the host's own CPU or none.
     cpu = args.cpu or ("host" if args.accel == "kvm" else Machine().cpu)
     machine = Machine(cpu=cpu, cpus=args.smp, memory=args.memory)
@@ -38,6 +40,10 @@ def choose_target(args: Namespace) -> Target:
         from prologue_bench.targets.ssh import SshTarget
 
         return SshTarget(rest, args.install, args.reboot, split_words("--ssh-options", args.ssh_options))
+    if kind == "labgrid" and rest and args.reserve is not None:
+        from prologue_bench.targets.farm import open_farm
+
+        return open_farm(rest, args.reserve)
     if kind == "labgrid" and rest:
         from prologue_bench.targets.labgrid import open_labgrid
 

@@ -33,11 +33,13 @@ from prologue_bench.host.events import tail
 from prologue_bench.host.limit import limited
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
+from prologue_bench.targets.shell_facts import SCRIPT, evidence_of, read_shell_facts
 from prologue_bench.targets.typed import run_typed
 
 try:
     from labgrid import Environment
     from labgrid.protocol import CommandProtocol, ConsoleProtocol, LinuxBootProtocol, PowerProtocol
+    from labgrid.resource.remote import RemotePlace
     from labgrid.step import steps
     from labgrid.strategy import Strategy, StrategyError
 except ImportError as missing:
@@ -51,28 +53,23 @@ if TYPE_CHECKING:
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
 _OFF_TIMEOUT: Final = 60.0
-# ``virtual`` decides what times mean: a machine (no), KVM, or an emulator; KVM's own message distinguishes the two.
-_FACTS: Final = r"""
-fact() { [ -z "$2" ] || echo "@fact $1=$2"; }
-virtual=no
-grep -qs linux,dummy-virt /proc/device-tree/compatible && virtual=emulated
-grep -qs QEMU /sys/class/dmi/id/sys_vendor && virtual=emulated
-[ $virtual = no ] || ! dmesg | grep -q 'smccc: KVM: hypervisor services detected' || virtual=kvm
-fact arch "$(uname -m)"
-fact model "$(cat /proc/device-tree/model /sys/class/dmi/id/product_name 2>/dev/null | tr -d '\000')"
-fact cpu "$(sed -n 's/^CPU part[^:]*: *//p' /proc/cpuinfo | sort | uniq -c | tr -s ' \n' ' ')"
-fact cpus "$(grep -c ^processor /proc/cpuinfo)"
-fact virtual $virtual
-"""
 
 
 class LabgridTarget:
-    """One target of a labgrid environment file; ``image`` is the entry of ``images:`` that each boot sets."""
+    """One target of a labgrid environment file.
 
-    def __init__(self, environment: Path, place: str = "main", image: str = "kernel") -> None:
+    ``image`` is the entry of ``images:`` that each boot sets. ``reserved`` is the place of a coordinator that the
+    target must use; None if it may use any.
+    """
+
+    def __init__(
+        self, environment: Path, place: str = "main", image: str = "kernel", reserved: str | None = None
+    ) -> None:
         self._file = environment
         self._place = place
         self._image = image
+        self._reserved = reserved
+        self._name = place  # or that of the coordinator's place, once it is known
         self._where = f"{environment}: {place}"
         self._environment: Any = None
         self._config: dict[str, Any] = {}  # as the file has it
@@ -82,25 +79,20 @@ class LabgridTarget:
     @property
     def evidence(self) -> Evidence:
         """An emulated board measures its emulator."""
-        return "smoke" if self.facts()["virtual"] == "emulated" else "timing"
+        return evidence_of(self.facts())
 
     def facts(self) -> Mapping[str, str]:
         """The board, as seen by a boot of the kernel that the environment file names; asked once."""
         if self._facts is None:
             try:
-                lines = self._record(None, None, _FACTS_TIMEOUT, _FACTS)
+                lines = self.record(None, None, _FACTS_TIMEOUT, SCRIPT)
             except GuestLostError as error:
                 if self._image in (self._config.get("images") or {}):
                     raise
                 what = f"no kernel to probe the board with: name one that boots as images: {self._image}:"
                 raise BenchError(f"{self._file}: {what}\n{error.message}") from error
-            said = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
-            facts = {name: value.strip() for name, _, value in said}
-            if "virtual" not in facts:
-                raise GuestLostError(
-                    f"{self._where}: the board did not report what it is; it printed: {' '.join(lines)[-300:]}"
-                )
-            self._facts = {"target": "labgrid", "board": self._place, **facts}
+            facts = read_shell_facts(lines, self._where)
+            self._facts = {"target": "labgrid", "board": self._name, **facts}
         return self._facts
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
@@ -109,14 +101,20 @@ class LabgridTarget:
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """One boot; see ``Target.boot``."""
-        lines = self._record(attempt.image, attempt.log, attempt.timeout, script(task))
+        lines = self.record(attempt.image, attempt.log, attempt.timeout, script(task))
         try:
             return read_recorded(lines, task)
         except GuestLostError as error:
             raise GuestLostError(f"{error.message}\nconsole in {attempt.log}") from error
 
-    def _record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
-        """Boot, run a script there, switch off; the lines that it printed."""
+    def record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
+        """Boot, run a script there, switch off; the lines that it printed.
+
+        Raises:
+            BenchError: the environment is not one that we can use.
+            GuestLostError: it did not come that far.
+
+        """
         board = self._board(image)
         deadline = time.monotonic() + timeout
         with _console(log) as said:
@@ -155,11 +153,25 @@ class LabgridTarget:
         if board is None:
             names = ", ".join(self._config.get("targets") or ()) or "none"
             raise BenchError(f"{self._file}: no target {self._place!r}; it has {names}")
+        self._require_place(board)
         if _command_driver(board) is None:
             raise BenchError(f"{self._where}: nothing runs commands: give it a ShellDriver or an SSHDriver")
         if len(_drivers(board, Strategy)) != 1 and len(_drivers(board, PowerProtocol)) != 1:
             raise BenchError(f"{self._where}: nothing boots it: give it one Strategy, or one driver for the power")
         return board
+
+    def _require_place(self, board: Any) -> None:
+        """Note which place it is; refuse another one than was reserved: two campaigns would use one board."""
+        self._name = ", ".join(_places(board)) or self._place
+        if self._reserved is None:
+            return
+        named = _places(board)
+        if named != [self._reserved]:
+            used = ", ".join(named) or "no place of a coordinator"
+            raise BenchError(
+                f"{self._where}: uses {used}, not the reserved {self._reserved}: write `RemotePlace: {{name: !template "
+                "$LG_PLACE}` among its resources"
+            )
 
     def _require_new_boot(self, shell: Any) -> None:
         boot_id = shell.run_check("cat /proc/sys/kernel/random/boot_id")[-1].strip()
@@ -180,6 +192,12 @@ def open_labgrid(text: str) -> LabgridTarget:
     """The target that ``ENVIRONMENT.yaml[:TARGET]`` names."""
     environment, _, place = text.partition(":")
     return LabgridTarget(Path(environment), place or "main")
+
+
+def _places(board: Any) -> list[str]:
+    """Names of the coordinator's places that a target uses; ``+`` is the one of the token in LG_TOKEN."""
+    found = [resource for resource in board.resources if isinstance(resource, RemotePlace)]
+    return [str(resource.manager.session.get_place(resource.name).name) for resource in found]
 
 
 def _drivers(board: Any, kind: type) -> list[Any]:

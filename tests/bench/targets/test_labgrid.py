@@ -98,7 +98,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabgridTarget:
 
 def test_a_script_arrives_as_it_is(local: LabgridTarget, tmp_path: Path) -> None:
     text = "# \t'\"\\%!-`$(x) é 123\n" * 100 + "printf '%s\\n' \"one  two\" 3\nexit 1\n"
-    lines = local._record(None, tmp_path / "log", 60, text)
+    lines = local.record(None, tmp_path / "log", 60, text)
     assert (tmp_path / "record.sh").read_text(encoding="utf-8") == text
     assert lines == ["one  two", "3"]
     assert "one  two" in (tmp_path / "log").read_text()

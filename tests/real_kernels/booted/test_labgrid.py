@@ -16,13 +16,14 @@ import tests.support.board
 from prologue.cli.main import main
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import GuestLostError
-from prologue_bench.guest.initramfs import build_initramfs, pack
+from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.modules import load_order
 from prologue_bench.recorder.task import Measured, Task
 from prologue_bench.results.model import Workload
 from prologue_bench.targets.base import Attempt
 from tests.support.board.machine import free_port, make_key
 from tests.support.board.system import pack_board
+from tests.support.farm.shell import pack_shell
 from tests.support.needs import needs_kernel, needs_module, needs_modules, needs_tools
 
 needs_module("labgrid")
@@ -30,17 +31,6 @@ from prologue_bench.targets.labgrid import LabgridTarget  # noqa: E402 - it impo
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
 
-# A board's usual init, as far as the bench can tell: a shell for root on the console, again if it is left.
-INIT = b"""#!/bin/busybox sh
-/bin/busybox mkdir -p /bin
-/bin/busybox --install -s /bin
-export PATH=/bin PS1='board# '
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
-mount -t tmpfs tmpfs /tmp
-while :; do setsid sh -c 'exec sh -i </dev/ttyAMA0 >/dev/ttyAMA0 2>&1'; done
-"""
 # labgrid starts QEMU as it likes; this takes it along when the test is killed.
 QEMU = '#!/bin/sh\nexec setpriv --pdeathsig KILL qemu-system-aarch64 "$@"\n'
 ENVIRONMENT = """
@@ -134,9 +124,7 @@ def farm(directory: Path, image: Path, initramfs: bytes, **settings: str) -> Far
 
 
 def test_variants_over_a_serial_line(images: Images, tmp_path: Path) -> None:
-    # The kernel unpacks archives that follow each other as one: hackbench and busybox, and another init.
-    initramfs = build_initramfs().read_bytes() + pack({"init": INIT})
-    lab = farm(tmp_path, images.linked, initramfs, driver=SERIAL, resources="{}", more="", loglevel="4")
+    lab = farm(tmp_path, images.linked, pack_shell(), driver=SERIAL, resources="{}", more="", loglevel="4")
     task = Task(workloads=(HACKBENCH,), runs=2, sites=images.sites)
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"\xff" * 65536)

@@ -1,0 +1,187 @@
+"""Places of labgrid's coordinator: reserved, waited for, acquired, given back.
+
+A reservation asks for a place with certain tags; the coordinator serves who asked first. A place that turns out to be
+of no use is *put aside*: it is released, but its reservation is kept, so that the next reservation gets another one,
+and other campaigns do not get it meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from prologue.errors import how_to_install
+from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
+
+try:
+    import grpc
+    from labgrid.remote.client import start_session
+    from labgrid.remote.common import Reservation, ReservationState
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
+    from labgrid.resource.remote import RemotePlaceManager
+except ImportError as missing:
+    raise MissingToolError(f"labgrid is not installed: {how_to_install('labgrid')}") from missing
+
+_ASK: Final = 1.0  # seconds between two questions; an unasked reservation expires after 60
+_ANSWER: Final = 30.0  # seconds that the coordinator has
+_Answer = TypeVar("_Answer")
+
+
+class CoordinatorPlaces:
+    """One place at a time; ``aside`` are those put aside, each with its reservation."""
+
+    def __init__(self, address: str, wanted: Mapping[str, str], aside: Mapping[str, str]) -> None:
+        self._address = address
+        self._wanted = wanted
+        self._name = ",".join(f"{tag}={value}" for tag, value in wanted.items())
+        self._session: Any = None
+        self.aside = dict(aside)
+        self.place: str | None = None
+        self._token: str | None = None
+        self._waited_for: str | None = None
+
+    def take(self) -> str:
+        """Reserve a place, wait until it is ours, acquire it; its name.
+
+        Raises:
+            BenchError: no coordinator, or none of its places has these tags.
+            GuestLostError: every place that has them was put aside.
+
+        """
+        try:
+            self._connect()
+            while True:
+                self._require_places()
+                place = self._allocated()
+                if place in self.aside:  # its reservation had expired, and is this one now
+                    self.aside[place], self._token = self._token or "", None
+                elif why := self._run(self._refusal(place)):
+                    self.put_aside(why)
+                else:
+                    self.place = place
+                    self._forget(self.aside.values())
+                    self.aside.clear()
+                    return place
+        except grpc.aio.AioRpcError as error:
+            raise BenchError(f"labgrid's coordinator {self._address}: {error.details()}") from error
+
+    def put_aside(self, why: str) -> None:
+        """Release the place, and keep its reservation."""
+        place, token = self.place or self._waited_for, self._token
+        self._release()
+        if place is not None and token is not None:
+            self.aside[place], self._token = token, None
+            say(f"{place}: put aside: {why}")
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._release()
+        self._forget([*([self._token] if self._token else []), *self.aside.values()])
+        self._token = None
+        self.aside.clear()
+
+    def _connect(self) -> None:
+        try:
+            self._session = start_session(self._address)
+        except Exception as error:  # what it raises is not documented
+            raise BenchError(f"labgrid's coordinator {self._address}: {error}: is it running?") from error
+        # The coordinator takes two sessions of one process for one, and refuses the second: targets use this one.
+        manager = RemotePlaceManager.get()
+        manager.session, manager.loop = self._session, self._session.loop
+
+    def _run(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        return self._session.loop.run_until_complete(work)  # type: ignore[no-any-return]  # labgrid has no types
+
+    def _require_places(self) -> None:
+        """Refuse to wait for what cannot come."""
+        self._run(self._session.sync_with_coordinator())
+        places = self._session.places
+        fitting = [name for name, place in places.items() if self._fits(name, place.tags)]
+        if not fitting:
+            shown = ", ".join(f"{name} ({_tags(place.tags)})" for name, place in sorted(places.items())) or "none"
+            raise BenchError(f"labgrid's coordinator {self._address}: no place has {self._name}; its places: {shown}")
+        if not set(fitting) - set(self.aside):
+            raise GuestLostError(f"no place with {self._name} is left: put aside: {', '.join(sorted(self.aside))}")
+
+    def _fits(self, name: str, tags: Mapping[str, str]) -> bool:
+        return all((name if tag == "name" else tags.get(tag)) == value for tag, value in self._wanted.items())
+
+    def _allocated(self) -> str:
+        """A new reservation's place, once it has one."""
+        request = messages.CreateReservationRequest(filters={"main": messages.Reservation.Filter(filter=self._wanted)})
+        made = self._run(self._session.stub.CreateReservation(request, timeout=_ANSWER))
+        self._token = Reservation.from_pb2(made.reservation).token
+        waits = False
+        while True:
+            found = self._run(self._poll(self._token))
+            if found.state is ReservationState.allocated:
+                (self._waited_for,) = found.allocations["main"]
+                return str(self._waited_for)
+            if found.state is not ReservationState.waiting:
+                raise BenchError(f"labgrid's coordinator {self._address}: reservation {self._token} {found.state.name}")
+            if not waits:
+                say(f"waiting for a place with {self._name} (reservation {self._token})")
+            waits = True
+            for token in self.aside.values():  # else they would expire
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    self._run(self._poll(token))
+            self._run(asyncio.sleep(_ASK))
+
+    async def _poll(self, token: str) -> Any:
+        answer = await self._session.stub.PollReservation(
+            messages.PollReservationRequest(token=token), timeout=_ANSWER
+        )  # fmt: skip
+        return Reservation.from_pb2(answer.reservation)
+
+    async def _refusal(self, name: str) -> str | None:
+        """Acquire a place; why that cannot be done, or None."""
+        await self._session.sync_with_coordinator()
+        place = self._session.places[name]
+        if place.acquired:
+            return f"{place.acquired} has acquired it (`labgrid-client -p {name} release`, if nothing uses it)"
+        exported = [
+            (exporter, group, entry.cls, resource)
+            for exporter, groups in self._session.resources.items()
+            for group, entries in groups.items()
+            for resource, entry in entries.items()
+            if entry.data  # what is empty is gone
+        ]
+        if unmatched := place.unmatched(exported):
+            return f"no exporter has {unmatched}"
+        try:
+            await self._session.stub.AcquirePlace(messages.AcquirePlaceRequest(placename=name), timeout=_ANSWER)
+        except grpc.aio.AioRpcError as error:
+            return str(error.details())
+        return None
+
+    def _release(self) -> None:
+        if self.place is not None:
+            self._quietly("ReleasePlace", messages.ReleasePlaceRequest(placename=self.place))
+            self.place = None
+
+    def _forget(self, tokens: Iterable[str]) -> None:
+        for token in list(tokens):
+            self._quietly("CancelReservation", messages.CancelReservationRequest(token=token))
+
+    def _quietly(self, method: str, request: Any) -> None:
+        """Give something back; a coordinator that is gone has nothing of ours."""
+        if self._session is None:
+            return
+
+        async def made() -> None:
+            await getattr(self._session.stub, method)(request, timeout=_ANSWER)
+
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            self._run(made())
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return ", ".join(f"{tag}={value}" for tag, value in sorted(tags.items())) or "no tags"
+
+
+def say(text: str) -> None:
+    """A line for the user, on standard error."""
+    print(text, file=sys.stderr, flush=True)

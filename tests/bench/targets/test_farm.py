@@ -1,0 +1,162 @@
+"""Places of labgrid's own coordinator: reserved, waited for, put aside, given back. Boards stay off here.
+
+Boards that boot, and die, are in tests/real_kernels/booted/test_farm.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.targets.farm import FarmTarget
+from prologue_bench.targets.seat import Seat, Wanted
+from tests.support.board.machine import free_port
+from tests.support.farm.lab import TAG, Lab, running_lab
+from tests.support.needs import needs_module
+
+needs_module("labgrid")
+pytestmark = pytest.mark.kernel  # it needs none, but too many processes for `make check`
+
+NAMES = ("left", "right")
+TAGS = dict([TAG.split("=")])
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("lab"), NAMES, b"") as made:
+        yield made
+
+
+@pytest.fixture
+def wanted(lab: Lab, tmp_path: Path) -> Wanted:
+    image = tmp_path / "Image"
+    image.touch()
+    return Wanted(lab.environment(image), "main", TAGS)
+
+
+def test_a_third_campaign_waits_until_a_place_is_free(
+    lab: Lab, wanted: Wanted, capfd: pytest.CaptureFixture[str]
+) -> None:
+    seats = [Seat(wanted, {}) for _ in range(3)]
+    try:
+        taken = {seat.take() for seat in seats[:2]}
+        assert taken == {*NAMES}
+        got: list[str] = []
+        third = threading.Thread(target=lambda: got.append(seats[2].take()))
+        third.start()
+        third.join(3)
+        assert got == []
+        seats[0].close()
+        third.join(60)
+        assert got
+        assert got[0] in NAMES
+        assert "waiting for a place with board=virt (reservation " in capfd.readouterr().err
+        assert lab.client("places", "--acquired").split() == sorted(NAMES)
+    finally:
+        for seat in seats:
+            seat.close()
+    assert lab.client("reservations") == ""
+    assert lab.client("places", "--acquired") == ""
+
+
+def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: Wanted) -> None:
+    first = Seat(wanted, {})
+    place = first.take()
+    aside = first.put_aside("board lost: it burns")
+    assert list(aside) == [place]
+    assert lab.client("places", "--acquired") == ""
+    assert aside[place] in lab.client("reservations")  # nobody else gets it meanwhile
+    second = Seat(wanted, aside)
+    other = second.take()
+    assert other != place
+    assert aside[place] not in lab.client("reservations")
+    both = {**second.put_aside("so does this one"), place: "expired"}
+    third = Seat(wanted, both)
+    with pytest.raises(GuestLostError, match="no place with board=virt is left: put aside: left, right"):
+        third.take()
+    third.close()
+    assert lab.client("reservations") == ""
+
+
+def test_wrong_tags_name_the_places(wanted: Wanted) -> None:
+    with FarmTarget(Wanted(wanted.environment, "main", {"board": "rpi4"})) as farm, pytest.raises(BenchError) as raised:
+        farm.facts()
+    assert raised.value.message.endswith("no place has board=rpi4; its places: left (board=virt), right (board=virt)")
+    assert raised.value.exit_code == 2
+
+
+def test_a_target_of_another_place_is_refused(lab: Lab, wanted: Wanted) -> None:
+    """Of one that the user has acquired: it would work, and be another one than was reserved."""
+    fixed = wanted.environment.with_name("fixed.yaml")
+    fixed.write_text(wanted.environment.read_text().replace("!template $LG_PLACE", "left"))
+    lab.client("-p", "left", "acquire")
+    farm = FarmTarget(Wanted(fixed, "main", {"name": "right"}))
+    with (
+        farm,
+        pytest.raises(BenchError, match=r"fixed\.yaml: main: uses left, not the reserved right: write `RemotePl"),
+    ):
+        farm.facts()
+    lab.client("-p", "left", "release")
+    assert lab.client("places", "--acquired") == ""
+
+
+def test_a_place_of_ones_own_reservation_has_its_name(lab: Lab, wanted: Wanted) -> None:
+    """Results of two boards would else be those of one board named after the target."""
+    token = lab.client("reserve", "--wait", "--shell", "name=right").strip().removeprefix("export LG_TOKEN=")
+    lab.client("-p", f"+{token}", "acquire")
+    code = (
+        "import sys; from pathlib import Path; from prologue_bench.targets.labgrid import LabgridTarget\n"
+        "target = LabgridTarget(Path(sys.argv[1])); target._board(None); print('it is', target._name)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code, str(wanted.environment)], check=True, capture_output=True, text=True,
+        env={**os.environ, "LG_PLACE": "+", "LG_TOKEN": token},
+    ).stdout  # fmt: skip
+    assert "it is right\n" in said
+    lab.client("-p", "right", "release")
+    lab.client("cancel-reservation", token)
+
+
+def test_no_coordinator(wanted: Wanted) -> None:
+    text = wanted.environment.read_text()
+    address = f"127.0.0.1:{free_port()}"
+    lonely = wanted.environment.with_name("lonely.yaml")
+    lonely.write_text("\n".join(f"  coordinator_address: {address}" if "coordinator_address" in line else line
+                                for line in text.splitlines()))  # fmt: skip
+    with FarmTarget(Wanted(lonely, "main", TAGS)) as farm, pytest.raises(BenchError, match=f"coordinator {address}"):
+        farm.facts()
+
+
+def test_no_such_environment(tmp_path: Path) -> None:
+    with FarmTarget(Wanted(tmp_path / "absent.yaml", "main", TAGS)) as farm, pytest.raises(BenchError, match="absent"):
+        farm.facts()
+
+
+def waits(seat: Seat) -> None:
+    with suppress(GuestLostError):  # it is ended before it gets a place
+        seat.take()
+
+
+def test_an_exporter_that_is_gone(lab: Lab, wanted: Wanted, capfd: pytest.CaptureFixture[str]) -> None:
+    """Last: it is not started again."""
+    lab.kill("left")
+    first, second = Seat(wanted, {}), Seat(wanted, {})
+    try:
+        assert first.take() == "right"
+        threading.Thread(target=waits, args=(second,)).start()
+        end = time.monotonic() + 60
+        while "left: put aside: no exporter has " not in (said := capfd.readouterr().err):
+            assert time.monotonic() < end, said
+            time.sleep(0.2)
+    finally:
+        for seat in (first, second):
+            seat.close()
