@@ -9,11 +9,15 @@ import numpy as np
 from prologue.rules.base import Hit, Rule, Subject
 
 _HANDLER = "report_cfi_failure"  # kernel/cfi.c, CONFIG_CFI_CLANG (6.1 and later)
-_TYPEID = "__kcfi_typeid_"  # what Clang defines for functions that assembly may call or be called as
+# What Clang defines for functions that are declared where their address is taken, in whatever language they are.
+_TYPEID = "__kcfi_typeid_"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Traces of kCFI in a CALL_OPS file; and, before every function whose hash a symbol gives, that hash."""
+    """Traces of kCFI in a CALL_OPS file; and, before every traced function whose hash a symbol gives, that hash.
+
+    Assembly has a hash only where SYM_TYPED_FUNC_START writes one; nothing else may be called through a pointer.
+    """
     binary, sites = subject.binary, subject.binary.sites
     hashes = binary.symbols.with_prefix(_TYPEID)
     handler = binary.symbols.find(_HANDLER)
@@ -22,9 +26,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         name = _HANDLER if handler else hashes[0].name
         yield Hit(where, f"CALL_OPS records, but {name} indicates kCFI: both use the words before a function")
         return
+    compiled = set(sites.entry.tolist()) if sites is not None and hashes else set()
     for typeid in hashes:
         function = binary.symbols.find(typeid.name.removeprefix(_TYPEID))
-        if function is None:
+        if function is None or function.vaddr not in compiled:
             continue
         place = np.array([function.vaddr - 4], np.uint64)
         if not binary.text.in_text(place)[0]:
@@ -41,8 +46,8 @@ RULE = Rule(
     inputs=("V", "K"),
     finds_insns=True,
     decides_writing=True,
-    what="A kernel with both CALL_OPS and kCFI; or a function whose kCFI hash differs from its `__kcfi_typeid_` "
-    "symbol.",
+    what="A kernel with both CALL_OPS and kCFI; or a traced function whose kCFI hash differs from its "
+    "`__kcfi_typeid_` symbol.",
     why="kCFI keeps a type hash in the word before a function, and CALL_OPS writes a pointer over the 8 bytes there "
     "at boot. With both, every indirect call to a traceable function traps; with a wrong hash, those to that function.",
     example="ffff800080010420 T report_cfi_failure, and records 8 bytes before functions",
