@@ -12,6 +12,7 @@ from pathlib import Path
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import build_kernel
 from prologue_bench.host.child import end_with_parent
+from tests.kernels.recipes import KERNELS, TESTED
 from tests.real_kernels.native import RECIPES
 
 
@@ -33,6 +34,6 @@ def stop(builder: subprocess.Popen[bytes]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))  # its compilers, too
-    for recipe in RECIPES.values():
+    for recipe in (*RECIPES.values(), *(KERNELS[name].recipe for name in TESTED)):
         with suppress(BenchError):  # the tests that need it will say what is wrong
             build_kernel(recipe)
