@@ -1,0 +1,91 @@
+"""A real kernel whose text changes while it is traced: with the writes, the vmlinux says each executed word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from prologue.cli.main import main
+from prologue.record.sources import read_any
+from prologue.trace.assign import Kernels
+from prologue.trace.history import TextHistory
+from prologue.trace.known import KnownRanges
+from prologue.trace.programs import linked_program
+from prologue.trace.sources import open_trace
+from tests.support.needs import needs_kernel, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+
+_TRUTH = np.dtype([("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")])
+_TRAPPED, _STALE = 1, 2
+_SETUP = "echo vfs_read ksys_read >/sys/kernel/tracing/set_ftrace_filter"
+_TURN = (
+    "echo 1 >/proc/sys/kernel/sched_schedstats; echo function >/sys/kernel/tracing/current_tracer; cat /proc/version;"
+    " echo 0 >/proc/sys/kernel/sched_schedstats; echo nop >/sys/kernel/tracing/current_tracer; cat /proc/version; "
+)
+
+
+class Recorded(NamedTuple):
+    vmlinux: Path
+    trace: Path
+    writes: Path
+    truth: npt.NDArray[Any]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    needs_tools("qemu-system-aarch64")
+    vmlinux, directory = needs_kernel("trixie").vmlinux, tmp_path_factory.mktemp("writes")
+    trace, writes, truth = (directory / name for name in ("trace", "writes", "truth"))
+    command = ["trace", "record", str(vmlinux), "-o", str(trace), "--writes", str(writes), "--truth", str(truth)]
+    command += ["--count", "6000000", "--setup", _SETUP]
+    assert main([*command, "--run", f"sh -c '{_TURN * 3}'"]) == 0
+    rows = np.fromfile(truth, _TRUTH, offset=16)
+    truth.unlink()
+    return Recorded(vmlinux, trace, writes, rows[(rows["level"] == 1) & (rows["flags"] & _TRAPPED == 0)])
+
+
+def differing(recorded: Recorded, *, with_writes: bool) -> tuple[int, int]:
+    """How many executed words of the vmlinux's text are not what is said of them, and how many were looked at."""
+    with open_trace(str(recorded.trace)) as trace:
+        assert trace.header is not None
+        program = linked_program(recorded.vmlinux, trace.header.slide or 0)
+        history = TextHistory(read_any(recorded.writes), program, 10_000_000, says_exceptions=True)
+        known = KnownRanges(Kernels(program), history if with_writes else None)
+        numbers: dict[int, list[int]] = {}
+        for batch, every in known.numbered(trace):
+            for cpu, level, number in zip(batch.ranges["cpu"], batch.ranges["level"], every.tolist(), strict=True):
+                if level == 1 and known.table[number]["piece"] >= 0:
+                    numbers.setdefault(int(cpu), []).append(number)
+    wrong = looked = 0
+    for cpu, own in numbers.items():
+        words = {number: known.words(number) for number in set(own)}
+        said = np.concatenate([words[number] for number in own])
+        ran = recorded.truth[recorded.truth["cpu"] == cpu]
+        ran = ran[program.piece_of(ran["vaddr"], ran["vaddr"] + np.uint64(4)) >= 0][: len(said)]
+        firsts = np.cumsum([0, *(len(words[number]) for number in own)])[:-1]
+        assert (ran["vaddr"][firsts] == known.table["start"][own]).all()
+        # A word that memory did not hold any more is QEMU's fault, and no recording of writes can know it.
+        wrong += int(((said[: len(ran)] != ran["word"]) & (ran["flags"] & _STALE == 0)).sum())
+        looked += len(ran)
+    return wrong, looked
+
+
+def test_each_executed_word_is_known(recorded: Recorded) -> None:
+    wrong, looked = differing(recorded, with_writes=True)
+    assert looked > 2_000_000
+    assert wrong == 0
+    assert differing(recorded, with_writes=False)[0] > 10_000
+
+
+def test_check_is_clean_with_the_writes_and_not_without(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["trace", "check", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--json"]
+    assert main([*args, "--writes", str(recorded.writes)]) == 0
+    assert json.loads(capsys.readouterr().out)["stale"] == []
+    assert main(args) == 1
+    assert len(json.loads(capsys.readouterr().out)["stale"]) > 100
