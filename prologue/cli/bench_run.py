@@ -47,7 +47,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "--workload", action="append", default=[], metavar="SPEC",
         help="what to run (icount counts the boot even without one); may be repeated: "
         "hackbench:process,sockets,g=10,l=1000; perf-messaging:thread,pipes; "
-        "kernel-build:TREE,j=8; time:COMMAND; or FILE.toml with name, command, unit, direction, pattern",
+        "kernel-build:TREE,j=8; time:COMMAND; FILE.toml with name, command, unit, direction, pattern; "
+        "or boot (qemu: seconds from its start to init)",
     )  # fmt: skip
     added.add_argument(
         "--boots", type=number_from(1), metavar="N",

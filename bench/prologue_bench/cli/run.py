@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     """
     _settle(args)
     kinds = _kinds(args.variants)
-    workloads = parse_workloads(args.workload)
+    workloads = parse_workloads(args.workload, boot=args.target == "qemu")
     target = choose_target(args)
     variants = plan_variants(args.vmlinux, kinds)
     images = args.output / "images"

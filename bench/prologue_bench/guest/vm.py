@@ -67,6 +67,7 @@ class GuestRun:
     log: Path
     seconds: float  # wall time of the whole run
     lines: tuple[str, ...] = field(repr=False, default=())
+    reached: float | None = None  # wall time from QEMU's start to the guest's first event; not with an observer
 
     def all(self, name: str) -> list[Event]:
         """The events of that name, in order."""
@@ -129,15 +130,17 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, *, machine: Machine 
     """
     token = secrets.token_hex(4)
     command = (machine or Machine()).command(image, initramfs, job.command_line(token))
+    reached: list[float] = []
     if job.observer is None:
-        lines, seconds, ended = run_console(command, log, job.timeout)
+        lines, seconds, ended = run_console(command, log, job.timeout, hear=_first_event(token, reached))
     else:
         command += ["-qmp", f"unix:{qemu_value(job.observer.monitor)},server=on,wait=off"]
         with _answers(job.observer, token) as (stdin, hear):
             lines, seconds, ended = run_console(command, log, job.timeout, stdin=stdin, hear=hear)
     result = GuestRun(
-        events=tuple(parse(lines, token)), command=shlex.join(command), log=log, seconds=seconds, lines=tuple(lines)
-    )
+        events=tuple(parse(lines, token)), command=shlex.join(command), log=log, seconds=seconds, lines=tuple(lines),
+        reached=next(iter(reached), None),
+    )  # fmt: skip
     if not ended:
         raise _lost(f"no power-off within {job.timeout:.0f} s", result)
     if not result.all("end"):
@@ -167,6 +170,17 @@ def _answers(observer: Observer, token: str) -> Iterator[tuple[int, Callable[[st
         os.close(write_end)
     if failures:
         raise failures[0]
+
+
+def _first_event(token: str, reached: list[float]) -> Callable[[str], None]:
+    """Hears lines of a console from now on; ``reached`` gets the seconds until the first event."""
+    begin = time.monotonic()
+
+    def hear(line: str) -> None:
+        if not reached and parse([line], token):
+            reached.append(time.monotonic() - begin)
+
+    return hear
 
 
 class QemuVersion(NamedTuple):

@@ -4,6 +4,7 @@ hackbench:process,sockets,g=10,l=1000      rt-tests' hackbench; process or threa
 perf-messaging:thread,pipes,g=10,l=1000    perf bench sched messaging
 kernel-build:/usr/src/linux,j=8            a build from defconfig there, after `make mrproper`, which deletes .config
 time:COMMAND                               the wall time of any command
+boot                                       not run, but measured by the target qemu: from QEMU's start to init
 FILE.toml                                  name, command, unit, direction, and pattern for a number to extract
 """
 
@@ -24,7 +25,9 @@ from prologue_bench.results.store import decode_workload
 
 _SECONDS: Final = r"\([0-9][0-9]*\.[0-9]*\)"
 _NUMBER: Final = re.compile(r"[1-9][0-9]*")
-FORMS: Final = "hackbench:..., perf-messaging:..., kernel-build:TREE, time:COMMAND or FILE.toml"
+FORMS: Final = "hackbench:..., perf-messaging:..., kernel-build:TREE, time:COMMAND, FILE.toml or boot (qemu)"
+# No script can run it: the machine that is to measure it has not booted yet.
+BOOT: Final = Measured(Workload("boot", "boot", "seconds", "lower"), None)
 
 
 def parse_workload(text: str) -> Measured:
@@ -42,9 +45,11 @@ def parse_workload(text: str) -> Measured:
     raise BenchError(f"workload {text!r}: unknown; expected {FORMS}")
 
 
-def parse_workloads(texts: Sequence[str]) -> tuple[Measured, ...]:
-    """All of them; the same one twice is refused."""
-    found = tuple(parse_workload(text) for text in texts)
+def parse_workloads(texts: Sequence[str], *, boot: bool = False) -> tuple[Measured, ...]:
+    """All of them; the same one twice is refused, and ``boot`` where it cannot be measured."""
+    if "boot" in texts and not boot:
+        raise BenchError("workload 'boot': a boot is measured by --target qemu only, and counted by icount without it")
+    found = tuple(BOOT if text == "boot" else parse_workload(text) for text in texts)
     names = [measured.workload.name for measured in found]
     for name in names:
         if names.count(name) > 1:

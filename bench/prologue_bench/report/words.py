@@ -14,7 +14,7 @@ from prologue_bench.analysis.compare import (
     comparisons_with_verdict,
     faster_or,
 )
-from prologue_bench.analysis.stats import ALL_FLIPS, ALPHA, FLIPS, SEED, outliers
+from prologue_bench.analysis.stats import ALL_FLIPS, ALPHA, FLIPS, LEAST, SEED, outliers
 from prologue_bench.report.rounding import decimals, rounded, rounded_p
 from prologue_bench.results.model import Campaign, ResultSet, Workload
 from prologue_bench.results.settings import unknown_settings
@@ -34,6 +34,7 @@ OTHER_MACHINE: Final = (
 _APART: Final = 0.25  # of half an interval: so far may two summaries of the same data be apart without a word
 _VOIDS_SHOWN: Final = 3
 _HASH_SHOWN: Final = 12
+_MILLISECOND: Final = 0.001
 _HASH: Final = 24  # hexadecimal text from this length on is a hash
 
 
@@ -164,7 +165,16 @@ def method(report: WorkloadReport) -> str | None:
     else:
         how = f"compared within blocks, t interval, p by {FLIPS} random sign flips, seed {SEED}"
     seen = "" if effect.detectable is None else f"; can detect {per_cent(effect.detectable)} (80% power)"
-    return f"{_units(report, weakest)}; {how}{seen}"
+    return f"{_units(report, weakest)}; {how}{seen}{_boots_to_see(report, weakest.units, effect)}"
+
+
+def _boots_to_see(report: WorkloadReport, units: int, effect: Effect) -> str:
+    """How many boots would see a millisecond, where boots themselves are measured; errors shrink with the root."""
+    if report.workload.command != "boot" or report.workload.unit != "seconds" or effect.detectable is None:
+        return ""
+    detectable = effect.detectable * report.series[0].median
+    boots = max(LEAST, math.ceil(units * (detectable / _MILLISECOND) ** 2))
+    return f"; to see 1 ms takes about {boots:,} boots of each variant"
 
 
 def flagged(report: WorkloadReport) -> Iterator[str]:

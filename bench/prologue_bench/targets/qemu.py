@@ -14,8 +14,10 @@ from prologue_bench.guest.initramfs import build_initramfs, pack
 from prologue_bench.guest.vm import Job, Machine, boot, qemu_version
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
+from prologue_bench.recorder.workloads import BOOT
 
 if TYPE_CHECKING:
+    from prologue_bench.guest.vm import GuestRun
     from prologue_bench.recorder.output import Recorded
     from prologue_bench.recorder.task import Measured, Task
     from prologue_bench.results.model import Evidence
@@ -67,10 +69,11 @@ class QemuTarget:
             BenchError: QEMU refuses the machine, or its kernel has no driver for the results' port.
 
         """
+        run = replace(task, workloads=tuple(measured for measured in task.workloads if measured != BOOT))
         initramfs, results = (attempt.log.with_suffix(suffix) for suffix in (".cpio", ".results"))
         modules = () if self.modules is None else port_modules(self.modules)
         # The kernel unpacks archives that follow each other as one.
-        content = build_initramfs(modules).read_bytes() + pack({"record.sh": script(task).encode()})
+        content = build_initramfs(modules).read_bytes() + pack({"record.sh": script(run).encode()})
         machine = replace(self.machine, accel=ACCELERATORS[self.accel], port=results)
         lost = False
         try:
@@ -82,7 +85,8 @@ class QemuTarget:
                 raise BenchError(
                     f"{attempt.log}: {event.data['what']}; name its modules with --modules, or build it in"
                 )
-            return read_recorded(results.read_text(encoding="utf-8", errors="replace").splitlines(), task)
+            recorded = read_recorded(results.read_text(encoding="utf-8", errors="replace").splitlines(), run)
+            return recorded if run == task else _with_boot(recorded, seen)
         except GuestLostError as error:
             lost = True
             said = f"\nresults until then: {results}" if results.stat().st_size else ""
@@ -92,6 +96,13 @@ class QemuTarget:
                 initramfs.unlink(missing_ok=True)
             if results.exists() and not results.stat().st_size:
                 results.unlink()
+
+
+def _with_boot(recorded: Recorded, seen: GuestRun) -> Recorded:
+    """The same with the one sample that a boot gives of itself."""
+    if seen.reached is None:  # a run that ended well has said so
+        raise BenchError(f"{seen.log}: the guest reported nothing")
+    return replace(recorded, values={**recorded.values, BOOT.workload.name: (seen.reached,)})
 
 
 def require_kvm() -> None:

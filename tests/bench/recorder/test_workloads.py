@@ -14,7 +14,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Measured, Task
-from prologue_bench.recorder.workloads import parse_workload, parse_workloads
+from prologue_bench.recorder.workloads import BOOT, parse_workload, parse_workloads
 from tests.support.machine_tree import make_tree
 
 # As rt-tests 2.4 and perf 6.1 print it.
@@ -155,3 +155,10 @@ def test_files_that_are_refused(tmp_path: Path, content: str, said: str) -> None
 def test_the_same_twice_is_refused() -> None:
     with pytest.raises(BenchError, match="is named twice"):
         parse_workloads(["hackbench:", "hackbench:sockets,process"])
+
+
+def test_a_boot_is_no_command() -> None:
+    (measured,) = parse_workloads(["boot"], boot=True)
+    assert measured == BOOT
+    with pytest.raises(BenchError, match="a boot is measured by --target qemu only"):
+        parse_workloads(["time:true", "boot"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import shlex
 from dataclasses import replace
@@ -14,6 +15,7 @@ from types import MappingProxyType
 import pytest
 
 from prologue.cli.main import main
+from prologue_bench.recorder.workloads import BOOT
 from prologue_bench.report.layout import WIDTH, command_lines
 from tests.support.result_sets import (
     BASE,
@@ -233,3 +235,19 @@ def test_a_long_command_is_broken_between_words() -> None:
     assert max(map(len, lines)) <= WIDTH
     assert all(line.endswith(" \\") for line in lines[:-1])
     assert lines[0].startswith("$ prologue bench compare 'results of day 0'")
+
+
+@pytest.mark.parametrize("pairs", [6, 20])
+def test_how_many_boots_would_see_a_millisecond(pairs: int, tmp_path: Path, capsys: Said) -> None:
+    """Four times the boots see half of it; the made boots take 5.7 s."""
+    make(tmp_path / "boots", Made(pairs=pairs, workloads=(BOOT.workload,)))
+    text = " ".join(bench(capsys, "compare", str(tmp_path / "boots")).split())
+    report = json.loads(bench(capsys, "compare", str(tmp_path / "boots"), "--format", "json"))
+    (workload,) = report["workloads"]
+    (other,) = (each for each in workload["comparisons"] if each["variant"] == BUILD)
+    base = next(each["median"] for each in workload["variants"] if each["label"] == BASE)
+    boots = math.ceil(pairs * (other["detectable"] * base / 0.001) ** 2)
+    assert boots > 100
+    assert f"to see 1 ms takes about {boots:,} boots of each variant" in text
+    make(tmp_path / "hackbench", Made(pairs=pairs))
+    assert "to see 1 ms" not in bench(capsys, "compare", str(tmp_path / "hackbench"))

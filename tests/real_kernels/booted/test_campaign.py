@@ -37,7 +37,8 @@ def test_recorded_killed_stopped_and_resumed(tmp_path: Path, capsys: pytest.Capt
     needs_tools("qemu-system-aarch64")
     directory = tmp_path / "campaign"
     plan = ("--variants", "nop-nop,build", "--boots", 1, "--runs", 2, "--seed", 7,
-            "--workload", "hackbench:process,sockets,g=1,l=20", "--workload", "time:true")  # fmt: skip
+            "--workload", "hackbench:process,sockets,g=1,l=20", "--workload", "time:true",
+            "--workload", "boot")  # fmt: skip
     arguments = command(directory, *plan)
     # Killed while the second machine runs: with it, and nothing that was recorded is lost.
     first = start(arguments, directory / "logs" / "boot-0002.log", signal.SIGKILL)
@@ -66,8 +67,10 @@ def test_recorded_killed_stopped_and_resumed(tmp_path: Path, capsys: pytest.Capt
     assert sorted(boot.variant for boot in valid) == ["build", "nop-nop", "nop-nop (A/A)"]
     assert results.campaign.evidence == "smoke"
     for boot in valid:
-        assert [len(values) for values in boot.values.values()] == [2, 2]
+        assert [len(values) for values in boot.values.values()] == [2, 2, 1]
         assert all(value > 0 for values in boot.values.values() for value in values)
+        # A boot gives one time of itself.
+        assert 0.1 < boot.values["boot"][0] < 120
         # the treatment, as the running machine showed it
         assert boot.readback is not None
         assert boot.readback.build_id == Kernel(needs_kernel(SUITE).vmlinux).build_id
