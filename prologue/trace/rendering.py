@@ -20,7 +20,7 @@ PERF_TAIL: Final = b"End\n"
 _TRACE_ON: Final = b"CPU%d: CS_ETM_TRACE_ON packet is inserted\n"
 
 
-_PAIRS: Final = np.array([f"{k:02}".encode() for k in range(100)], "S2").view("<u2")
+_TRIPLES: Final = np.array([b"%03d" % k for k in range(1000)], "S3")
 
 
 def pick(things: npt.NDArray[np.object_], rows: I64) -> list[Any]:
@@ -38,33 +38,40 @@ def distinct(keys: I64) -> tuple[I64, I64]:
     return values, inverse[np.cumsum(heads) - 1]
 
 
-def nine_digits(text: npt.NDArray[np.uint8], numbers: U64) -> None:
-    """Write numbers below 10^9 into nine columns, with leading zeros; ``text`` has shape (n, 9)."""
-    rest = numbers.astype(np.uint32)
-    for column in (7, 5, 3, 1):
-        rest, pair = np.divmod(rest, np.uint32(100))
-        text[:, column : column + 2] = _PAIRS[pair].view(np.uint8).reshape(-1, 2)
-    text[:, 0] = rest + np.uint32(ord("0"))
-
-
 def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -> list[bytes]:
     """For each time (ns), one of ``heads`` by row, ``%9u.%09u`` of it, and ``tail``."""
     seconds, rest = np.divmod(times, np.uint64(10**9))
     values, second = distinct(seconds.view(np.int64))
     keys, inverse = distinct(second * len(heads) + rows)
     texts = [heads[key % len(heads)] + b"%9d." % values[key // len(heads)] for key in keys.tolist()]
-    found = np.empty(len(times), object)
     sizes = np.array([len(text) for text in texts], np.int64)
+    if texts and (sizes == sizes[0]).all():
+        return _fixed(texts, inverse, rest, tail)
+    found = np.empty(len(times), object)
     for size in np.unique(sizes).tolist():
         mine = np.flatnonzero(sizes[inverse] == size)
-        whole = np.empty((len(mine), size + 9 + len(tail)), np.uint8)
-        begins = np.frombuffer(b"".join(text.ljust(size)[:size] for text in texts), np.uint8).reshape(-1, size)
-        whole[:, :size] = begins[inverse[mine]]
-        nine_digits(whole[:, size : size + 9], rest[mine])
-        whole[:, size + 9 :] = np.frombuffer(tail, np.uint8)
-        found[mine] = whole.view(f"V{whole.shape[1]}")[:, 0].tolist()
-    texts_: list[bytes] = found.tolist()
-    return texts_
+        same = [text if len(text) == size else bytes(size) for text in texts]
+        found[mine] = _fixed(same, inverse[mine], rest[mine], tail)
+    every: list[bytes] = found.tolist()
+    return every
+
+
+def _fixed(heads: list[bytes], rows: I64, numbers: U64, tail: bytes) -> list[bytes]:
+    """One of ``heads``, all of one length, for each number; nine digits of it; and ``tail``."""
+    digits = [(name, "S3") for name in ("millions", "thousands", "ones")]
+    whole = np.empty(len(rows), [("head", f"V{len(heads[0])}"), *digits, ("tail", f"V{max(len(tail), 1)}")])
+    table = np.frombuffer(b"".join(heads), f"V{len(heads[0])}")
+    whole["head"] = table[0] if len(table) == 1 else table[rows]
+    upper, ones = np.divmod(numbers.astype(np.uint32), np.uint32(1000))
+    millions, thousands = np.divmod(upper, np.uint32(1000))
+    for (name, _), part in zip(digits, (millions, thousands, ones), strict=True):
+        whole[name] = _TRIPLES[part]
+    whole["tail"] = np.frombuffer(tail or b"\0", f"V{max(len(tail), 1)}")[0]
+    size = len(heads[0]) + 9 + len(tail)
+    if not tail:  # numpy has no field of no bytes
+        return [text[:size] for text in whole.view(f"V{size + 1}").tolist()]
+    texts: list[bytes] = whole.view(f"V{size}").tolist()
+    return texts
 
 
 def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
