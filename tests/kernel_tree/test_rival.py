@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import email
+import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,7 +16,8 @@ from prologue.kernel_tree.diff import parse_changes
 from tests.support.needs import needs_tools
 from tests.support.trees import SOURCES, git, needs_real_tree, repository
 
-RIVAL = Path(__file__).parents[2] / "docs" / "rival"
+ROOT = Path(__file__).parents[2]
+RIVAL = ROOT / "docs" / "rival"
 RELEASES = ("6.12", "7.2")
 CHANGED = {"arch/arm64/include/asm/ftrace.h", "arch/arm64/kernel/ftrace.c"}
 
@@ -60,3 +64,38 @@ def test_another_release_is_refused(tmp_path: Path) -> None:
     for release in RELEASES:
         with pytest.raises(AssertionError, match="patch does not apply"):
             git(tree, "apply", "-", given=(RIVAL / f"{release}.patch").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("rival", ROOT / "bench" / "rival.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_three_kernels_of_the_same_sources(script: ModuleType, release: str) -> None:
+    """They differ by the patch or the series, and by the series' own option; the cache keeps all apart."""
+    recipes = script.recipes(release, 1000)
+    assert list(recipes) == ["stock", "rival", "native"]
+    assert {(recipe.suite, recipe.source) for recipe in recipes.values()} == {SOURCES[release]}
+    assert {recipe.functions for recipe in recipes.values()} == {1000}
+    patches = {label: recipe.patch for label, recipe in recipes.items()}
+    assert patches == {"stock": b"", "rival": (RIVAL / f"{release}.patch").read_bytes(), "native": b""}
+    stock, native = (recipes[label].fragment.splitlines() for label in ("stock", "native"))
+    more = [line for line in native if line not in stock and not line.startswith("#")]
+    assert more == ["CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE=y"]
+
+
+def test_the_script_counts_or_builds(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in ([], ["6.12", "--kernel", "stock=vmlinux"], ["--kernel", "vmlinux"]):
+        monkeypatch.setattr(sys, "argv", ["rival.py", *words, "-o", str(tmp_path)])
+        with pytest.raises(SystemExit) as ended:
+            script.main()
+        assert ended.value.code == 2
+    monkeypatch.setattr(sys, "argv", ["rival.py", "--kernel", f"stock={tmp_path}/none", "-o", str(tmp_path)])
+    assert script.main() == 2
+    assert list(tmp_path.iterdir()) == []
