@@ -39,7 +39,10 @@ def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: in
             try:
                 booted = boot_form(form, built, machine, toggles=toggles)
             except BenchError as error:
-                failed.setdefault("boot", []).append(f"{form.name}, {machine.cpu}: {error}")
+                # What follows are places on this machine, which the table must not have.
+                print(error, flush=True)
+                why = error.message.partition("; console in")[0]
+                failed.setdefault("boot", []).append(f"{form.name}, {machine.cpu}: {why}")
                 continue
             boots.append(booted)
             same = machine == kernel.machine and booted is not boots[0]

@@ -1,4 +1,4 @@
-"""docs/kernels.md: one row for each kernel, as it came out last; rows of kernels that did not run stay."""
+"""docs/kernels.md: one row for each kernel, as it came out last; rows of kernels that are not run now stay."""
 
 from __future__ import annotations
 
@@ -91,10 +91,15 @@ def write(path: Path, rows: dict[str, dict[str, str]]) -> None:
     """Write the table: new rows by kernel's name, and the ones that are there for all others."""
     kept = _read(path)
     kept |= {name: " | ".join((f"`{name}`", *(cells[column] for column in HEAD))) for name, cells in rows.items()}
-    lines = [kept[name] for name in KERNELS if name in kept]
+    lines = [kept.get(name) or _not_run(name) for name in KERNELS]
     body = "\n".join(f"| {line} |" for line in (" | ".join(("name", *HEAD)), *lines))
     head, _, rest = body.partition("\n")
     path.write_text(f"{_TEXT}{head}\n|{_RULE}|\n{rest}\n", encoding="utf-8")
+
+
+def _not_run(name: str) -> str:
+    cells = {"options": KERNELS[name].what, "verify": "not run"}
+    return " | ".join((f"`{name}`", *(cells.get(column, "") for column in HEAD)))
 
 
 def _read(path: Path) -> dict[str, str]:

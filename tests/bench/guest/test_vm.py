@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from prologue_bench.errors import MissingToolError
 from prologue_bench.guest import vm
+from prologue_bench.host.events import Event
 from tests.support.processes import HEEDING, gone, until_gone
 
 _HOLD = """
@@ -50,6 +52,30 @@ def test_the_machine_does_not_outlive_us(tmp_path: Path, how: signal.Signals) ->
     os.kill(ours.pid, how)
     ours.wait(10)
     assert until_gone(machine)
+
+
+WAITING = """echo '@5eed {"event": "held", "state": "idle"}'; read -r answer && echo went on"""
+
+
+def waited(directory: Path, look: Callable[[Event], None]) -> None:
+    with vm._answers(vm.Observer(directory / "qmp", look), "5eed") as (stdin, hear):
+        lines, _, ended = vm.run_console(["sh", "-c", WAITING], directory / "log", 10, stdin=stdin, hear=hear)
+        assert ended
+        assert lines[1:] == ["went on"]
+
+
+def test_a_guest_that_waits_goes_on_after_a_look(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    waited(tmp_path, seen.append)
+    assert seen == [Event("held", {"state": "idle"})]
+
+
+def test_a_look_that_fails_is_said_when_the_guest_has_ended(tmp_path: Path) -> None:
+    def fail(event: Event) -> None:
+        raise OSError(f"no dump of {event.data['state']}")
+
+    with pytest.raises(OSError, match="no dump of idle"):
+        waited(tmp_path, fail)
 
 
 def test_no_qemu(tmp_path: Path) -> None:
