@@ -33,7 +33,7 @@ done
 echo 1 >/proc/sys/kernel/printk
 stty -F /dev/ttyAMA0 raw -echo
 echo 'the shell is ready' >/dev/ttyAMA0
-while :; do setsid sh </dev/ttyAMA0 >/dev/ttyAMA0 2>/dev/null; done
+while :; do dd bs=512 </dev/ttyAMA0 2>/dev/null | sh >/dev/ttyAMA0 2>/dev/null; done
 """
 _SSH: Final = """\
 import os, select, socket, sys
