@@ -6,6 +6,7 @@ Boards that boot, and die, are in tests/real_kernels/booted/test_farm.py.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -85,6 +86,22 @@ def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: Wanted) ->
         third.take()
     third.close()
     assert lab.client("reservations") == ""
+
+
+def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: Wanted) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from prologue_bench.targets.seat import Seat, Wanted\n"
+        "print(Seat(Wanted(Path(sys.argv[1]), 'main', {'board': 'virt'}), {}).take(), flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(wanted.environment)], check=False, stdout=subprocess.PIPE, text=True
+    )
+    assert killed.stdout.strip() in NAMES
+    assert killed.returncode == -signal.SIGKILL
+    end = time.monotonic() + 60
+    while said := lab.client("places", "--acquired") + lab.client("reservations"):
+        assert time.monotonic() < end, said
 
 
 def test_wrong_tags_name_the_places(wanted: Wanted) -> None:
