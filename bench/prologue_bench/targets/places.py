@@ -68,6 +68,14 @@ class CoordinatorPlaces:
         except grpc.aio.AioRpcError as error:
             raise BenchError(f"labgrid's coordinator {self._address}: {error.details()}") from error
 
+    def gone(self) -> str | None:
+        """Why the place in use cannot work any more, as far as the coordinator knows."""
+        try:
+            self._run(self._session.sync_with_coordinator())
+            return None if self.place is None else self._missing(self.place)
+        except Exception as error:  # it is asked because something failed; that must not hide what
+            return f"the coordinator does not answer: {error}"
+
     def put_aside(self, why: str) -> None:
         """Release the place, and keep its reservation."""
         place, token = self.place or self._waited_for, self._token
@@ -142,6 +150,16 @@ class CoordinatorPlaces:
         place = self._session.places[name]
         if place.acquired:
             return f"{place.acquired} has acquired it (`labgrid-client -p {name} release`, if nothing uses it)"
+        if missing := self._missing(name):
+            return missing
+        try:
+            await self._session.stub.AcquirePlace(messages.AcquirePlaceRequest(placename=name), timeout=_ANSWER)
+        except grpc.aio.AioRpcError as error:
+            return str(error.details())
+        return None
+
+    def _missing(self, name: str) -> str | None:
+        """What a place consists of and no exporter has."""
         exported = [
             (exporter, group, entry.cls, resource)
             for exporter, groups in self._session.resources.items()
@@ -149,13 +167,8 @@ class CoordinatorPlaces:
             for resource, entry in entries.items()
             if entry.data  # what is empty is gone
         ]
-        if unmatched := place.unmatched(exported):
-            return f"no exporter has {unmatched}"
-        try:
-            await self._session.stub.AcquirePlace(messages.AcquirePlaceRequest(placename=name), timeout=_ANSWER)
-        except grpc.aio.AioRpcError as error:
-            return str(error.details())
-        return None
+        unmatched = self._session.places[name].unmatched(exported)
+        return f"no exporter has {unmatched}" if unmatched else None
 
     def _release(self) -> None:
         if self.place is not None:

@@ -120,9 +120,12 @@ class _Held:
         assert self._target is not None  # noqa: S101 - taken before
         try:
             return self._target.record(image, log, timeout, text)
-        except GuestLostError:
-            raise
         except BenchError as error:  # it could be used before: something of it has gone since
+            gone = self._places.gone() if self._places is not None else None
+            if gone is not None:  # labgrid's own error does not say so
+                raise GuestLostError(f"board lost: {gone}\n{error.message}") from error
+            if isinstance(error, GuestLostError):
+                raise
             raise GuestLostError(f"board lost: {error.message}") from error
 
     def put_aside(self, why: str) -> dict[str, str]:

@@ -165,7 +165,13 @@ def waits(seat: Seat) -> None:
 
 def test_an_exporter_that_is_gone(lab: Lab, wanted: Wanted, capfd: pytest.CaptureFixture[str]) -> None:
     """Last: it is not started again."""
+    using = Seat(Wanted(wanted.environment, "main", {"name": "left"}), {})
+    assert using.take() == "left"
     lab.kill("left")
+    for _ in range(2):  # labgrid itself says 'params', then 'cls'
+        with pytest.raises(GuestLostError, match=r"^board lost: no exporter has "):
+            using.record(None, None, 30, "true")
+    using.close()
     first, second = Seat(wanted, {}), Seat(wanted, {})
     try:
         assert first.take() == "right"
