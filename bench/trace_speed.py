@@ -96,7 +96,7 @@ def main() -> int:
                    for count in (args.ranges, args.ranges + args.branches)}  # fmt: skip
     first, second, third = used.values()
     script = theirs * len(code.first)
-    known = args.branches / (second.cpu - first.cpu)
+    known = 3 * args.branches / (third.cpu - second.cpu)  # both have all ranges to disassemble
     once, again = checked.values()
     judged = args.branches / (again.cpu - once.cpu)
     bounds = [
