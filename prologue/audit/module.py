@@ -15,7 +15,7 @@ from prologue.audit.ftrace import claim_ftrace
 from prologue.audit.judge import TextJudge
 from prologue.audit.jump_labels import claim_jump_labels
 from prologue.audit.kernel import KernelFacts, lift, unlooked
-from prologue.audit.placing import PlacedModule
+from prologue.audit.placing import FREED, PlacedModule
 from prologue.audit.scene import Scene
 from prologue.audit.shadow_stacks import claim_shadow_stacks
 from prologue.insn import a64
@@ -33,7 +33,6 @@ from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.state import State, module_state
 from prologue.sites.text import Text
 
-_FREED: Final = ".init"  # the loader frees what it lays out as init (module_init_layout_section, 6.1-7.2)
 _BR_X16: Final = 0xD61F0200  # a PLT entry is ADRP X16, ADD X16, BR X16 (arch/arm64/kernel/module-plts.c, 6.1-7.2)
 _MOST: Final = 1 << 20  # bytes of PLT entries: what begins further away is no neighbour
 
@@ -45,13 +44,13 @@ class LiveModule(LinkedBinary):
         super().__init__(placed.image)
         self.placed, self.memory = placed, memory
         self._layout = layout
-        there = [s for s in self.image.text_sections if not s.name.startswith(_FREED)]
+        there = [s for s in self.image.text_sections if not s.name.startswith(FREED)]
         ranges = [Range(section.addr, section.size & ~3) for section in there]
         found = [
             live_section(self.image.view(section, "<u4"), section, 0, steady, memory)
             for section, steady in zip(there, read_twice(memory, ranges), strict=True)
         ]
-        given_away = [s for s in self.image.text_sections if s.name.startswith(_FREED)]
+        given_away = [s for s in self.image.text_sections if s.name.startswith(FREED)]
         self.live_text = LiveText(self.image, [*found, *(nothing_there(self.image, s) for s in given_away)])
 
     @property

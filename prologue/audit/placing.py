@@ -22,6 +22,8 @@ from prologue.insn import a64
 from prologue.memory.state import LoadedModule
 
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
+FREED: Final = ".init"
+"""Sections that the loader lays out as init, and frees (module_init_layout_section, 6.1-7.2)."""
 _SHDR: Final = struct.Struct("<IIQQQQIIQQ")
 _ET_EXEC, _SHT_PROGBITS = 2, 1
 _SHN_ABS: Final = 0xFFF1
@@ -116,7 +118,8 @@ class Placer:
         self._place_headers()
         self._place_symbols()
         small = [s for s in self._image.sections if s.allocated and 0 < s.size < 4 and s.index in self._placed]
-        plts = tuple(self._placed[s.index] for s in small if s.flags & SHF_EXECINSTR)
+        # Those of init text are free again with it, and may be another module's text by now.
+        plts = tuple(self._placed[s.index] for s in small if s.flags & SHF_EXECINSTR and not s.name.startswith(FREED))
         image = ElfImage(self._image.path, bytes(self._content))
         return PlacedModule(image, self._unknown, self._far, frozenset(self._calls), plts)
 
