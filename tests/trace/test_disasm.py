@@ -141,6 +141,25 @@ def test_host_and_guest_are_told_apart_or_not_at_all(
     assert set(names()) == {str(vmlinux), None}
 
 
+def test_two_guests_by_vmid(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its own words at the same address; a third one, of which nothing is known, is nobody's."""
+    words = {5: 0x52800000, 6: 0x52800020}
+    guests = {vmid: KERNEL.write(tmp_path / f"guest{vmid}", {"vfs_read": word}) for vmid, word in words.items()}
+    options = [word for vmid, path in guests.items() for word in ("--guest-vmlinux", f"{path}@{vmid}")]
+    rows = [
+        {"start": KERNEL.at("vfs_read"), "count": 1, "level": level, "vmid": vmid}
+        for level, vmid in ((2, -1), (1, 6), (1, 5), (1, 7), (1, 6))
+    ]
+    trace = written(tmp_path / "t", recording(rows))
+    out, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "json", *options)
+    said = [json.loads(line) for line in out.splitlines()[1:]]
+    assert [line.get("image") for line in said] == [str(path) if path else None for path in (
+        vmlinux, guests[6], guests[5], None, guests[6])]  # fmt: skip
+    ran = [line["instructions"][0]["word"] for line in said if "instructions" in line]
+    assert ran == ["d503201f", "52800020", "52800000", "52800020"]
+    assert "1 ranges may be of host or guest" in about
+
+
 def test_the_hosts_mode_is_what_the_trace_shows(
     tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
