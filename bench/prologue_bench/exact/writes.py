@@ -164,13 +164,14 @@ def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
     if absent := [name for name, place in places.items() if place is None]:
         raise BenchError(f"{kernel.path}: no symbol {', '.join(absent)}")
     offset = {name: place.vaddr - base for name, place in places.items() if place is not None}
-    ctr = kernel.symbols.find("arm64_ftr_reg_ctrel0")
+    ctr, graph = kernel.symbols.find("arm64_ftr_reg_ctrel0"), kernel.symbols.find("return_to_handler")
     numbers = {
         "load": load_address(head), "ram": machine.memory << 20, "size": offset["_end"], "page": page_bits(head),
         "root": offset["swapper_pg_dir"], "modules": offset["modules"], "freed": offset["free_initmem"],
         "stext": offset["_stext"],
         # struct arm64_ftr_reg (arch/arm64/include/asm/cpufeature.h, 5.5 to 7.2): sys_val after a pointer and two masks
         "ctr": ctr.vaddr - base + 24 if ctr else 0,
+        "graph": graph.vaddr - base if graph else 0,
     }  # fmt: skip
     ranges = [("text", section.addr, section.size) for section in kernel.image.text_sections]
     found = [kernel.symbols.find(name) for name in _WRITERS]

@@ -177,6 +177,23 @@ static uint64_t called_from(uint64_t return_address)
 	return return_address - 4 + ((int64_t)((uint64_t)insn << 38) >> 36);
 }
 
+/* return_to_handler, from the start of the Image; 0: it has none */
+static uint64_t graph_offset;
+
+/*
+ * The function graph tracer has put its return_to_handler where a return address
+ * was: the code that stored the caller's frame record is in the same function.
+ */
+static uint64_t behind_graph(uint64_t return_address, uint64_t frame)
+{
+	struct owner *owner = owner_of(frame);
+
+	if (!graph_offset || return_address != image_vaddr + graph_offset ||
+	    owner->frame != frame || !owner->pc)
+		return return_address;
+	return owner->pc;
+}
+
 /*
  * Return addresses, and where the frame records are; how many. The first is the
  * code that stored the first record, which is the caller where the function at
@@ -207,7 +224,7 @@ static int chain(struct cpu *cpu, uint64_t *callers, uint64_t *frames, bool *who
 			callers[0] = called_from(record[1]);
 		frame = record[0];
 		frames[n] = frame;
-		callers[n++] = record[1];
+		callers[n++] = behind_graph(record[1], frame);
 		if (!frame) {
 			*whole = true;
 			return n;

@@ -12,7 +12,7 @@ static bool read_number(const char *name, const char *value)
 		{ "size", &image_size }, { "root", &root_offset },
 		{ "modules", &modules_offset }, { "ctr", &ctr_offset },
 		{ "freed", &freed_offset }, { "stext", &stext_offset },
-		{ "ns", &is_ns },
+		{ "ns", &is_ns }, { "graph", &graph_offset },
 	};
 
 	for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++) {

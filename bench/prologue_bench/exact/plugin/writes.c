@@ -16,6 +16,7 @@
  *   stext=OFFSET                    _stext: before it is nothing but the header
  *   ctr=OFFSET                      where the kernel has CTR_EL0 (0: unknown)
  *   stop=OFFSET:END                 multi_cpu_stop
+ *   graph=OFFSET                    return_to_handler (0: none)
  *   freed=OFFSET init=OFFSET:END    free_initmem, and the memory it gives away
  *   writer=OFFSET:END               functions that write and flush; repeated
  *   rows=PATH out=PATH              struct row each; one object of JSON at exit
