@@ -154,6 +154,7 @@ class CoordinatorPlaces:
             return missing
         try:
             await self._session.stub.AcquirePlace(messages.AcquirePlaceRequest(placename=name), timeout=_ANSWER)
+            await self._session.sync_with_coordinator()  # a target asks the session whether the place is ours
         except grpc.aio.AioRpcError as error:
             return str(error.details())
         return None

@@ -88,6 +88,16 @@ def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: Wanted) ->
     assert lab.client("reservations") == ""
 
 
+def test_a_place_that_was_taken_is_ours_at_once(lab: Lab, wanted: Wanted) -> None:
+    """An empty Image boots nothing; but labgrid must not say that the place is not acquired, which it learns later."""
+    seat = Seat(wanted, {})
+    seat.take()
+    with pytest.raises(GuestLostError, match=r"board lost: .*not done within 4 s"):
+        seat.record(None, None, 4, "true")
+    seat.close()
+    assert lab.client("places", "--acquired") == ""
+
+
 def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: Wanted) -> None:
     code = (
         "import os, sys; from pathlib import Path; from prologue_bench.targets.seat import Seat, Wanted\n"
