@@ -106,7 +106,7 @@ def test_every_word_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str
     said = []
     for source in (guest.capture("explained"), guest.dump(), *((HOST,) if guest.linked else ())):
         data = audited(guest, source, capsys)
-        said.append([one["mechanisms"] for one in data["files"]])
+        said.append({one["name"]: one["mechanisms"] for one in data["files"]})
         assert {one["name"] for one in data["files"]} >= {"kernel", *MODULES}
         words, changed, _ = counted(data, "first slots")
         assert words == changed > 36_000
