@@ -58,7 +58,8 @@ def _random_effect(boards: Boards) -> str:
     count, freedom = len(boards.used), boards.freedom
     said = (
         f"the board is a random effect: changes, intervals and p are of all boards of which these {count} are a sample "
-        f"(Paule-Mandel; Hartung-Knapp interval, t with {freedom} degree{'s' if freedom > 1 else ''} of freedom)"
+        f"(Paule-Mandel; Hartung-Knapp interval, t with {freedom} degree{'s' if freedom > 1 else ''} of freedom), "
+        "whose pairs are taken to be equally noisy"
     )
     if count >= MANY:
         return said
