@@ -58,7 +58,10 @@ class Boards:
 
     @property
     def known_to(self) -> tuple[float, float]:
-        """Factors: 95% of samples of so many boards have a true spread between so many times theirs."""
+        """Factors: 95% of samples of so many boards have a true spread between so many times theirs.
+
+        At best: this is chi-squared of boards whose effects were known exactly. The noise of boots makes it wider.
+        """
         low, high = (float((self.freedom / stats.chi2.ppf(q, self.freedom)) ** 0.5) for q in (0.975, 0.025))
         return low, high
 

@@ -71,7 +71,8 @@ def _random_effect(boards: Boards) -> str:
 
 def _spread(variant: str, boards: Boards) -> str:
     low, high = boards.known_to
-    known = f"{len(boards.used)} boards know a spread to a factor of {low:.2g} to {high:.2g} only"
+    factors = f"{low:.2g} to {high:.2g}"
+    known = f"{len(boards.used)} boards know a spread at best to a factor of {factors}, if boots had no noise"
     if not boards.spread:
-        return f"{variant}: boards differ no more than their boots explain; {known}: that does not prove them alike"
+        return f"{variant}: boards differ no more than their boots explain; {known}. That does not prove them alike"
     return f"{variant}: spread between boards {float(f'{100 * boards.spread:.2g}'):g}% (standard deviation); {known}"
