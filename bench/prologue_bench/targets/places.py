@@ -31,7 +31,7 @@ _Answer = TypeVar("_Answer")
 
 
 class CoordinatorPlaces:
-    """One place at a time; ``aside`` are those put aside, each with its reservation."""
+    """One place at a time; ``aside`` are those put aside, each with its reservation, or "" if it was given back."""
 
     def __init__(self, address: str, wanted: Mapping[str, str], aside: Mapping[str, str]) -> None:
         self._address = address
@@ -39,6 +39,7 @@ class CoordinatorPlaces:
         self._name = ",".join(f"{tag}={value}" for tag, value in wanted.items())
         self._session: Any = None
         self.aside = dict(aside)
+        self._lost = tuple(aside)
         self.place: str | None = None
         self._token: str | None = None
         self._waited_for: str | None = None
@@ -63,7 +64,9 @@ class CoordinatorPlaces:
                 else:
                     self.place = place
                     self._forget(self.aside.values())
-                    self.aside.clear()
+                    # Others may have them now; we do not go back to one that was lost, or two dead boards would
+                    # alternate for ever. One that was only refused is no worse than before.
+                    self.aside = dict.fromkeys(self._lost, "")
                     return place
         except grpc.aio.AioRpcError as error:
             raise BenchError(f"labgrid's coordinator {self._address}: {error.details()}") from error
@@ -177,7 +180,7 @@ class CoordinatorPlaces:
             self.place = None
 
     def _forget(self, tokens: Iterable[str]) -> None:
-        for token in list(tokens):
+        for token in [token for token in tokens if token]:
             self._quietly("CancelReservation", messages.CancelReservationRequest(token=token))
 
     def _quietly(self, method: str, request: Any) -> None:
