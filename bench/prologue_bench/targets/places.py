@@ -27,6 +27,7 @@ except ImportError as missing:
 
 _ASK: Final = 1.0  # seconds between two questions; an unasked reservation expires after 60
 _ANSWER: Final = 30.0  # seconds that the coordinator has
+_REFUSED: Final = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.PERMISSION_DENIED)  # by AcquirePlace
 _Answer = TypeVar("_Answer")
 
 
@@ -62,7 +63,6 @@ class CoordinatorPlaces:
                 elif why := self._run(self._refusal(place)):
                     self.put_aside(why)
                 else:
-                    self.place = place
                     self._forget(self.aside.values())
                     # Others may have them now; we do not go back to one that was lost, or two dead boards would
                     # alternate for ever. One that was only refused is no worse than before.
@@ -104,7 +104,12 @@ class CoordinatorPlaces:
         manager.session, manager.loop = self._session, self._session.loop
 
     def _run(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        return self._session.loop.run_until_complete(work)  # type: ignore[no-any-return]  # labgrid has no types
+        task = asyncio.ensure_future(work, loop=self._session.loop)
+        try:
+            return self._session.loop.run_until_complete(task)  # type: ignore[no-any-return]  # labgrid has no types
+        except KeyboardInterrupt:  # else it would go on while everything is given back
+            task.cancel()
+            raise
 
     def _require_places(self) -> None:
         """Refuse to wait for what cannot come."""
@@ -155,10 +160,13 @@ class CoordinatorPlaces:
             return f"{place.acquired} has acquired it (`labgrid-client -p {name} release`, if nothing uses it)"
         if missing := self._missing(name):
             return missing
+        self.place = name  # from now on it may be ours, whatever becomes of the answer
         try:
             await self._session.stub.AcquirePlace(messages.AcquirePlaceRequest(placename=name), timeout=_ANSWER)
             await self._session.sync_with_coordinator()  # a target asks the session whether the place is ours
         except grpc.aio.AioRpcError as error:
+            if error.code() in _REFUSED:  # another campaign of the same user may have it
+                self.place = None
             return str(error.details())
         return None
 
@@ -175,8 +183,10 @@ class CoordinatorPlaces:
         return f"no exporter has {unmatched}" if unmatched else None
 
     def _release(self) -> None:
+        """Release the place if it is ours: who kicked us may have given it to somebody else."""
         if self.place is not None:
-            self._quietly("ReleasePlace", messages.ReleasePlaceRequest(placename=self.place))
+            ours = f"{self._session.gethostname()}/{self._session.getuser()}"  # as the session introduced itself
+            self._quietly("ReleasePlace", messages.ReleasePlaceRequest(placename=self.place, fromuser=ours))
             self.place = None
 
     def _forget(self, tokens: Iterable[str]) -> None:

@@ -115,6 +115,56 @@ def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: Wanted
         assert time.monotonic() < end, said
 
 
+def test_a_campaign_that_is_ended_while_it_acquires_gives_the_place_back(lab: Lab, tmp_path: Path) -> None:
+    """The coordinator has acquired it, and its answer is under way."""
+    code = (
+        "import asyncio, signal, sys; from prologue_bench.targets import places, seat\n"
+        "signal.signal(signal.SIGTERM, seat._end)\n"
+        "class Slow(places.CoordinatorPlaces):\n"
+        "    def _connect(self):\n"
+        "        super()._connect()\n"
+        "        acquire = self._session.stub.AcquirePlace\n"
+        "        async def slow(*words, **options):\n"
+        "            await acquire(*words, **options)\n"
+        "            print('acquired', flush=True)\n"
+        "            await asyncio.sleep(100)\n"
+        "        self._session.stub.AcquirePlace = slow\n"
+        "held = Slow(sys.argv[1], {'board': 'virt'}, {})\n"
+        "try: held.take()\n"
+        "except KeyboardInterrupt: held.close()\n"
+        "else: sys.exit('it was not ended')"
+    )
+    errors = tmp_path / "errors"
+    with (
+        errors.open("w") as log,
+        subprocess.Popen([sys.executable, "-c", code, lab.address], stdout=subprocess.PIPE, stderr=log) as ended,
+    ):
+        assert ended.stdout is not None
+        assert ended.stdout.readline() == b"acquired\n", errors.read_text()
+        assert lab.client("places", "--acquired").strip() in NAMES
+        ended.terminate()
+    assert (ended.returncode, errors.read_text()) == (0, "")
+    assert lab.client("places", "--acquired") == ""
+    assert lab.client("reservations") == ""
+
+
+def test_a_place_that_somebody_else_has_now_stays_theirs(
+    lab: Lab, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Seat(Wanted(wanted.environment, "main", {"name": "right"}), {})
+    try:
+        assert ours.take() == "right"
+        (token,) = [word.removesuffix(":").strip("'") for word in lab.client("reservations").split()[1:2]]
+        lab.client("cancel-reservation", token)
+        monkeypatch.setenv("LG_USERNAME", "stranger")
+        lab.client("-p", "right", "release", "--kick")
+        lab.client("-p", "right", "acquire")
+    finally:
+        ours.close()
+    assert lab.client("places", "--acquired").strip() == "right"
+    lab.client("-p", "right", "release")
+
+
 def test_wrong_tags_name_the_places(wanted: Wanted) -> None:
     with FarmTarget(Wanted(wanted.environment, "main", {"board": "rpi4"})) as farm, pytest.raises(BenchError) as raised:
         farm.facts()
