@@ -133,18 +133,21 @@ def _tests(sets: Sequence[tuple[str, ResultSet]], source: Source) -> list[dict[s
     """One for each boot and workload.
 
     Raises:
-        BenchError: a boot is in two sets.
+        BenchError: a boot is there twice: one machine starts one boot at a time, whatever its number in a set.
 
     """
     tests: list[dict[str, Any]] = []
-    seen: dict[str, str] = {}
+    seen: dict[str, tuple[str, int]] = {}
     for name, results in sets:
         variants = {variant.label: variant for variant in results.campaign.variants}
         for boot in results.boots:
             for workload in results.campaign.workloads:
                 test = _test(results.campaign, variants[boot.variant], boot, workload, source)
-                if (other := seen.setdefault(test["id"], name)) != name:
-                    raise BenchError(f"{name}: boot {boot.number}, started {boot.started}, is in {other} already")
+                other, number = seen.setdefault(test["id"], (name, boot.number))
+                if (other, number) != (name, boot.number):
+                    raise BenchError(
+                        f"{name}: boot {boot.number}, started {boot.started}, is in {other} already (boot {number})"
+                    )
                 tests.append(test)
     return tests
 
@@ -154,7 +157,7 @@ def _test(
 ) -> dict[str, Any]:  # fmt: skip
     values = boot.values.get(workload.name, ())
     test: dict[str, Any] = {
-        "id": _identifier(source, "test", dict(campaign.machine), boot.board, boot.started, boot.number, workload.name),
+        "id": _identifier(source, "test", dict(campaign.machine), boot.board, boot.started, workload.name),
         "build_id": _build_id(campaign, variant, source),
         "origin": source.origin,
         "path": f"prologue.{re.sub('[^A-Za-z0-9_-]+', '_', workload.name).strip('_') or 'workload'}",
@@ -191,7 +194,6 @@ def _test_facts(campaign: Campaign, boot: Boot, workload: Workload, values: tupl
         "samples": list(values),
         "readback": encode_readback(boot.readback),
         "gate": {"before": dict(boot.gate_before), "after": dict(boot.gate_after)},
-        "recorded_by": campaign.command,
     }
 
 

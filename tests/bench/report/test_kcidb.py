@@ -94,6 +94,12 @@ def test_a_void_boot_is_missing_and_says_why(tmp_path: Path, capsys: Said) -> No
     assert "number" not in throttled
 
 
+def test_no_path_of_this_machine_is_published(tmp_path: Path, capsys: Said) -> None:
+    made = Made(pairs=2)
+    plan = replace(campaign(made), command="prologue bench run --vmlinux /home/me/secret/vmlinux")
+    assert "/home/me" not in json.dumps(export(capsys, write(tmp_path, plan, boots(made))))
+
+
 def test_smoke_evidence_has_no_number(tmp_path: Path, capsys: Said) -> None:
     for test in export(capsys, make(tmp_path, Made(pairs=2, evidence="smoke")))["tests"]:
         assert "number" not in test
@@ -140,6 +146,10 @@ def test_refused(tmp_path: Path, capsys: Said) -> None:
     one = make(tmp_path / "a", made)
     copied = write(tmp_path / "b", campaign(made), boots(made))
     assert "boot 1, started 2026-01-01T00:01:00+00:00, is in " in failing(capsys, one, copied)
+    renumbered = [replace(boot, number=boot.number + 100) for boot in boots(made)]  # as a merge writes them
+    assert "boot 101, started 2026-01-01T00:01:00+00:00, is in " in failing(
+        capsys, one, write(tmp_path / "c", campaign(made), renumbered)
+    )
     assert "a table made by hand" in failing(capsys, "example:2019-a57")
     assert "is also an input" in failing(capsys, one, "-o", one / "results.jsonl")
     odd = replace(campaign(made), machine=MappingProxyType({"arch": "AArch64"}))
