@@ -10,9 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prologue.cli.trace_inputs import find_symbols, make_filters, open_history, open_kernels, open_traces
+from prologue.cli.trace_inputs import (
+    find_symbols,
+    make_filters,
+    open_history,
+    open_kernels,
+    open_traces,
+    require_no_input,
+)
 from prologue.errors import UsageError
-from prologue.outputs import new_file, require_other
+from prologue.outputs import new_file
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
 from prologue.trace.summary import TraceSummary
@@ -23,7 +30,7 @@ SCHEMA: Final = "prologue.trace-disasm/1"
 
 def run(args: Namespace) -> int:
     """Print the instructions that ran."""
-    require_other(args.output, Path(args.trace), args.vmlinux)
+    require_no_input(args.output, args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))

@@ -6,10 +6,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
 from prologue.memory.sources import open_memory
+from prologue.outputs import require_other
 from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
@@ -18,6 +20,45 @@ from prologue.trace.host_mode import find_host_level
 from prologue.trace.merging import GuestTrace, merged
 from prologue.trace.programs import linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
+from prologue.trace.streams import STDIN
+
+_STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
+
+
+def require_no_input(out: Path | None, args: Namespace) -> None:
+    """Refuse an output that would replace one of the files that are read.
+
+    Raises:
+        OutputError: it would.
+
+    """
+    if out is not None:
+        require_other(out, *_input_files(args))
+
+
+def _input_files(args: Namespace) -> Iterator[Path]:
+    """Every file that the options name; not all need to be there."""
+    for text in (args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
+        yield _STDIN if text == STDIN else Path(text)
+    yield args.vmlinux
+    yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
+    if args.writes is not None:
+        yield args.writes
+    if args.memory is not None:
+        memory = Path(args.memory)
+        yield memory
+        for directory in (memory, memory / "kcore_dir"):  # perf's data
+            yield from directory.glob("*")
+    if args.memory is not None and args.modules is not None and args.modules.is_dir():
+        from prologue.sites.load import find_modules
+
+        yield from find_modules(args.modules)
+
+
+def _without_id(text: str) -> str:
+    """The file of TRACE@ID or VMLINUX@ID; the text itself where there is no ID."""
+    path, at, _ = text.rpartition("@")
+    return path if at else text
 
 
 @contextmanager

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import U64
 from prologue.cli.trace_disasm import print_said
-from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces
+from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.errors import PrologueError
 from prologue.outputs import new_file, require_other
 from prologue.trace.form import SAMPLE
@@ -38,12 +37,13 @@ class _ProgramStats(NamedTuple):
 
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
-    require_other(args.folded, Path(args.trace), args.vmlinux)
+    require_no_input(args.folded, args)
     if args.flames is not None:
         from prologue.report.pictures import require_plottable
 
         require_plottable(args.flames)
-        require_other(args.flames, Path(args.trace), args.vmlinux, args.folded)
+        require_no_input(args.flames, args)
+        require_other(args.flames, args.folded)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))

@@ -1,0 +1,78 @@
+"""``prologue trace`` replaces no file that it was told to read, whichever option names it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.needs import needs_module
+from tests.trace.made import KERNEL, perf_text
+
+# Options by the file that they name. Most of these files would be refused later, by what reads them.
+NAMED = {
+    "trace": [],
+    "vmlinux": [],
+    "writes": ["--writes", "writes"],
+    "memory": ["--memory", "memory"],
+    "data/kcore_dir/kallsyms": ["--memory", "data"],
+    "modules/kernel/a.ko.xz": ["--memory", "memory", "--modules", "modules"],
+    "guest": ["--guest-vmlinux", "guest"],
+    "guest7": ["--guest-vmlinux", "guest7@7+0x200000"],
+    "guest@host": ["--guest-vmlinux", "guest@host"],
+    "guest.txt": ["--guest-trace", "guest.txt@7"],
+    "behind.txt": ["--guest-trace", "behind.txt@7-500"],
+}
+OUTPUTS = {"-o": "disasm", "--folded": "stats", "--flames": "stats"}
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+@pytest.mark.parametrize("name", NAMED)
+def test_no_input_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    output = name
+    if option == "--flames":  # its name says which picture it is: another name of the same file
+        needs_module("matplotlib")
+        output = "out.svg"
+        Path(output).symlink_to(name)
+    before = Path(name).read_bytes()
+    assert main(["trace", OUTPUTS[option], "trace", "--vmlinux", "vmlinux", *NAMED[name], option, output]) == 2
+    assert capsys.readouterr().err == f"prologue: {output}: is also an input of this command: name another file\n"
+    assert Path(name).read_bytes() == before
+
+
+def test_standard_input_is_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    trace.write_text(perf_text([("read_zero+0x18", "vfs_read")] * 2))
+    own, redirected = os.dup(0), os.open(trace, os.O_RDONLY)
+    try:
+        os.dup2(redirected, 0)
+        assert main(["trace", "disasm", "-", "--vmlinux", str(vmlinux), "-o", str(trace)]) == 2
+    finally:
+        os.dup2(own, 0)
+        os.close(own)
+        os.close(redirected)
+    assert "is also an input" in capsys.readouterr().err
+
+
+def test_other_files_of_the_same_directories_are_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    Path("old").write_text("of yesterday")
+    assert main(["trace", "disasm", "trace", "--vmlinux", "vmlinux", "--guest-vmlinux", "guest7@7", "-o", "old"]) == 0
+    assert "Trace Data" in Path("old").read_text()
+
+
+def _write_all() -> None:
+    for name in NAMED:
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if "vmlinux" in name or name.startswith("guest"):
+            KERNEL.write(path)
+        else:
+            path.write_text(perf_text([("read_zero+0x18", "vfs_read")] * 2))
