@@ -17,13 +17,16 @@ from prologue.trace.intern import by_lane
 from prologue.trace.steps import lanes
 
 _MOST: Final = 1 << 19  # ranges that are held back: a trace whose clock stands still must not fill memory
+UNBOUNDED: Final = 1 << 62
+"""The latest time of a range after which no other time of its CPU was seen."""
 _SAMPLES: Final = 1 << 60  # added to the lane of samples, which are no part of the flow
 
 
 class Instants(NamedTuple):
     """For each range of a batch: no earlier and no later than these times (ns), and where its CPU went on.
 
-    ``onward`` is 0 where that is not known; ``flags`` are those of the range there.
+    ``latest`` is ``UNBOUNDED`` where no later time is known. ``onward`` is 0 where that is not known; ``flags`` are
+    those of the range there.
     """
 
     earliest: U64
@@ -54,6 +57,8 @@ class _Holder:
         ranges = np.concatenate([self._held, batch.ranges])
         found, keep = self._look(ranges)
         if last or len(ranges) - int(keep.sum()) > _MOST:
+            # No later time of their CPUs was seen: how long after their own times these ran is not known.
+            found = found._replace(latest=np.where(keep, found.latest, np.uint64(UNBOUNDED)))
             keep[:] = True
         self._held = ranges[~keep]
         kept = ranges[keep]

@@ -14,7 +14,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
-from prologue.trace.instants import settled
+from prologue.trace.instants import UNBOUNDED, settled
 from prologue.trace.sources import open_trace
 from prologue.writes.form import Ending, Flag, Recording
 from tests.trace.made import KERNEL, perf_line, perf_text
@@ -123,6 +123,19 @@ def test_where_the_flow_says_nothing_the_time_does(tmp_path: Path, capsys: pytes
     assert "2 ranges near a write to their words, and several of these may have run" in err
 
 
+@pytest.mark.parametrize("most", [1 << 19, 0])
+def test_after_the_last_time_any_write_may_have_been(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The clock is read once, long before the write; also where no range is held back until it is read again."""
+    monkeypatch.setattr("prologue.trace.instants._MOST", most)
+    writes = writes_file(tmp_path, write(1500 * MS, BRANCH, NOP))
+    trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=1000 * MS) for ip, addr in [*THROUGH, *OVER])
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
+    assert (code, out) == (0, "8 steps, none impossible\n")
+    assert "2 ranges near a write to their words: the flow says which word ran" in err
+
+
 def test_a_word_of_which_only_the_image_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writes = writes_file(tmp_path, write(4000 * MS, NOP, 0, flags=Flag.OLD_UNKNOWN))
     trace = text_of([(3000 * MS, OVER), (5000 * MS, THROUGH)])
@@ -189,8 +202,8 @@ def test_instants(tmp_path: Path) -> None:
     ranges["start"] = np.arange(100, 1000, 100)
     ranges["flags"][4] = GAP
     wanted = {
-        100: (5, 8, 300), 300: (5, 8, 0), 500: (5, 9, 600), 600: (5, 9, 800), 800: (8, 9, 0),
-        200: (5, 7, 400), 400: (5, 7, 700), 700: (5, 7, 900), 900: (5, 7, 0),
+        100: (5, 8, 300), 300: (5, 8, 0), 500: (5, 9, 600), 600: (5, 9, 800), 800: (8, UNBOUNDED, 0),
+        200: (5, 7, 400), 400: (5, UNBOUNDED, 700), 700: (5, UNBOUNDED, 900), 900: (5, UNBOUNDED, 0),
     }  # fmt: skip
     for size in range(1, 10):
         batches = (Batch(ranges[at : at + size], [NO_TASK], [""]) for at in range(0, 9, size))
