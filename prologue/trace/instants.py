@@ -51,20 +51,22 @@ def settled(batches: Iterator[Batch]) -> Iterator[tuple[Batch, Instants]]:
 class _Holder:
     def __init__(self) -> None:
         self._held: TraceRanges = new_ranges(0)
-        self._times: dict[int, int] = {}  # of the last range of each lane that was given away
+        self._times: dict[int, int] = {}  # before the next ranges of each lane
 
     def take(self, batch: Batch, *, last: bool = False) -> tuple[Batch, Instants]:
         ranges = np.concatenate([self._held, batch.ranges])
         found, keep = self._look(ranges)
+        # More of the same time may follow ranges that are given away early: these are no older than the time before it.
+        times = np.where(keep, ranges["time"], found.earliest)
         if last or len(ranges) - int(keep.sum()) > _MOST:
             # No later time of their CPUs was seen: how long after their own times these ran is not known.
             found = found._replace(latest=np.where(keep, found.latest, np.uint64(UNBOUNDED)))
             keep[:] = True
         self._held = ranges[~keep]
-        kept = ranges[keep]
+        kept, times = ranges[keep], times[keep]
         own = _lanes(kept)
         for lane in np.unique(own).tolist():
-            self._times[lane] = int(kept["time"][np.flatnonzero(own == lane)[-1]])
+            self._times[lane] = int(times[np.flatnonzero(own == lane)[-1]])
         return batch._replace(ranges=kept), found.rows(keep)
 
     def _look(self, ranges: TraceRanges) -> tuple[Instants, Bool]:

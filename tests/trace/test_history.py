@@ -136,6 +136,15 @@ def test_after_the_last_time_any_write_may_have_been(
     assert "2 ranges near a write to their words: the flow says which word ran" in err
 
 
+def test_before_a_time_that_many_ranges_have_a_write_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one time are given away in parts: each part begins no later than the first."""
+    monkeypatch.setattr("prologue.trace.instants._MOST", 1)
+    ranges = new_ranges(6)
+    ranges["cpu"], ranges["time"] = 0, [5, 8, 8, 8, 9, 10]
+    batches = (Batch(ranges[at : at + 1], [NO_TASK], [""]) for at in range(6))
+    assert np.concatenate([instants.earliest for _, instants in settled(batches)]).tolist() == [5, 5, 5, 5, 8, 9]
+
+
 def test_a_word_of_which_only_the_image_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writes = writes_file(tmp_path, write(4000 * MS, NOP, 0, flags=Flag.OLD_UNKNOWN))
     trace = text_of([(3000 * MS, OVER), (5000 * MS, THROUGH)])
