@@ -134,7 +134,7 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
     if args.writes is None:
         return None
     recording = read_any(args.writes)
-    image = kernels.host.pieces[0].owner
+    image = kernels.host.kernel
     own, theirs = gnu_build_id(image.image), recording.origin.build_id
     if own and theirs and own != theirs:
         raise InputError(f"was recorded of another kernel: build-id {theirs}, the vmlinux has {own}", path=args.writes)

@@ -88,7 +88,7 @@ def first_slots(program: Program) -> U64 | None:
     """Run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
     from prologue.sites.load import open_binary
 
-    owner = program.pieces[0].owner
+    owner = program.kernel
     try:
         sites = open_binary(owner.image.path).sites
     except PrologueError:

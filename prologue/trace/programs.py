@@ -50,8 +50,10 @@ class TextPiece(NamedTuple):
 class Program:
     """A kernel with its modules."""
 
-    def __init__(self, name: str, pieces: list[TextPiece]) -> None:
+    def __init__(self, name: str, kernel: Owner, pieces: list[TextPiece]) -> None:
+        """``kernel`` is the one of ``pieces``: arm64 loads modules below it, and nVHE maps some of it elsewhere."""
         self.name = name
+        self.kernel = kernel
         self.pieces = sorted((piece for piece in pieces if len(piece.words)), key=lambda piece: piece.vaddr)
         self._bases = [piece.vaddr for piece in self.pieces]
         self._starts = np.array([piece.vaddr for piece in self.pieces], np.uint64)
@@ -190,7 +192,7 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
         raise InputError("the vmlinux has no text", path=vmlinux)
     if hyp_text is not None:
         pieces += _hyp_pieces(image, owner.symbols, hyp_text)
-    return Program(str(vmlinux), pieces)
+    return Program(str(vmlinux), owner, pieces)
 
 
 def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPiece]:
@@ -224,7 +226,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
                 raise error
             for module in done.written:
                 pieces += _module_pieces(module.name, module.path)
-    return Program(str(vmlinux), pieces)
+    return Program(str(vmlinux), owner, pieces)
 
 
 def _module_pieces(name: str, path: Path) -> list[TextPiece]:

@@ -1,0 +1,57 @@
+"""A kernel with modules, which arm64 loads below it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.trace_inputs import open_history
+from prologue.cli.trace_stats import first_slots
+from prologue.trace.assign import Kernels
+from prologue.trace.programs import Program, TextPiece, linked_program
+from prologue.trace.sources import open_trace
+from prologue.writes.form import Ending, Recording
+from tests.mini_kernel.build import Spec
+from tests.support.built import Mini
+from tests.trace.made import KERNEL, MadeKernel, perf_text
+from tests.trace.test_history import BRANCH, NOP, write
+from tests.writes.made import ORIGIN, rows_of, write_recording
+
+SLIDE = 0x200000
+MODULE = MadeKernel({"module_init": ["nop", "ret"]}, 0xFFFF800000100000)
+
+
+def with_module(vmlinux: Path, slide: int, directory: Path) -> Program:
+    kernel = linked_program(vmlinux, slide)
+    (piece,) = linked_program(MODULE.write(directory / "module"), 0).pieces
+    owner = piece.owner._replace(label="module")
+    program = Program(kernel.name, kernel.kernel, [*kernel.pieces, TextPiece(piece.vaddr, piece.words, owner)])
+    assert program.pieces[0].owner is owner
+    return program
+
+
+def test_the_writes_are_of_the_kernel(tmp_path: Path) -> None:
+    kernels = Kernels(with_module(KERNEL.write(tmp_path / "vmlinux"), SLIDE, tmp_path))
+    (tmp_path / "trace").write_text(perf_text([("read_zero+0x18", "vfs_read")]))
+    place = KERNEL.at("read_zero+0x8") + SLIDE
+    origin = replace(ORIGIN, clock="ns", build_id="")
+    recording = Recording("", origin, Ending(slide=SLIDE), rows_of(write(10**9, BRANCH, NOP, place)))
+    writes = write_recording(tmp_path / "writes", recording)
+    with open_trace(str(tmp_path / "trace")) as trace:
+        history = open_history(Namespace(writes=writes, skew=10), trace, kernels)
+    assert history is not None
+    assert history.count == 1
+
+
+@pytest.mark.parametrize("slide", [0, SLIDE])
+def test_the_first_slots_are_those_of_the_kernel(tmp_path: Path, mini: Mini, slide: int) -> None:
+    vmlinux = mini(Spec())
+    alone = first_slots(linked_program(vmlinux, slide))
+    found = first_slots(with_module(vmlinux, slide, tmp_path))
+    assert alone is not None
+    assert found is not None
+    assert len(alone)
+    assert found.tolist() == alone.tolist()
