@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def number_from(lowest: int) -> Callable[[str], int]:
-    """Make an argument type: a whole decimal number that is ``lowest``, which is not negative, or more."""
+def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]:
+    """Make an argument type: a whole decimal number from ``lowest``, which is not negative, up to ``highest``."""
+    wanted = f"from {lowest} on" if highest is None else f"from {lowest} to {highest}"
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < lowest:
-            raise argparse.ArgumentTypeError(f"not a number from {lowest} on: {text!r}")
+        if not text.isdecimal() or int(text) < lowest or (highest is not None and int(text) > highest):
+            raise argparse.ArgumentTypeError(f"not a number {wanted}: {text!r}")
         return int(text)
 
     return parse

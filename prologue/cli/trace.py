@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from prologue.cli import trace_etm, trace_record
 from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
+
+_MOST_SKEW: Final = 10**6  # ms
 
 
 def add_trace(group: Subcommand) -> None:
@@ -78,7 +81,7 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: the files of loaded modules")
     command.add_argument("--writes", type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
-    command.add_argument("--skew", type=number_from(0), default=10, metavar="MS",
+    command.add_argument("--skew", type=number_from(0, _MOST_SKEW), default=10, metavar="MS",
                          help="by how much times of --writes may differ from the trace's (10)")  # fmt: skip
     command.add_argument("--slide", metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip

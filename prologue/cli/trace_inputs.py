@@ -22,6 +22,7 @@ from prologue.trace.programs import linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
 
+_HIGHEST_GUEST: Final = (1 << 31) - 1
 _STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
 
 
@@ -89,9 +90,18 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
 def _guest_trace(text: str) -> tuple[str, int, int]:
     path, _, rest = text.rpartition("@")
     name, sign, behind = rest.partition("-" if "-" in rest else "+")
-    if not path or not name.isdigit():
+    own = _guest_number(name)
+    if not path or own is None:
         raise UsageError(f"--guest-trace {text}: expected TRACE@ID, TRACE@ID+NS or TRACE@ID-NS")
-    return path, int(name), number("--guest-trace", f"{sign}{behind}") if sign else 0
+    return path, own, number("--guest-trace", f"{sign}{behind}") if sign else 0
+
+
+def _guest_number(text: str) -> int | None:
+    """A VMID or a process, which has at most 31 bits; None if it is neither."""
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_HIGHEST_GUEST)):
+        return None
+    own = int(text)
+    return own if own <= _HIGHEST_GUEST else None
 
 
 def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Kernels:
@@ -155,9 +165,9 @@ def _guest(text: str, slides: dict[int, int]) -> GuestKernel:
     if not at or Path(text).exists():
         return GuestKernel(linked_program(Path(text), 0), None)
     name, plus, slide = rest.partition("+")
-    if not name.isdigit() and name:
+    own = _guest_number(name)
+    if own is None and name:
         raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
-    own = int(name) if name else None
     said = slides.get(own, 0) if own is not None else 0
     return GuestKernel(linked_program(Path(path), number("--guest-vmlinux", slide) if plus else said), own)
 

@@ -187,6 +187,8 @@ def test_the_hosts_mode_is_what_the_trace_shows(
         (["--symbols", "nothing_here"], "has no symbol nothing_here"),
         (["--modules", "/"], "needs --memory"),
         (["--guest-vmlinux", "a@x"], "expected VMLINUX"),
+        (["--guest-vmlinux", "a@\u00b2"], "expected VMLINUX"),
+        (["--guest-vmlinux", "a@99999999999"], "expected VMLINUX"),
         (["--hyp-text", "0x1000"], "no .hyp.text"),
         (["--format", "srcline"], "no debug information"),
     ],

@@ -194,6 +194,16 @@ def test_writes_that_do_not_belong(tmp_path: Path, capsys: pytest.CaptureFixture
     assert said in err
 
 
+def test_a_skew_that_no_clock_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
+    assert run(tmp_path, capsys, "check", text_of(CHANGES[:2]), "--writes", writes, "--skew", 10**6)[0] == 0
+    for skew in (10**6 + 1, 99999999999999999999):
+        with pytest.raises(SystemExit) as ended:
+            run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes, "--skew", skew)
+        assert ended.value.code == 2
+        assert f"argument --skew: not a number from 0 to 1000000: '{skew}'\n" in capsys.readouterr().err
+
+
 def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = "".join(line[:35] + line[49:] for line in perf_text(THROUGH).splitlines(keepends=True))
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))

@@ -115,7 +115,12 @@ def test_a_module_of_a_guest_with_another_guests_number(made: Path, capsys: pyte
     assert [row["symbol"] for row in said if row.get("vmid") == 7] == ["guest_idle"] * 2
 
 
-@pytest.mark.parametrize("text", ["trace", "trace@", "trace@x", "@5", "trace@5+", "trace@5+x"])
+LARGE = [f"trace@{1 << 31}", "trace@99999999999", f"trace@{'1' * 5000}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["trace", "trace@", "trace@x", "@5", "trace@5+", "trace@5+x", "trace@\u00b2", "trace@\u0665", *LARGE]
+)
 def test_what_is_no_guest_trace(made: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     args = [str(made / "host.txt"), "--vmlinux", str(made / "vmlinux"), "--guest-trace", text]
     assert main(["trace", "disasm", *args]) == 2
