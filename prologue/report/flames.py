@@ -55,11 +55,11 @@ def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
         room = int(bar.width * _LETTERS)
         if room >= 3:
             name = bar.name if len(bar.name) <= room else f"{bar.name[: room - 2]}.."
-            axis.text(bar.left + 0.001, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True)
+            axis.text(bar.left + 0.001, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, parse_math=False)
     axis.set_xlim(0, 1)
     axis.set_ylim(0, depth)
     axis.axis("off")
-    axis.set_title(title, fontsize=9, loc="left")
+    axis.set_title(title, fontsize=9, loc="left", parse_math=False)
     save_picture(figure, path)
 
 

@@ -38,6 +38,14 @@ def test_the_picture_names_them(tmp_path: Path) -> None:
     assert "a title &lt;&amp;&gt;" in text
 
 
+def test_dollars_are_no_formula(tmp_path: Path) -> None:
+    needs_module("matplotlib")
+    plot_flames(["the_$a^^$_one 10", "other 5"], "run $a^^$.txt", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert ">run $a^^$.txt</text>" in text
+    assert ">the_$a^^$_one</text>" in text
+
+
 def test_stats_draws_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_module("matplotlib")
     vmlinux, trace, out = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace", tmp_path / "out.svg"
