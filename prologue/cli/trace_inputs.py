@@ -71,11 +71,13 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
         UsageError: options that cannot be.
 
     """
+    named = [_guest_trace(text) for text in args.guest_trace]
+    if [args.trace, *(path for path, _, _ in named)].count(STDIN) > 1:
+        raise UsageError(f"{STDIN} is named for more than one trace: standard input has one")
     with ExitStack() as stack:
         trace = stack.enter_context(open_trace(args.trace))
         guests = []
-        for text in args.guest_trace:
-            path, number, behind = _guest_trace(text)
+        for path, number, behind in named:
             one = stack.enter_context(open_trace(path, trace.account))
             guests.append(GuestTrace(one.batches, number, behind))
             if one.header is not None and one.header.slide is not None:

@@ -127,6 +127,19 @@ def test_what_is_no_guest_trace(made: Path, capsys: pytest.CaptureFixture[str], 
     assert "--guest-trace" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("host", "guests"), [("-", ["-@7"]), ("host.txt", ["-@7", "-@8+5"])])
+def test_standard_input_is_one_trace(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, guests: list[str]
+) -> None:
+    monkeypatch.chdir(made)
+    with (made / "guest.txt").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        args = ["trace", "disasm", host, "--vmlinux", "vmlinux", *(f"--guest-trace={guest}" for guest in guests)]
+        assert main(args) == 2
+        assert capsys.readouterr().err == ("prologue: - is named for more than one trace: standard input has one\n")
+        assert main(["trace", "disasm", "host.txt", "--vmlinux", "vmlinux", "--guest-trace=-@7"]) == 0
+
+
 def test_all_ranges_come_each_cpus_in_its_order() -> None:
     """Whatever the sizes of batches, and if a CPU's ranges come late, as those of a recording do."""
     random = np.random.default_rng(4)
