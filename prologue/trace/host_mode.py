@@ -1,4 +1,4 @@
-"""At which level a host's kernel runs, where nobody says it: by what a trace shows in its first ranges."""
+"""At which level a host's kernel runs, by what a trace shows in its first ranges; needed without --host-el."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _MOST: Final = 5
 
 
 class TraceSummary:
-    """RunCounts while a trace is read."""
+    """Counts while a trace is read."""
 
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
