@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -65,14 +66,20 @@ def temporary_beside(out: Path) -> Iterator[Path]:
     """
     prefix = f".{out.name[:_NAMED]}."
     _remove_left(out.parent, prefix)
-    fd, temporary = _locked_temporary(out.parent, prefix)
+    # A signal waits until the file is sure to be removed; the commands make KeyboardInterrupt of it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
-        yield temporary
-    finally:
+        fd, temporary = _locked_temporary(out.parent, prefix)
         try:
-            temporary.unlink(missing_ok=True)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            yield temporary
         finally:
-            os.close(fd)
+            try:
+                temporary.unlink(missing_ok=True)
+            finally:
+                os.close(fd)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:

@@ -137,6 +137,26 @@ def test_a_second_signal_while_the_first_is_reported(number: signal.Signals) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_when_a_temporary_file_is_just_there(mini: Mini, number: signal.Signals) -> None:
+    program = """
+        import os, sys, tempfile
+        from prologue.cli import main as command
+        really, number = tempfile.mkstemp, int(sys.argv[1])
+        def at_once(*arguments, **options):
+            made = really(*arguments, **options)
+            os.kill(os.getpid(), number)
+            return made
+        tempfile.mkstemp = at_once
+        sys.argv = ["prologue", "patch", sys.argv[2], "-o", sys.argv[3]]
+        command.run_program()
+    """
+    vmlinux = mini(Spec())
+    before = sorted(vmlinux.parent.iterdir())
+    assert python(program, int(number), vmlinux, vmlinux.with_name("out")) == INTERRUPTED
+    assert sorted(vmlinux.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_when_all_is_done(number: signal.Signals) -> None:
     """It comes after the command's own handling, and before signals are ignored."""
     program = """
