@@ -52,13 +52,17 @@ class FtraceState:
     def may_be_leaving(self, ops: int) -> bool:
         """Whether it may be an ops that is about to be ``removed_ops``: who holds ``ftrace_lock`` counts records first.
 
-        What says that it is one is its function, which is the kernel's.
+        What says that it is one is its function, which is the kernel's; where it sends calls without that function has
+        to be code as well.
         """
         if not self.busy:
             return False
         func = self._variables.quad(ops + FUNC)
         if func is None:  # a capture has those ops only that were registered
             return self._variables.partial
+        direct = self.direct_call(ops)
+        if direct is not None and not self.is_code(direct):
+            return False
         return self._kernel.image.section_at(func - self._slide) in self._kernel.image.text_sections
 
     @cached_property

@@ -49,6 +49,19 @@ class LoadedModule(NamedTuple):
     base: int
     sections: dict[str, int]
 
+    def has_text(self, vaddr: int) -> bool:
+        """Whether that is text which stays after init; anywhere in the module where nobody said what its sections are.
+
+        Each section goes on to the next one; ``size`` bounds the last (from 6.4 on it counts all of a module's memory,
+        of which text is one part).
+        """
+        if not self.sections:
+            return self.base <= vaddr < self.base + self.size
+        begun = [(place, name) for name, place in self.sections.items() if place <= vaddr]
+        place, name = max(begun, default=(0, ""))
+        text = not name.startswith(".init") and ("text" in name or name == ".plt")
+        return text and vaddr - place < self.size
+
 
 class LiveSymbol(NamedTuple):
     """A line of ``/proc/kallsyms``; ``owner`` is a module, or ``bpf`` and the like, or empty for the kernel itself."""
@@ -75,11 +88,13 @@ class KernelState(NamedTuple):
         return {symbol.name: symbol.vaddr for symbol in self.symbols if not symbol.owner}
 
     def names_code(self, vaddr: int) -> bool:
-        """Whether a module, or a symbol of another owner (a BPF trampoline, say) on that page, has this address."""
-        inside = any(module.base <= vaddr < module.base + module.size for module in self.modules)
-        sections = (place for module in self.modules for place in module.sections.values())
-        near = (symbol.vaddr for symbol in self.symbols if symbol.owner)
-        return inside or any(0 <= vaddr - place < PAGE for place in (*sections, *near))
+        """Whether a module has text there, or code of another owner (BPF, say) begins less than a page before.
+
+        A module's symbols do not count: they name data, and init text whose memory is somebody else's now.
+        """
+        modules = {module.name for module in self.modules}
+        near = (symbol.vaddr for symbol in self.symbols if symbol.owner and symbol.owner not in modules)
+        return any(module.has_text(vaddr) for module in self.modules) or any(0 <= vaddr - at < PAGE for at in near)
 
     def as_data(self) -> dict[str, Any]:
         """As JSON values; addresses as hexadecimal text."""

@@ -12,7 +12,7 @@ from prologue.memory.state import KernelState, LiveSymbol, LoadedModule
 
 LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
 FIRST, LEAVING = 0x1000, 0x2000
-SLIDE, TEXT = 0x10000, 0x5000
+SLIDE, TEXT, CALLER = 0x10000, 0x5000, 0x6000
 OWNER = 0xFFFF000001234561  # a task, and a flag
 
 
@@ -40,7 +40,11 @@ def made(
 ) -> FtraceState:
     section = object()
     image = SimpleNamespace(text_sections=(section,), section_at=lambda vaddr: section if vaddr == TEXT else None)
-    kernel: Any = SimpleNamespace(image=image, slide=SLIDE)
+    # LDR X17, [X11, #16]: where an ops of this kernel has its direct call.
+    code = {CALLER: 0xF9400971.to_bytes(4, "little")}
+    image.read_at = lambda vaddr, size: code[vaddr]
+    symbols = SimpleNamespace(find=lambda name: SimpleNamespace(vaddr=CALLER, size=4))
+    kernel: Any = SimpleNamespace(image=image, slide=SLIDE, symbols=symbols)
     variables = cast("Any", MadeVariables(held=held, removed=removed, partial=partial))
     return FtraceState(kernel, variables, state, realtime=False, restless=restless)
 
@@ -65,19 +69,37 @@ def test_before_it_is_called_removed_its_function_speaks_for_it() -> None:
     assert not made(held=False, removed=0).may_be_leaving(LEAVING)
 
 
+@pytest.mark.parametrize(("direct", "expected"), [(TEXT + SLIDE, True), (0x802000, False)])
+def test_where_an_ops_sends_calls_has_to_be_code(direct: int, expected: bool) -> None:
+    """A function of the kernel in a made-up ops does not vouch for its direct call."""
+    known = KernelState("6.12", "", (), (LiveSymbol(TEXT + SLIDE, "vfs_read", ""),), ())
+    state = made(held=True, removed=0, state=known)
+    cast("Any", state)._variables._words[LEAVING + 16] = direct
+    assert state.may_be_leaving(LEAVING) is expected
+
+
 def test_text_that_does_not_come_to_rest_is_as_good_as_a_lock_that_is_held() -> None:
     assert made(held=False, removed=0, restless=True).may_be_leaving(LEAVING)
 
 
 def test_code_is_what_the_kernel_names() -> None:
     """Its own text, modules, and what BPF put there; of a source that does not say so, everything may be."""
-    module = LoadedModule("direct", 0x3000, 0x700000, {".text": 0x700000, ".text.more": 0x910000})
-    symbols = (LiveSymbol(0x800040, "bpf_trampoline_1", "bpf"), LiveSymbol(TEXT + SLIDE, "vfs_read", ""))
+    module = LoadedModule(
+        "direct",
+        0x3000,
+        0x700000,
+        {".text": 0x700000, ".text.more": 0x910000, ".data": 0x920000, ".init.text": 0x930000},
+    )
+    symbols = (
+        LiveSymbol(0x800040, "bpf_trampoline_1", "bpf"),
+        LiveSymbol(TEXT + SLIDE, "vfs_read", ""),
+        LiveSymbol(0x920010, "own_data", "direct"),
+    )
     known = KernelState("6.12", "", (module,), symbols, ())
     state = made(held=False, removed=0, state=known)
     for vaddr in (TEXT + SLIDE, 0x700000, 0x702FFC, 0x800040, 0x800140, 0x910010):
         assert state.is_code(vaddr), hex(vaddr)
-    for vaddr in (TEXT, 0x6FFFFC, 0x703000, 0x80003C, 0x802000):
+    for vaddr in (TEXT, 0x6FFFFC, 0x703000, 0x80003C, 0x802000, 0x920010, 0x930000):
         assert not state.is_code(vaddr), hex(vaddr)
     assert made(held=False, removed=0).is_code(0x802000)
 
