@@ -21,6 +21,7 @@ from prologue.audit.literals import claim_literals
 from prologue.audit.scene import Scene
 from prologue.audit.shadow_stacks import claim_shadow_stacks
 from prologue.audit.variables import Variables
+from prologue.memory.base import Memory
 from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
 from prologue.rules.live import Audited
@@ -50,19 +51,21 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     variables.fetch_named(_NAMES)
     realtime = "PREEMPT_RT" in kernel.banner
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
-    ftrace = FtraceState(kernel, variables, state, realtime=realtime, restless=_restless(kernel))
+    ftrace = FtraceState(
+        kernel, variables, state, realtime=realtime, restless=is_restless(kernel.memory, kernel.live_text)
+    )
     return KernelFacts(variables, ftrace, breakpoints, state, realtime)
 
 
-def _restless(kernel: RunningKernel) -> bool:
+def is_restless(memory: Memory, text: LiveText) -> bool:
     """Whether text and data may be of different moments."""
-    if isinstance(kernel.memory, Capture) and not kernel.memory.settled:
+    if isinstance(memory, Capture) and not memory.settled:
         return True
-    return any(one.unstable for one in kernel.live_text.live.values())
+    return any(one.unstable for one in text.live.values())
 
 
 def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
-    """TextJudge the kernel's own text."""
+    """Judge the kernel's own text."""
     lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
     claims = list(kernel_claims(kernel, facts))
     sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
@@ -77,7 +80,8 @@ def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
 
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
     """What each mechanism says of the kernel's text, without breakpoints."""
-    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide, _restless(kernel))
+    restless = is_restless(kernel.memory, kernel.live_text)
+    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide, restless)
     yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
     yield claim_alternatives(scene)
     yield claim_jump_labels(scene)

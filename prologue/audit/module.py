@@ -14,7 +14,7 @@ from prologue.audit.describe import Describer
 from prologue.audit.ftrace import claim_ftrace
 from prologue.audit.judge import TextJudge
 from prologue.audit.jump_labels import claim_jump_labels
-from prologue.audit.kernel import KernelFacts, lift, unlooked
+from prologue.audit.kernel import KernelFacts, is_restless, lift, unlooked
 from prologue.audit.placing import FREED, PlacedModule
 from prologue.audit.scene import Scene
 from prologue.audit.shadow_stacks import claim_shadow_stacks
@@ -115,7 +115,7 @@ class LiveModule(LinkedBinary):
 def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
     """Judge a module's text."""
     lifted = lift(module.live_text, 0, facts.breakpoints)
-    restless = any(one.unstable for one in module.live_text.live.values())
+    restless = is_restless(module.memory, module.live_text)
     scene = Scene(module, 0, facts.variables, facts.realtime, kernel, slide, restless)
     plts = Plts(module, facts)
     linked = {one.section.index: _linked(module, plts, one) for one in module.live_text.live.values()}
