@@ -125,16 +125,19 @@ class CompressedDump:
         if size > 2 * self.block:
             raise InputError(f"damaged dump: a block of {size} bytes", path=self.name)
         data = self._pread(offset, size)
+        import zstandard
+
         try:
             if flags == _ZLIB:
                 data = zlib.decompressobj().decompress(data, self.block)
             elif flags == _ZSTD:
-                import zstandard
-
-                data = zstandard.ZstdDecompressor().decompress(data, max_output_size=self.block)
+                data = zstandard.ZstdDecompressor().stream_reader(data).read(self.block)
             elif flags:
-                raise InputError(f"is compressed with neither zlib nor zstd (flags {flags:#x})", path=self.name)
-        except (zlib.error, ValueError) as error:
+                raise InputError(
+                    f"is compressed with neither zlib nor zstd (flags {flags:#x}): dump it as kdump-zlib or as ELF",
+                    path=self.name,
+                )
+        except (zlib.error, zstandard.ZstdError, ValueError) as error:
             raise InputError(f"damaged dump: {error}", path=self.name) from error
         if len(data) != self.block:
             raise InputError(f"damaged dump: a block has {len(data)} of {self.block} bytes", path=self.name)

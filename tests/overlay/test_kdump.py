@@ -96,7 +96,8 @@ def test_dumps_of_qemu(vmlinux: Path, memory: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flat", [False, True], ids=["plain", "flattened"])
 @pytest.mark.parametrize(
-    ("block", "noted", "flags"), [(4096, True, 1), (4096, False, 1), (4096, True, 0), (1 << 16, True, 1)]
+    ("block", "noted", "flags"),
+    [(4096, True, 1), (4096, False, 1), (4096, True, 0), (1 << 16, True, 1), (1 << 16, True, 32)],
 )
 def test_compressed_dumps(vmlinux: Path, memory: bytes, block: int, flags: int, *, noted: bool, flat: bool) -> None:
     """With pages as blocks and a note libkdumpfile reads them, as it reads makedumpfile's."""
@@ -127,10 +128,11 @@ def test_an_unknown_compression(memory: bytes, tmp_path: Path) -> None:
         CompressedDump(source).read(START, 4)
 
 
+@pytest.mark.parametrize("flags", [1, 32])
 @pytest.mark.parametrize("flat", [False, True])
-def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, *, flat: bool) -> None:
+def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int, *, flat: bool) -> None:
     """Cut off, or with wrong bytes: one line and exit code 2, or an overlay where it does not matter."""
-    whole = kdump(START, memory, 1 << 16, note=note_of(memory), flat=flat)
+    whole = kdump(START, memory, 1 << 16, note=note_of(memory), flags=flags, flat=flat)
     source, chance = tmp_path / "dump", random.Random(1)  # noqa: S311 - not a secret
     ends = []
     for k in range(60):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 
+import zstandard
+
 _HEADER = 424  # signature, version, utsname, time stamp
 
 
 def kdump(start: int, memory: bytes, block: int, *, note: bytes = b"", flags: int = 1, flat: bool = False) -> bytes:
-    """Physical memory from ``start`` on, in blocks, with a VMCOREINFO note; not compressed if ``flags`` is 0."""
+    """Physical memory from ``start`` on, in blocks, with a VMCOREINFO note; ``flags``: 0 plain, 1 zlib, 32 zstd."""
     assert start % block == 0
     first, count = start // block, -(-len(memory) // block)
     memory = memory.ljust(count * block, b"\0")
@@ -32,7 +34,8 @@ def kdump(start: int, memory: bytes, block: int, *, note: bytes = b"", flags: in
     table, pages = b"", b""
     for k in range(count):
         data = memory[k * block : (k + 1) * block]
-        data = zlib.compress(data) if flags else data
+        if flags:
+            data = zlib.compress(data) if flags == 1 else zstandard.compress(data)
         table += struct.pack("<QIIQ", at + len(pages), len(data), flags, 0)
         pages += data
     whole += table + note + pages
