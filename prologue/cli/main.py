@@ -121,8 +121,11 @@ def _show_traceback(error: Exception) -> None:
 
 
 def _complain(said: str) -> None:
+    from prologue.report.printable import printable
+
+    lines = "\n".join(map(printable, said.split("\n")))  # a name, or what a board said, may hold escape sequences
     with suppress(OSError):  # a terminal that hung up
-        print(f"prologue: {said}", file=sys.stderr)
+        print(f"prologue: {lines}", file=sys.stderr)
 
 
 def _drop_output() -> None:
