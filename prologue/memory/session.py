@@ -20,7 +20,7 @@ _AFTER_ALL: Final = 5  # the same, after what looks like its end
 _CHUNK: Final = 1 << 20
 # The user's own options stand before these, and ssh takes the first that it sees.
 _SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15")
-_SHORT: Final = "sent not all that was asked for: try again"
+_SHORT: Final = "sent less than was asked for: try again"
 _CONNECTION_BROKE: Final = 255  # ssh's own exit status
 
 

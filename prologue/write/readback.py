@@ -69,7 +69,7 @@ def require_agreement(binary: Binary) -> None:
     """Have LIEF read the file before it is written, and refuse it if the two readers see different files.
 
     Raises:
-        InputError: they do; the file is damaged, or one of them has a bug: nobody can say what writing would do.
+        InputError: they do; the file is damaged, or one of them has a bug, so what writing would do is not known.
 
     """
     if binary.state not in ("processed", "untouched"):
@@ -129,7 +129,7 @@ def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
 def _read_whole(path: Path, *, before: Binary, goal: Goal, independent: bool) -> None:
     """Open the file as if we had never seen it, and compare with LIEF if asked.
 
-    A copy on which the readers disagree is our failure only if they agreed on what it was made from.
+    A copy on which the readers disagree is a bug in prologue only if they agreed on what it was made from.
     """
     after = open_binary(path)
     if after.state != goal:

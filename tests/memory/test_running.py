@@ -104,7 +104,7 @@ def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Non
         ("print('Permission denied (publickey).', file=sys.stderr); sys.exit(255)", "ssh failed: Permission denied"),
         ("print('dd: /proc/kcore: Operation not permitted', file=sys.stderr); sys.exit(1)", "log in as root"),
         ("sys.exit(7)", "status 7"),
-        ("sys.stdout.write('short')", "sent not all"),
+        ("sys.stdout.write('short')", "sent less than"),
         (
             "sys.stdin.readline(); print('==== ready', flush=True); sys.stdin.readline();"
             "sys.stdout.write('x' * 65536 + '==== done\\n')",
@@ -130,10 +130,10 @@ def test_one_login_for_all_questions(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [shell.ask("printf abc\n", 3), shell.ask("printf 'd\\0'; printf e\n", 3)] == [b"abc", b"d\0e"]
     assert shell.ask_until("echo one; printf end\n", b"end") == b"one\nend"
     assert logins.read_text() == "x"
-    with pytest.raises(InputError, match="sent not all"):
+    with pytest.raises(InputError, match="sent less than"):
         shell.ask("printf abc\n", 4)
     assert shell.ask("printf abc\n", 3) == b"abc"
-    with pytest.raises(InputError, match="sent not all"):
+    with pytest.raises(InputError, match="sent less than"):
         shell.ask("exit 0\n", 4)
     assert shell.ask("printf abc\n", 3) == b"abc"
     assert logins.read_text() == "xxx"
