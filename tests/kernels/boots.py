@@ -42,6 +42,7 @@ class Booted:
     form: Form
     machine: Machine
     run: GuestRun
+    toggles: int  # asked for
     audits: tuple[Audited, ...]
 
 
@@ -69,7 +70,7 @@ def boot_form(form: Form, built: BuiltKernel, machine: Machine, *, toggles: int 
     audits = tuple(audited(form.vmlinux, dumped, state) for state, dumped in dumps.items())
     for dumped in dumps.values():
         dumped.unlink()
-    return Booted(form, machine, run, audits)
+    return Booted(form, machine, run, toggles, audits)
 
 
 def _job(built: BuiltKernel, modules: list[Path], toggles: int) -> Job:

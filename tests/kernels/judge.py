@@ -19,7 +19,12 @@ def said(seen: GuestRun, name: str, *keys: str) -> list[tuple[Any, ...]]:
 
 def problems(booted: Booted, built: BuiltKernel, plain: Booted | None = None) -> list[str]:
     """All that is wrong; ``plain`` is a boot of the same kernel that was not processed."""
-    found = [*_traced(booted.run), *_probed(booted.run, built), *_modules(booted.run), *_tests(booted.run, built)]
+    found = [
+        *_traced(booted.run, booted.toggles),
+        *_probed(booted.run, built),
+        *_modules(booted.run),
+        *_tests(booted.run, built),
+    ]
     found += [*_quiet(booted.run, built), *_audits(booted)]
     if plain is not None:
         for event in ("list", "end"):
@@ -28,7 +33,7 @@ def problems(booted: Booted, built: BuiltKernel, plain: Booted | None = None) ->
     return found
 
 
-def _traced(seen: GuestRun) -> Iterator[str]:
+def _traced(seen: GuestRun, toggles: int) -> Iterator[str]:
     tracers = said(seen, "traced", "tracer", "entries")
     if [tracer for tracer, _ in tracers] != ["function", "function", "function_graph"]:
         yield f"tracers: {tracers}"
@@ -38,6 +43,8 @@ def _traced(seen: GuestRun) -> Iterator[str]:
     for event in ("load", "toggle"):
         if [failed for (failed,) in said(seen, event, "failed")] != [0]:
             yield f"{event}: {seen.all(event)}"
+    if said(seen, "toggle", "toggles") != [(toggles,)]:
+        yield f"toggles: {said(seen, 'toggle', 'toggles')}, asked for {toggles}"
 
 
 def _probed(seen: GuestRun, built: BuiltKernel) -> Iterator[str]:
@@ -57,12 +64,16 @@ def _modules(seen: GuestRun) -> Iterator[str]:
     if not said(seen, "module", "name") or not all(loaded for (loaded,) in said(seen, "module", "loaded")):
         yield f"modules: {seen.all('module')}"
     yield from (f"{event.data['what']}: {event.data['error']}" for event in seen.all("result") if not event.data["ok"])
-    for name, tracer, entries in said(seen, "module_traced", "name", "tracer", "entries"):
+    traced = said(seen, "module_traced", "name", "tracer", "entries")
+    if not traced:
+        yield "no module was traced"
+    for name, tracer, entries in traced:
         if entries < 100:
             yield f"{name} under {tracer}: {entries} entries"
-    yield from (
-        f"direct calls under {tracer}: none" for tracer, calls in said(seen, "direct", "tracer", "calls") if not calls
-    )
+    direct = said(seen, "direct", "tracer", "calls")
+    if not direct and any(name == "ftrace-direct" for (name,) in said(seen, "module", "name")):
+        yield "no direct call was tried"
+    yield from (f"direct calls under {tracer}: none" for tracer, calls in direct if not calls)
 
 
 def _tests(seen: GuestRun, built: BuiltKernel) -> Iterator[str]:

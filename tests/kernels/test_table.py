@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.kernels.recipes import KERNELS
 from tests.kernels.table import HEAD, Seen, row, write
+from tests.support.needs import needs_tools
 
 
 def cells(what: str) -> dict[str, str]:
@@ -28,6 +29,7 @@ def test_rows_of_other_kernels_stay(tmp_path: Path) -> None:
 
 
 def test_what_failed_is_said() -> None:
+    needs_tools("aarch64-linux-gnu-gcc")
     kernel = next(one for one in KERNELS.values() if one.recipe.toolchain == "gcc")
     made = row(Seen(kernel, None, {}, (), {"boot": ["lost | its\nconsole", "other"]}))
     assert made["boot"] == "FAILED: lost / its console (and 1 more)"
