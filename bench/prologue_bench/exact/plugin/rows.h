@@ -59,7 +59,7 @@ static int n_writers;
 static void give_up(const char *what)
 {
 	perror(what);
-	exit(1);
+	_exit(1);	/* not by way of at_exit(), which takes the lock */
 }
 
 /* CTR_EL0 as the kernel uses it; 0 before it knows */

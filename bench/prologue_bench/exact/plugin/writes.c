@@ -29,6 +29,7 @@
  */
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "qemu.h"
 #include "inside.h"
@@ -327,11 +328,9 @@ static uint64_t count_unseen(uint64_t *first)
 
 static void at_exit(uint64_t id, void *data)
 {
-	FILE *out = fopen(out_path, "w");
+	FILE *out;
 	uint64_t unseen, first = 0, running = 0;
 
-	if (!out)
-		give_up(out_path);
 	pthread_mutex_lock(&lock);
 	for (int k = 0; k < MAX_CPUS; k++)
 		settle(k, NULL);
@@ -345,6 +344,10 @@ static void at_exit(uint64_t id, void *data)
 	unseen = count_unseen(&first);
 	for (int k = 0; k < MAX_CPUS; k++)
 		running |= (uint64_t)cpus[k].running << k;
+	/* Last: that it is there says that the rows are whole */
+	out = fopen(out_path, "w");
+	if (!out)
+		give_up(out_path);
 	fprintf(out, "{\"rows\": %" PRIu64 ", \"not_returned\": %" PRIu64
 		", \"unseen\": %" PRIu64 ", \"unseen_at\": %" PRIu64
 		", \"executed_elsewhere\": %" PRIu64
