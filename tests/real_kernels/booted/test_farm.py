@@ -21,9 +21,9 @@ from tests.support.needs import needs_kernel, needs_module, needs_tools
 from tests.support.processes import HEEDING
 
 needs_module("labgrid")
-pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1800)]
 
-PATIENCE = 400
+PATIENCE = 800
 NAMES = ("left", "right")
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Final
 
 import pytest
@@ -77,11 +76,12 @@ class Watched(Machine):
         return [*Machine.command(self, image, initramfs, append), "-qmp", f"unix:{self.monitor},server=on,wait=off"]
 
 
-def dump_in_pauses(monitor: Path, log: Path, dumps: dict[str, Path]) -> None:
-    """Dump the machine in each pause; one that came too late is left out."""
+def dump_in_pauses(monitor: Path, log: Path, dumps: dict[str, Path], over: Event) -> None:
+    """Dump the machine in each pause, in which QEMU stops it; one that began too late is left out."""
     for name, path in dumps.items():
         while not (log.exists() and f"pause {name}" in log.read_text(errors="replace")):
-            time.sleep(0.2)
+            if over.wait(0.2):
+                return
         qmp.dump(monitor, path)
         if f"on after {name}" in log.read_text(errors="replace"):
             path.unlink()
@@ -128,13 +128,17 @@ def test_counts_agree_with_two_dumps(tmp_path: Path, capsys: pytest.CaptureFixtu
     initrd.write_bytes(pack(content, ("bin", "proc", "sys", "dev")))
     write_flat(ElfImage(vmlinux), image)
     dumps = {name: tmp_path / name for name in ("one", "two")}
-    dumper = Thread(target=dump_in_pauses, args=(monitor, log, dumps), daemon=True)
+    over = Event()
+    dumper = Thread(target=dump_in_pauses, args=(monitor, log, dumps, over), daemon=True)
     dumper.start()
     machine = Watched(memory=512, monitor=monitor)
     append = "console=ttyAMA0 panic=-1"
     run = WritesRun(vmlinux=vmlinux, image=image, initramfs=initrd, append=append, machine=machine, timeout=600)
-    record_writes(run, out, tmp_path, log)
-    dumper.join()
+    try:
+        record_writes(run, out, tmp_path, log)
+    finally:
+        over.set()
+        dumper.join()
     assert all(path.exists() for path in dumps.values()), "the machine was too slow: a dump was not done in its pause"
     capsys.readouterr()
     assert main(["live", "audit", str(vmlinux), *map(str, dumps.values()), "--format", "json"]) == 0
