@@ -69,6 +69,29 @@ class Batch(NamedTuple):
     dsos: list[str]
 
 
+class BatchNames:
+    """The names that all batches of a trace share: each gets a row when it is first met, and keeps it."""
+
+    def __init__(self) -> None:
+        self.tasks, self.dsos = [NO_TASK], [""]
+        self._tasks: dict[TracedTask, int] = {NO_TASK: 0}
+        self._dsos: dict[str, int] = {"": 0}
+
+    def task(self, task: TracedTask) -> int:
+        """Its row."""
+        if task not in self._tasks:
+            self._tasks[task] = len(self.tasks)
+            self.tasks.append(task)
+        return self._tasks[task]
+
+    def dso(self, name: str) -> int:
+        """Its row."""
+        if name not in self._dsos:
+            self._dsos[name] = len(self.dsos)
+            self.dsos.append(name)
+        return self._dsos[name]
+
+
 @dataclass(slots=True)
 class Tally:
     """What a reader met besides ranges, by its name; what it could not use is said, not dropped in silence."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.trace.assign import guest_name
-from prologue.trace.form import NO_TASK, Batch, TracedTask, TraceRanges, new_ranges
+from prologue.trace.form import Batch, BatchNames, TraceRanges, new_ranges
 
 
 class GuestTrace(NamedTuple):
@@ -25,7 +25,7 @@ def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batc
 
     Ranges of a guest's trace have its number as VMID, and names that say so, whatever their own ones say.
     """
-    names = _Names()
+    names = BatchNames()
     sources = [_Source(host, 0, None, 0, names)]
     sources += [_Source(one.batches, k, one.number, one.behind, names) for k, one in enumerate(guests, 1)]
     while True:
@@ -40,31 +40,8 @@ def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batc
         yield Batch(ranges[order], names.tasks, names.dsos)
 
 
-class _Names:
-    """Tasks and programs of all traces."""
-
-    def __init__(self) -> None:
-        self.tasks, self.dsos = [NO_TASK], [""]
-        self._tasks: dict[TracedTask, int] = {NO_TASK: 0}
-        self._dsos: dict[str, int] = {"": 0}
-
-    def task(self, task: TracedTask) -> int:
-        """Its row."""
-        if task not in self._tasks:
-            self._tasks[task] = len(self.tasks)
-            self.tasks.append(task)
-        return self._tasks[task]
-
-    def dso(self, name: str) -> int:
-        """Its row."""
-        if name not in self._dsos:
-            self._dsos[name] = len(self.dsos)
-            self.dsos.append(name)
-        return self._dsos[name]
-
-
 class _Source:
-    def __init__(self, batches: Iterator[Batch], row: int, number: int | None, behind: int, names: _Names) -> None:
+    def __init__(self, batches: Iterator[Batch], row: int, number: int | None, behind: int, names: BatchNames) -> None:
         self._batches, self._row, self._number, self._behind, self._names = batches, row, number, behind, names
         self._ranges: TraceRanges = new_ranges(0)
         self._highest = 0

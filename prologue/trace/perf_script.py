@@ -15,7 +15,7 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64, Bool
 from prologue.errors import InputError
 from prologue.trace.digits import decimal, hex16, words_view
-from prologue.trace.form import NO_CPU, NO_TASK, Batch, Tally, TracedTask
+from prologue.trace.form import NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.intern import Interner, mixed, run_starts
 from prologue.trace.pairing import BRANCH, Pairing
 from prologue.trace.perf_lines import LineKind, PerfLine, Shape, dso_of, read_line
@@ -39,7 +39,7 @@ def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
     for block in blocks(stream, _BEFORE, _AFTER):
         rows = reader.rows(block)
         if len(rows):
-            yield Batch(pairing.ranges(rows), reader.tasks, reader.dsos)
+            yield Batch(pairing.ranges(rows), reader.names.tasks, reader.names.dsos)
     if not reader.samples:
         raise InputError(reader.nothing(), path=stream.name)
 
@@ -52,12 +52,9 @@ class _Reader:
         self._shapes: list[Shape] = []
         self._task_keys = Interner()
         self._task_rows: list[int] = []  # row in tasks of each key
-        self._task_numbers: dict[TracedTask, int] = {NO_TASK: 0}
-        self._dso_numbers: dict[str, int] = {"": 0}
         self._era = 0
         self._waiting: npt.NDArray[Any] | None = None  # a sample whose stack follows
-        self.tasks = [NO_TASK]
-        self.dsos = [""]
+        self.names = BatchNames()
         self.samples = 0
         self._untargeted = 0
 
@@ -159,28 +156,18 @@ class _Reader:
         one = line.number("one")
         pid, tid = line.number("pid"), line.number("tid")
         pid, tid = (one, one) if pid is None else (pid, tid)
-        task = TracedTask(line.text("comm"), -1 if pid is None else pid, -1 if tid is None else tid)
-        if task not in self._task_numbers:
-            self._task_numbers[task] = len(self.tasks)
-            self.tasks.append(task)
-        return self._task_numbers[task]
-
-    def _dso(self, name: str) -> int:
-        if name not in self._dso_numbers:
-            self._dso_numbers[name] = len(self.dsos)
-            self.dsos.append(name)
-        return self._dso_numbers[name]
+        return self.names.task(TracedTask(line.text("comm"), -1 if pid is None else pid, -1 if tid is None else tid))
 
     def _dsos_before(self, text: _Text, ends: I64, shape: Shape) -> tuple[I64, Bool]:
         """Row of the program in brackets that ends at each place; and where one does."""
         numbers = np.zeros(len(ends), np.int64)
         rest = np.arange(len(ends))
         prefix = f"{shape.machine} " if shape.machine else ""
-        for name in [*self.dsos[:_MOST_SHAPES], None]:
+        for name in [*self.names.dsos[:_MOST_SHAPES], None]:
             if name is None or not name.startswith(prefix) or (not prefix and name.startswith("VM:")):
                 continue
             same = text.ends_with(ends[rest], f" ({name.removeprefix(prefix)})".encode())
-            numbers[rest[same]] = self._dso(name)
+            numbers[rest[same]] = self.names.dso(name)
             rest = rest[~same]
             if not len(rest):
                 break
@@ -190,7 +177,7 @@ class _Reader:
             name = dso_of(said)
             same = text.ends_with(ends[rest], f" ({name})".encode() if name else said[-_MOST_SHAPES:])
             same[0] = True
-            numbers[rest[same]], good[rest[same]] = self._dso(prefix + name) if name else 0, bool(name)
+            numbers[rest[same]], good[rest[same]] = self.names.dso(prefix + name) if name else 0, bool(name)
             rest = rest[~same]
         return numbers, good
 
@@ -225,7 +212,7 @@ class _Reader:
             ip, addr = (line.number(name, 16) for name in ("ip", "addr"))
             if ip is not None and not waiting["ip"]:
                 waiting["ip"] = ip
-                waiting["dso"] = self._dso(dso_of(line.found["from"])) if line.found else 0
+                waiting["dso"] = self.names.dso(dso_of(line.found["from"])) if line.found else 0
             if addr is not None:
                 waiting["addr"] = addr
             if not waiting["sample"] and addr is None:
@@ -243,7 +230,7 @@ class _Reader:
         row["sample"] = line.kind is LineKind.SAMPLE or line.event.startswith("instructions")
         machine = line.text("machine").replace(" ", "")
         name = dso_of(line.found["from"]) if line.found and "from" in line.found.re.groupindex else ""
-        row["dso"] = self._dso(f"{machine} {name}" if machine and name else name)
+        row["dso"] = self.names.dso(f"{machine} {name}" if machine and name else name)
         return row
 
 
