@@ -25,7 +25,7 @@ Where something went wrong, the cell says FAILED, and what.
 * *verify*: no finding on the vmlinux and its modules as linked. The processed ones pass `--release`, `--image` and
   `--against`, and `patch --reverse` gives the linked file back.
 * *boot*: how many boots, and on which CPU models of QEMU. No warning in the log, no taint, and both forms have the
-  same functions that can be traced.
+  same functions that can be traced. Data races that KCSAN reports in a boot are counted: they are the kernel's own.
 * *tracers*: `function` and `function_graph` over all functions, one function alone, kprobes on each word of an entry,
   hot functions switched on and off under load, modules loaded, traced and unloaded.
 * *self-tests*: how many times `CONFIG_FTRACE_STARTUP_TEST` says PASSED, and `func_arm64_prologue.tc`.
@@ -71,8 +71,9 @@ def _booted(seen: Seen) -> dict[str, str]:
     audits = [audit for one in seen.boots for audit in one.audits]
     changed = [max((sum(audit.changed.values()) for audit in one.audits), default=0) for one in seen.boots]
     unsure = max((audit.unsure for audit in audits), default=0)
+    races = [sum(event.data["count"] for event in run.all("races")) for run in runs]
     return {
-        "boot": f"{len(runs)} ({', '.join(cpus)})",
+        "boot": f"{len(runs)} ({', '.join(cpus)})" + f", {min(races)} to {max(races)} data races" * any(races),
         "tracers": f"function, function_graph; kprobes; {toggles} toggles; {', '.join(names)}",
         "self-tests": f"{passed} at boot, " * bool(passed) + "prologues",
         "audit": f"{len(audits)} clean, up to {max(changed):,} words changed"
