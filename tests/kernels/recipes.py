@@ -69,5 +69,5 @@ KERNELS: Final = {
         ),
     )
 }
-TESTED: Final = ("kcfi",)
+TESTED: Final = ("7.2", "kcfi")
 """What ``make test`` builds and boots, too: the processed form."""
