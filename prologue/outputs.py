@@ -50,6 +50,19 @@ def require_other(out: Path | None, *inputs: Path | None) -> None:
         raise OutputError("is also an input of this command: name another file", path=out)
 
 
+def require_distinct(*outs: Path | None) -> None:
+    """Refuse two outputs that would be one file, whether it is there yet or not.
+
+    Raises:
+        OutputError: they would.
+
+    """
+    named = [out for out in outs if out]
+    for k, out in enumerate(named):
+        if any(out.resolve() == other.resolve() or same_file(out, other) for other in named[:k]):
+            raise OutputError("is named for two outputs of this command: name another file", path=out)
+
+
 def same_file(out: Path, source: Path) -> bool:
     """Whether both name one file; no if one of them is not there, or cannot be reached."""
     try:

@@ -14,7 +14,7 @@ from prologue.errors import UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.memory.sources import open_memory
-from prologue.outputs import new_file, require_other
+from prologue.outputs import new_file, require_distinct, require_other
 from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, failed, render_audit
 from prologue.rules.base import Rule
@@ -30,7 +30,7 @@ def run(args: Namespace) -> int:
         from prologue.report.pictures import require_plottable
 
         require_plottable(args.plot)
-        require_other(args.plot, args.output)
+        require_distinct(args.plot, args.output)
     rules, left_out = _rules(args)
     options = shell_words("--ssh-options", args.ssh_options)
     memories = [open_memory(source, options) for source in sources]

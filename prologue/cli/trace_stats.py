@@ -12,7 +12,7 @@ from prologue.arrays import U64
 from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.errors import PrologueError
-from prologue.outputs import new_file, require_other
+from prologue.outputs import new_file, require_distinct
 from prologue.trace.form import SAMPLE
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
 
         require_plottable(args.flames)
         require_no_input(args.flames, args)
-        require_other(args.flames, args.folded)
+        require_distinct(args.folded, args.flames)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))

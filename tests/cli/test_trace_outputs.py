@@ -68,6 +68,25 @@ def test_other_files_of_the_same_directories_are_outputs(tmp_path: Path, monkeyp
     assert "Trace Data" in Path("old").read_text()
 
 
+@pytest.mark.parametrize("other", ["out.svg", "./out.svg", "link/out.svg"])
+@pytest.mark.parametrize("there", [False, True])
+def test_two_outputs_are_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], other: str, there: bool
+) -> None:
+    needs_module("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    Path("link").symlink_to(".")
+    if there:
+        Path("out.svg").write_text("of yesterday")
+    options = ["--folded", other, "--flames", "out.svg"]
+    assert main(["trace", "stats", "trace", "--vmlinux", "vmlinux", *options]) == 2
+    said = "is named for two outputs of this command: name another file"
+    assert capsys.readouterr().err == f"prologue: out.svg: {said}\n"
+    assert Path("out.svg").exists() == there
+    assert not there or Path("out.svg").read_text() == "of yesterday"
+
+
 def _write_all() -> None:
     for name in NAMED:
         path = Path(name)

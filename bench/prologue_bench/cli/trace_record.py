@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from prologue.cli.arguments import shell_words
 from prologue.errors import OutputError, UsageError
-from prologue.outputs import require_other
+from prologue.outputs import require_distinct, require_other
 from prologue.sites.kernel import Kernel
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
@@ -62,10 +62,9 @@ def _words(text: str) -> list[str]:
 def _require_outputs(vmlinux: Path, *paths: Path | None) -> None:
     """Refuse now what could not be written, or would destroy something, when the guest has booted."""
     outputs = [path for path in paths if path is not None]
-    for k, path in enumerate(outputs):
+    require_distinct(*outputs)
+    for path in outputs:
         require_other(path, vmlinux)
-        if path.absolute() in (other.absolute() for other in outputs[:k]):
-            raise UsageError(f"{path} is named twice: name another file")
         if path.is_dir():
             raise OutputError("is a directory", path=path)
         if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):

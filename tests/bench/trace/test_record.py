@@ -122,7 +122,7 @@ def test_a_count(mini: Mini, tmp_path: Path) -> None:
     [
         (["--begin", "no_such"], "no function no_such"),
         (["--function", "no_such"], "no function no_such"),
-        (["--truth", "OUT"], "is named twice"),
+        (["--truth", "OUT"], "is named for two outputs"),
         (["--truth", "/nowhere/truth"], "no such directory"),
         (["--truth", "/proc"], "is a directory"),
         (["--begin", "work_chosen", "--dump", "DUMP"], "the machine ended before its memory was dumped"),
