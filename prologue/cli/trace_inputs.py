@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
 
 _HIGHEST_GUEST: Final = (1 << 31) - 1
+_LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
 _STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
 
 
@@ -223,10 +225,17 @@ def _times(text: str | None) -> tuple[int, int] | None:
         return None
     begin, comma, end = text.partition(",")
     try:
-        first, last = (round(float(part) * 1e9) if part.strip() else None for part in (begin, end))
-    except (ValueError, OverflowError):
+        first, last = _nanoseconds(begin.strip() or "0"), _nanoseconds(end.strip() or "Infinity")
+    except ArithmeticError:
         comma = ""
-        first = last = None
+        first = last = 0
     if not comma:
         raise UsageError(f"--time {text}: expected FROM,TO in seconds")
-    return max(first or 0, 0), min(last if last is not None else (1 << 64) - 1, (1 << 64) - 1)
+    if first > last:
+        raise UsageError(f"--time {text}: ends before it begins")
+    return first, last
+
+
+def _nanoseconds(seconds: str) -> int:
+    """The nearest time that a trace can have: 64 bits, and exact, which a float of seconds since 1970 is not."""
+    return int(min(max(Decimal(seconds), Decimal(0)), _LATEST) * 10**9)

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prologue.arrays import U64
+
 RANGE: Final = np.dtype(
     [
         ("time", "<u8"),  # ns; of the end of the range where the input has only that; 0 if it has none
@@ -113,3 +115,13 @@ def new_ranges(count: int) -> TraceRanges:
     ranges = np.zeros(count, RANGE)
     ranges["cpu"], ranges["vmid"], ranges["level"] = NO_CPU, NO_VMID, NO_LEVEL
     return ranges
+
+
+def shifted(times: U64, ns: int) -> U64:
+    """Times plus ns, which may be fewer than none: from 1, for 0 is no time, up to the last one of 64 bits."""
+    if ns >= 0:
+        most = np.uint64(ns)
+        return np.minimum(times, ~most) + most
+    less = np.uint64(-ns)
+    found: U64 = np.where(times > less, times - np.minimum(less, times), np.uint64(1))
+    return found

@@ -14,7 +14,7 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.errors import InputError
 from prologue.trace.branching import never_goes_on
 from prologue.trace.flow import may_be_exceptions, possible_steps
-from prologue.trace.form import SAMPLE, Batch, Tally
+from prologue.trace.form import SAMPLE, Batch, Tally, shifted
 from prologue.trace.instants import Instants
 from prologue.trace.intern import Interner
 from prologue.trace.programs import Program
@@ -72,7 +72,7 @@ class TextHistory:
         self._addresses, first = np.unique(self._rows["address"], return_index=True)
         self._bounds = np.append(first, len(rows))
         self._path, self._program = recording.path, program
-        self._skew, self._says_exceptions = np.uint64(skew), says_exceptions
+        self._skew, self._says_exceptions = skew, says_exceptions
         self._begin: int | None = None
         self._keys, self._spans = Interner(), list[_Span]()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)  # times of each span's writes
@@ -103,8 +103,8 @@ class TextHistory:
         if not batch.ranges["time"][rows].any():
             raise InputError("needs times in the trace: add time to -F of perf script", path=self._path)
         spans = self._numbers(low[hot] << _HALF | high[hot], int(instants.earliest[rows].min()))
-        early = instants.latest[rows] + self._skew < self._first[spans]
-        late = instants.earliest[rows] > self._last[spans] + self._skew
+        early = shifted(instants.latest[rows], self._skew) < self._first[spans]
+        late = instants.earliest[rows] > shifted(self._last[spans], self._skew)
         found[rows[early]] = 0
         final = np.array([span.texts[-1] for span in self._spans], np.int64)
         found[rows[late]] = final[spans[late]]
@@ -128,7 +128,7 @@ class TextHistory:
     def _numbers(self, keys: I64, earliest: int) -> I64:
         """The row in ``_spans`` of each pair of rows of addresses."""
         if self._begin is None:
-            self._begin = max(earliest - int(self._skew) - _BEFORE, 0)
+            self._begin = max(earliest - self._skew - _BEFORE, 0)
         numbers, fresh = self._keys.numbers(keys.view(np.uint64))
         if len(fresh):
             new = [self._span(key >> _HALF, key & (1 << _HALF) - 1, self._begin) for key in keys[fresh].tolist()]
@@ -169,8 +169,8 @@ class TextHistory:
         """The text of each of some ranges of one span."""
         earliest, latest = instants.earliest[rows], instants.latest[rows]
         found: I64 = span.texts[np.searchsorted(span.times, batch.ranges["time"][rows], side="right")]
-        low = np.searchsorted(span.times, earliest - np.minimum(earliest, self._skew))
-        high = np.searchsorted(span.times, latest + self._skew, side="right")
+        low = np.searchsorted(span.times, earliest - np.minimum(earliest, np.uint64(self._skew)))
+        high = np.searchsorted(span.times, shifted(latest, self._skew), side="right")
         for k in np.flatnonzero(low < high).tolist():
             near = np.unique(span.texts[low[k] : high[k] + 1])
             if len(near) > 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.trace.assign import guest_name
-from prologue.trace.form import Batch, BatchNames, TraceRanges, new_ranges
+from prologue.trace.form import Batch, BatchNames, TraceRanges, new_ranges, shifted
 
 
 class GuestTrace(NamedTuple):
@@ -79,14 +79,5 @@ class _Source:
         if self._number is not None:
             ranges["vmid"] = self._number
             there = ranges["time"] != 0
-            ranges["time"][there] = _shifted(ranges["time"][there], self._behind)
+            ranges["time"][there] = shifted(ranges["time"][there], self._behind)
         return ranges
-
-
-def _shifted(times: U64, behind: int) -> U64:
-    """Times plus ns, which may be fewer than none; not below 1."""
-    if behind >= 0:
-        return times + np.uint64(behind)
-    less = np.uint64(-behind)
-    found: U64 = np.where(times > less, times - np.minimum(less, times), np.uint64(1))
-    return found

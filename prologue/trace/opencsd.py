@@ -17,6 +17,7 @@ from prologue.trace.form import (
     AARCH32,
     EXCEPTION,
     GAP,
+    LONGEST,
     LOST,
     NO_LEVEL,
     NO_TASK,
@@ -36,6 +37,7 @@ _ELEMENT: Final = re.compile(
     rb"last_sz\(\d+\) \(ISA=(\w+)\)[^\n]*\)[^\n]*\n"
     rb"|(\w+)([^\n]*))"
 )
+_LONGEST_ID: Final = 4  # digits; CoreSight's trace IDs have seven bits
 _LEVEL: Final = re.compile(rb"\bEL([0-3])")
 _VMID: Final = re.compile(rb"VMID=0x([0-9a-f]+)")
 _CONTEXT: Final = re.compile(rb"CTXTID=0x([0-9a-f]+)")
@@ -79,6 +81,14 @@ def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
         raise InputError("has no instruction ranges: is it text of trc_pkt_lister -decode ?", path=stream.name)
 
 
+def _can_be(first: int, last: int, count: bytes, isa: bytes) -> bool:
+    """Whether a range of so many instructions (decimal digits) can be."""
+    size = last - first
+    if not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
+        return False
+    return isa != b"A64" or (first & 3 == 0 and size == 4 * int(count))
+
+
 class _Reader:
     def __init__(self, account: Tally) -> None:
         self._account = account
@@ -95,7 +105,7 @@ class _Reader:
                 source = self._sources[name] = _Source()
             if start:
                 first, last = int(start, 16), int(end, 16)
-                if (isa == b"A64" and last - first != 4 * int(count)) or last <= first or last >> 64:
+                if not _can_be(first, last, count, isa) or len(name) > _LONGEST_ID:
                     self._unreadable()
                     continue
                 flags = source.flags if isa == b"A64" else source.flags | AARCH32

@@ -25,6 +25,7 @@ BRANCH: Final = np.dtype(
     ],
     align=True,
 )
+_LAST: Final = (1 << 64) - 4
 BranchRows = npt.NDArray[Any]
 
 
@@ -55,7 +56,8 @@ class Pairing:
         else:
             branch = np.flatnonzero(~rows["sample"])
             start, whole, joined = self._pair(rows[branch])
-            good = rows["sample"].copy()
+            good = rows["sample"] & _can_be(rows["ip"])
+            self._account.add("samples at no instruction's address", int((rows["sample"] & ~good).sum()))
             good[branch] = whole
             ranges["start"], ranges["flags"] = rows["ip"], SAMPLE
             ranges["start"][branch] = start
@@ -77,7 +79,7 @@ class Pairing:
             start[k], before[k] = (last.addr, last.era) if last else (0, 0)
         there = (start != 0) & (ip != 0) & (before == era)
         size = ip - start  # wraps if the end is before the start
-        whole = there & (size < np.uint64(LONGEST)) & ((start | ip) & np.uint64(3) == 0)
+        whole = there & (size < np.uint64(LONGEST)) & _can_be(start) & _can_be(ip)
         impossible = int((there & ~whole).sum())
         self._account.add("ranges that end before they begin, or are too long: samples are missing", impossible)
         joined = np.zeros(len(rows), np.bool_)
@@ -93,3 +95,9 @@ class Pairing:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return start[back], whole[back], joined[back]
+
+
+def _can_be(vaddrs: npt.NDArray[np.uint64]) -> Bool:
+    """Which are addresses of instructions: also of the one after it, so the last word of all is none."""
+    found: Bool = (vaddrs & np.uint64(3) == 0) & (vaddrs < np.uint64(_LAST))
+    return found

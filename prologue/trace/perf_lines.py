@@ -19,9 +19,10 @@ from prologue.arrays import I64, Bool
 _HEAD: Final = rb"""
     (?P<machine>VM:\ *\d+\ )?(?P<vcpu>VCPU:\d+\ )?
     (?P<task>%s
-        (?:\ *(?P<pid>-?\d+)/(?P<tid>-?\d+)\ *\ |\ *(?P<one>-?\d+)\ (?!\ *\d*\ *[a-z-]+(?::[a-zA-Z]*)?:\ ))?)
-    (?:\[(?P<cpu>-?\d+)\]\ )?
-    (?:\ *(?P<sec>\d+)\.(?P<frac>\d{9}|\d{6}):\ )?
+        (?:\ *(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ *[ ]
+            |\ *(?P<one>-?\d{1,10})\ (?!\ *\d*\ *[a-z-]+(?::[a-zA-Z]*)?:\ ))?)
+    (?:\[(?P<cpu>-?\d{1,8})\]\ )?
+    (?:\ *(?P<sec>\d{1,10})\.(?P<frac>\d{9}|\d{6}):\ )?
 """
 _REST: Final = rb"""
     (?:\ *(?P<period>\d+)\ )?
@@ -31,6 +32,9 @@ _REST: Final = rb"""
     (?P<from>(?:(?!\ =>\ |:\ )[^\n])*)
     (?:\ =>\ (?P<arrow>)\ *(?P<addr>[0-9a-f]{1,16})(?=[\ \n])(?P<to>(?:(?!\ =>\ |:\ )[^\n])*))?(?P<more>[^\n]*)\n
 """
+MOST_SECONDS: Final = 10**10
+"""Times of more digits are none: 64 bits of ns end at 18 * 10^9 s."""
+_WIDEST: Final = 16  # characters in which columns of seconds are read
 _COMM: Final = rb"(?P<comm>[^\n]{16})\ "
 _LINES: Final = tuple(re.compile(_HEAD % comm + _REST, re.VERBOSE) for comm in (b"", _COMM))
 _HEADS: Final = tuple(re.compile(_HEAD % comm + rb"(?P<rest>[^\n]*)\n", re.VERBOSE) for comm in (b"", _COMM))
@@ -165,7 +169,7 @@ class Shape:
             start = self.sec[1]
             while start and (line[start - 1 : start].isdigit() or line[start - 1 : start] == b" "):
                 start -= 1
-            low = max(start, self.task_end, self.cpu[1] + 2 if self.cpu else 0)
+            low = max(start, self.task_end, self.cpu[1] + 2 if self.cpu else 0, self.sec[1] - _WIDEST)
             self.sec = (low, self.sec[1])
             fixed[low : self.sec[1]] = bytes(self.sec[1] - low)
         fixed += bytes(-len(fixed) % 8)

@@ -18,7 +18,7 @@ from prologue.trace.digits import decimal, hex16, words_view
 from prologue.trace.form import NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.intern import Interner, mixed, run_starts
 from prologue.trace.pairing import BRANCH, Pairing
-from prologue.trace.perf_lines import LineKind, PerfLine, Shape, dso_of, read_line
+from prologue.trace.perf_lines import MOST_SECONDS, LineKind, PerfLine, Shape, dso_of, read_line
 from prologue.trace.streams import Peekable, blocks
 
 _BEFORE: Final = b"\n" * 16  # so that the characters before a number at the start, and after one at the end, are there
@@ -322,7 +322,8 @@ class _Text:
         seconds, good = self._long(starts, *sec)
         fraction, valid = self._long(starts, *frac)
         scale = 10 ** (9 - (frac[1] - frac[0]))
-        return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good & valid
+        good = good & valid & (seconds < np.uint64(MOST_SECONDS))
+        return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good
 
     def _long(self, starts: I64, begin: int, end: int) -> tuple[U64, Bool]:
         """Decimal numbers of any width."""

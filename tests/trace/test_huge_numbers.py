@@ -1,0 +1,135 @@
+"""Numbers that nothing real has: each is refused or counted, and never read as another number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.trace.made import KERNEL, perf_line, perf_text
+from tests.trace.test_check import STEPS
+from tests.trace.test_opencsd import CONTEXT, range_
+
+Said = pytest.CaptureFixture[str]
+TEXT = perf_text(STEPS)
+LAST = (1 << 64) - 4
+A = KERNEL.at("vfs_read")
+
+
+def disasm(tmp_path: Path, text: str, *options: str) -> int:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    trace.write_text(text)
+    return main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "--format", "text", *options])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[000]", "[99999999999999999999]"),
+        ("[000]", "[4294967296]"),
+        ("[000]", "[123456789]"),
+        ("    1.", " 99999999999999999999."),
+        ("    1.", " 99999999999999."),
+        ("77/77   ", "99999999999999999999/99999999999999999999 "),
+    ],
+)
+def test_no_number_of_perf_is_read_as_another(tmp_path: Path, capsys: Said, old: str, new: str) -> None:
+    wrong = TEXT.replace(old, new)
+    assert wrong != TEXT
+    assert disasm(tmp_path, wrong) == 2
+    assert "no branches" in capsys.readouterr().err
+    # One such line among others is a gap.
+    lines = TEXT.splitlines(keepends=True)
+    assert disasm(tmp_path, "".join([*lines[:4], lines[4].replace(old, new), *lines[5:]])) == 0
+    said = capsys.readouterr()
+    assert "1 lines that are none of perf script's: a gap on every CPU" in said.err
+    assert said.out.count(" cpu 0 ") == len(STEPS) - 1 - 2
+    assert "gap\n" in said.out
+
+
+def test_a_wide_column_of_seconds(tmp_path: Path, capsys: Said) -> None:
+    """The columns of blanks that one line has may be digits in the next."""
+    line = perf_line(A, A, time=10**9)
+    wide = [line.replace("     1.", f"{seconds:>24}.") for seconds in ("1", "2", "9" * 24, "9" * 15, "3")]
+    assert disasm(tmp_path, "".join(wide)) == 0
+    said = capsys.readouterr()
+    assert [text.partition(" cpu")[0] for text in said.out.splitlines() if " cpu 0" in text] == ["2.000000000"]
+    assert "2 lines that are none of perf script's" in said.err
+
+
+def test_the_last_word_of_all_addresses(tmp_path: Path, capsys: Said) -> None:
+    text = perf_line(0x10, LAST - 12) + perf_line(LAST, A) + perf_line(A + 16, A)
+    for options in ((), ("--format", "perf"), ("--format", "json")):
+        assert disasm(tmp_path, text, *options) == 0
+        said = capsys.readouterr()
+        assert "..-0x" not in said.out
+        assert "-4 " not in said.out
+        assert '"0x0"' not in said.out
+        assert "1 ranges (1 distinct), 5 instructions" in said.err
+        assert "1 ranges that end before they begin" in said.err
+
+
+def test_samples_at_no_instruction(tmp_path: Path, capsys: Said) -> None:
+    lines = [perf_line(ip, 0, event="instructions:k").partition(" =>")[0] + "\n" for ip in (A, A + 2, LAST)]
+    assert disasm(tmp_path, "".join(lines)) == 0
+    said = capsys.readouterr()
+    assert said.out.count("cpu 0") == 1
+    assert "2 samples at no instruction's address" in said.err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        range_(A, 2).replace("ID:10;", "ID:ffffffff;"),
+        range_(A, 2).replace("ID:10;", "ID:ffffffffffffffffffff;"),
+        range_(A, 2).replace("num_i(2)", f"num_i({'9' * 5000})"),
+        range_(A + 2, 2),
+        range_(A - (1 << 60), (1 << 58) + 2),
+        range_(0, (1 << 60)).replace("A64", "A32"),
+    ],
+)
+def test_no_number_of_opencsd_either(tmp_path: Path, capsys: Said, wrong: str) -> None:
+    assert disasm(tmp_path, CONTEXT + range_(A, 2) + wrong + range_(A, 2)) == 0
+    said = capsys.readouterr()
+    assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gaps" in said.err
+    assert "1 lines that cannot be read: a gap on every CPU" in said.err
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ("0,-5", None),
+        ("1e30,", None),
+        ("5,1", "ends before it begins"),
+        ("1,1e999999999999999999999", "expected FROM,TO"),
+        ("nan,", "expected FROM,TO"),
+    ],
+)
+def test_times_that_no_trace_has(tmp_path: Path, capsys: Said, times: str, said: str | None) -> None:
+    assert disasm(tmp_path, TEXT, f"--time={times}") == (2 if said else 0)
+    found = capsys.readouterr()
+    assert said in found.err if said else "0 ranges" in found.err
+    assert not found.out
+
+
+def test_times_are_exact(tmp_path: Path, capsys: Said) -> None:
+    """Seconds since 1970 with ns have more digits than a float."""
+    text = "".join(perf_line(A + 16 * (k % 2), A, time=1_700_000_000 * 10**9 + 1000 * k) for k in range(1, 6))
+    assert disasm(tmp_path, text, "--time", "1700000000.000003,1700000000.000005") == 0
+    assert capsys.readouterr().out.count(" cpu 0 ") == 3
+
+
+@pytest.mark.parametrize(
+    ("behind", "seconds"), [(f"+{(1 << 64) - 1}", "18446744073.709551615"), (f"-{(1 << 64) - 1}", "0.000000001")]
+)
+def test_clocks_that_are_far_apart(tmp_path: Path, capsys: Said, behind: str, seconds: str) -> None:
+    guest = tmp_path / "guest.txt"
+    guest.write_text(TEXT)
+    options = ["--guest-vmlinux", f"{tmp_path / 'vmlinux'}@7", "--guest-trace", f"{guest}@7{behind}"]
+    assert disasm(tmp_path, TEXT, *options) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if " cpu 0 " in line]
+    guests = [k for k, line in enumerate(lines) if "vmid 7" in line]
+    assert {lines[k].partition(" ")[0] for k in guests} == {seconds}
+    own = len(STEPS) - 1
+    assert guests == list(range(own, 2 * own) if behind[0] == "+" else range(own))
