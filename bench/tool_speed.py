@@ -137,7 +137,12 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
                 [*program, "live", "overlay", str(newest), str(source), "-o", str(out), "-q"],
             )
         )
-        tools.append(Tool("prologue live audit, 7.2", [*program, "live", "audit", str(newest), str(source), "-q"]))
+        tools.append(
+            Tool(
+                "prologue live audit, 7.2",
+                [*program, "live", "audit", str(newest), str(source), "-q", "--allow-undecided"],
+            )
+        )
     disassembling = Tool("objdump -d -j .text", [objdump, "-d", "-j", ".text", str(work)])
     shutil.copyfile(vmlinux, work)
     Tool("", [*program, "image", str(work), "-o", str(stale)]).run()

@@ -18,7 +18,8 @@ class Claims(NamedTuple):
 
     ``expected`` is what should stand there; of several that may, the one that the mechanism would write now.
     ``unsure`` are right in form, but what decides which form it is could not be read. ``changing`` are right in form,
-    and the mechanism is at work. ``why`` says of one of them, by index, what decides.
+    and the mechanism is at work. ``busy`` if it was at work while memory was read, so that ``unsure`` may be of the
+    moment. ``why`` says of one of them, by index, what decides.
     """
 
     mechanism: str
@@ -30,6 +31,7 @@ class Claims(NamedTuple):
     changing: Bool
     why: Callable[[int], str]
     malformed: Bool | None = None  # the words that are wrong in a way that ``kind`` has a rule for; None for none
+    busy: bool = False
 
 
 class Compared(NamedTuple):
@@ -47,6 +49,7 @@ class But(NamedTuple):
     unsure: Bool | None = None
     changing: Bool | None = None
     malformed: Bool | None = None
+    busy: bool = False
 
 
 NOTHING: Final = But()
@@ -67,4 +70,5 @@ def claim(mechanism: str, kind: ClaimKind, words: Compared, why: Callable[[int],
         changing=no if but.changing is None else but.changing & right & ~same,
         why=why,
         malformed=but.malformed,
+        busy=but.busy,
     )

@@ -102,7 +102,9 @@ class _Slots:
         formed = is_nop | good_call
         busy = formed & self._state.busy
         words = Compared(self._second, self._live, expected)
-        but = But(allowed=busy, unsure=~self._decided, changing=busy, malformed=self._calls & ~good_call)
+        malformed = self._calls & ~good_call
+        unsure = ~self._decided
+        but = But(allowed=busy, unsure=unsure, changing=busy, malformed=malformed, busy=self._state.busy)
         return claim("second slots", "call", words, self._why_second, but)
 
     def _why_second(self, k: int) -> str:
@@ -135,7 +137,8 @@ class _Slots:
             expected[k] = self._nearest(int(literal[k]), ops, traced=bool(traced[k]))
         vaddrs = np.repeat(self._at, 2) + np.tile(np.array([0, 4], np.uint64), len(self._at))
         words = Compared(vaddrs, _halves(literal), _halves(expected))
-        return claim("CALL_OPS literals", "data", words, self._why_literal, But(unsure=np.repeat(unsure, 2)))
+        but = But(unsure=np.repeat(unsure, 2), busy=state.busy)
+        return claim("CALL_OPS literals", "data", words, self._why_literal, but)
 
     def _nearest(self, literal: int, ops: U64, *, traced: bool) -> int:
         """What a wrong literal may have been: of a site without a tracer the idle ops, else one that shares a half."""

@@ -41,15 +41,15 @@ class TextJudge:
         words += self._breakpoints()
         for (section, linked), owner in zip(self._sections, owners, strict=True):
             words += self._unexplained(section, linked, owner, claims)
-            words += self._restless(section, linked)
+            words += self._restless(section, linked, owner, claims)
+        free = sum(word.kind == "unstable" and not word.mechanism for word in words)
         counts = self._counts(claims)
         looked = sum(int(section.there.sum()) for section, _ in self._sections)
         owned = [OwnedWords(one.mechanism, one.vaddrs, np.not_equal(*self._both(one.vaddrs))) for one in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         owned.append(OwnedWords("breakpoints", covered, np.ones(len(covered), np.bool_)))
-        return Audited(
-            tuple(sorted(words, key=lambda word: word.vaddr)), tuple(counts), looked, tuple(unlooked), tuple(owned)
-        )
+        words.sort(key=lambda word: word.vaddr)
+        return Audited(tuple(words), tuple(counts), looked, tuple(unlooked), tuple(owned), restless=free)
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
         """Which claim owns each word: its number plus one; 0 for none, TWICE for two."""
@@ -74,7 +74,8 @@ class TextJudge:
             ]
             message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {one.why(k)}"
             own = one.malformed is not None and bool(one.malformed[k]) and one.kind != "data"
-            yield LiveWord(one.kind if own and one.kind != "data" else "word", vaddr, live, expected, message)
+            kind = one.kind if own and one.kind != "data" else "word"
+            yield LiveWord(kind, vaddr, live, expected, message, mechanism=one.mechanism)
 
     def _word(self, vaddr: int) -> tuple[int, int]:
         """The live and the linked word."""
@@ -129,12 +130,15 @@ class TextJudge:
                     return f"no mechanism owns it; {4 * distance} bytes {where} it is a word of the {mechanism}"
         return "no mechanism owns it, nor any word near it"
 
-    def _restless(self, section: LiveSection, linked: U32) -> Iterator[LiveWord]:
+    def _restless(self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         for vaddr in section.unstable:
             at = (vaddr - section.section.addr) // 4
-            live = int(section.words[at])
-            message = f"held {self._insn(live, vaddr)} when last read, and still changed after several readings"
-            yield LiveWord("unstable", vaddr, live, int(linked[at]), message)
+            live, one = int(section.words[at]), claims[int(owner[at]) - 1] if owner[at] > 0 else None
+            is_data = one is not None and one.kind == "data"
+            shown = f"{live:#010x}" if is_data else self._insn(live, vaddr)
+            message = f"held {shown} when last read, and still changed after several readings"
+            mechanism = "" if one is None else one.mechanism
+            yield LiveWord("unstable", vaddr, live, int(linked[at]), message, mechanism=mechanism)
 
     def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
         """Claims of one mechanism are one row; breakpoints are the last."""
@@ -149,6 +153,7 @@ class TextJudge:
                 old.changed + int((live != linked).sum()),
                 old.wrong + int((~one.right & settled).sum()),
                 old.unsure + int((one.unsure | one.changing | ~settled).sum()),
+                old.restless + int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
             )
         count = len(self._lifted)
         return [*rows.values(), MechanismCount("breakpoints", count, count, 0, len(self._covered))]

@@ -190,7 +190,7 @@ class Plts:
             shown = "; ".join(f"`{insn_text(word, vaddr + 4 * k)}`" for k, word in enumerate(entry))
             leads = "" if target is None else f", which leads to {target:#x}, where nothing of this module calls"
             message = f"holds {shown}{leads}: not what the loader puts into a PLT"
-            self.wrong.append(LiveWord("word", vaddr, entry[0], 0, message, len(entry)))
+            self.wrong.append(LiveWord("word", vaddr, entry[0], 0, message, len(entry), "module PLTs"))
 
 
 def _leads_to(vaddr: int, entry: list[int]) -> int | None:

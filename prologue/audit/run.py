@@ -16,7 +16,7 @@ from prologue.memory.base import Memory
 from prologue.memory.state import KernelState
 from prologue.rules.base import Finding, Rule, Subject
 from prologue.rules.engine import run_rules
-from prologue.rules.live import Audited, LiveWord
+from prologue.rules.live import Audited, LiveWord, MechanismCount, undecided
 from prologue.rules.registry import RULES
 from prologue.sites.kernel import Kernel
 from prologue.sites.running import AnotherKernelError, RunningKernel, open_running
@@ -118,7 +118,7 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
     image = open_running(vmlinux, memory)
     look = _look(image, memory, modules)
     for _ in range(_TRIES if memory.live else 0):
-        if not any(audited.words for _, _, audited in look.files):
+        if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
             break
         look = _again(look, _look(image, memory, modules))
     return look
@@ -188,12 +188,25 @@ def _again(before: Look, now: Look) -> Look:
     seen = {(name, word.kind, word.vaddr, word.live) for name, _, audited in before.files for word in audited.words}
     files = []
     for name, binary, audited in now.files:
-        words = tuple(
-            word if (name, word.kind, word.vaddr, word.live) in seen else _restless(word) for word in audited.words
-        )
-        files.append((name, binary, audited._replace(words=words)))
+        new = {word for word in audited.words if (name, word.kind, word.vaddr, word.live) not in seen}
+        files.append((name, binary, _acquitted(audited, new)))
     return now._replace(files=tuple(files))
 
 
+def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
+    """``new`` words are not wrong, nor are they decided."""
+    words = tuple(_restless(word) if word in new else word for word in audited.words)
+    counts = Counter(word.mechanism for word in new if word.kind != "unstable")
+    free = sum(word.words for word in new if word.kind != "unstable" and not word.mechanism)
+    rows = tuple(_moved(row, counts[row.mechanism]) for row in audited.mechanisms)
+    return audited._replace(words=words, mechanisms=rows, restless=audited.restless + free)
+
+
+def _moved(row: MechanismCount, count: int) -> MechanismCount:
+    return row._replace(wrong=row.wrong - count, unsure=row.unsure + count, restless=row.restless + count)
+
+
 def _restless(word: LiveWord) -> LiveWord:
+    if word.kind == "unstable":
+        return word
     return word._replace(kind="unstable", message=f"{word.message}; it was not so a moment before")

@@ -17,11 +17,12 @@ from prologue.memory.sources import open_memory
 from prologue.outputs import new_file, require_distinct, require_other
 from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, failed, render_audit
+from prologue.report.undecided import is_open
 from prologue.rules.base import Rule
 
 
 def run(args: Namespace) -> int:
-    """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 2 if something could not be audited."""
+    """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 2 if something could not be decided."""
     sources = [args.source, *([args.later] if args.later else [])]
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources))
@@ -47,7 +48,12 @@ def run(args: Namespace) -> int:
         plot_audit(done, args.plot)
     if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
-    return 2 if done.mismatch else max([int(failed(done)), *(error.exit_code for error in done.errors)])
+    return 2 if done.mismatch else max([_status(args, done), *(error.exit_code for error in done.errors)])
+
+
+def _status(args: Namespace, done: Audit) -> int:
+    """What is wrong is wrong, whatever else could not be decided."""
+    return 1 if failed(done) else 2 if is_open(done, lacking_allowed=args.allow_undecided) else 0
 
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
@@ -60,13 +66,14 @@ def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
 
 
 def _report(args: Namespace, done: Audit) -> None:
-    if args.quiet and not failed(done) and not args.output:
+    quiet = args.quiet and not _status(args, done)
+    if quiet and not args.output:
         return
-    report = render_audit(done, args.format, show_all=args.all)
+    report = render_audit(done, args.format, show_all=args.all, lacking_allowed=args.allow_undecided)
     if not args.output:
         print(report)
         return
     with new_file(args.output) as temporary:
         temporary.write_text(report + "\n", encoding="utf-8", errors="surrogateescape")
-    if failed(done) or not args.quiet:
+    if not quiet:
         print(f"{args.output}: {closing(done)}", file=sys.stderr)

@@ -10,6 +10,14 @@ from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
+from prologue.report.undecided import (
+    UNSTABLE,
+    all_undecided,
+    counted_undecided,
+    is_open,
+    unstable_lines,
+    why_undecided,
+)
 from prologue.rules.base import Finding, Input, Severity
 from prologue.rules.live import MechanismCount
 
@@ -30,48 +38,61 @@ def _every_finding(audit: Audit) -> list[Finding]:
     return [*(f._replace(message=f"in {source}: {f.message}") for f in earlier), *audit.findings]
 
 
-def render_audit(audit: Audit, kind: Format, *, show_all: bool) -> str:
-    """Return the report; no format ends with a newline."""
+def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False) -> str:
+    """Return the report; no format ends with a newline.
+
+    Where words are left that nobody decided, other than ``lacking_allowed`` lets pass, no format passes: the source is
+    one more file, which could not be verified.
+    """
     if kind == "text":
         return _text(audit, show_all=show_all)
     if kind == "json":
-        return json.dumps(_data(audit), indent=2)
+        return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     files, findings = [str(one.path) for one in audit.files], _every_finding(audit)
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
+    is_left = is_open(audit, lacking_allowed=lacking_allowed)
+    unread = {f"words of {audit.source}": "; ".join(why_undecided(audit))} if is_left else {}
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
 
-        return json.dumps(findings_sarif(files, findings, notes, left_out=audit.left_out), indent=2)
+        return json.dumps(
+            findings_sarif([*files, *unread], findings, notes, (), unread, left_out=audit.left_out), indent=2
+        )
     from prologue.report.junit import findings_junit
     from prologue.report.ktap import findings_ktap
 
     live: frozenset[Input] = frozenset({"C"})
     write = findings_junit if kind == "junit" else findings_ktap
     left_out = dict.fromkeys(files, audit.left_out)
-    return write(files, findings, notes, FAILING, LIVE_RULES, inputs=dict.fromkeys(files, live), left_out=left_out)
+    return write(
+        [*files, *unread], findings, notes, FAILING, LIVE_RULES,
+        inputs=dict.fromkeys(files, live), left_out=left_out, unreadable=unread,
+    )  # fmt: skip
 
 
 def closing(audit: Audit) -> str:
-    """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``."""
+    """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
     found = [f"{count:,} {severity}" for severity, count in counts(_every_finding(audit)).items() if count]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
     found += [f"{changed:,} changes that are not allowed"] if changed else []
+    found += [*([] if found else ["nothing wrong found"]), *left] if (left := counted_undecided(audit)) else []
     words = sum(one.audited.text for one in audit.files)
-    unsure = sum(row.unsure for row in _rows(audit))
     modules = sum(1 for one in audit.files if one.name != KERNEL)
     looked = [audit.release or "release unknown", f"{words:,} words of text"]
     looked += [f"{modules:,} module{'s' if modules != 1 else ''}"] if modules else []
-    looked += [f"{unsure:,} could not be decided"] if unsure else []
     looked += [f"without {', '.join(sorted(audit.left_out))}"] if audit.left_out else []
     name = audit.source if audit.before is None else f"{audit.before.source}, {audit.source}"
     return printable(f"{name}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
 
 
 def _text(audit: Audit, *, show_all: bool) -> str:
-    lines = finding_lines(_every_finding(audit), show_all=show_all)
+    findings = _every_finding(audit)
+    lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE], show_all=show_all)
+    lines += [] if show_all else unstable_lines(audit, findings)
     lines += _table(audit)
     lines += _transitions(audit)
     lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
+    lines += why_undecided(audit)
     return "\n".join([*lines, closing(audit)])
 
 
@@ -89,7 +110,7 @@ def _rows(audit: Audit) -> list[MechanismCount]:
 def _table(audit: Audit) -> list[str]:
     from tabulate import tabulate
 
-    rows = [(row.mechanism, *(f"{count:,}" for count in row[1:])) for row in _rows(audit)]
+    rows = [(row.mechanism, *(f"{count:,}" for count in row[1:5])) for row in _rows(audit)]
     if not rows:
         return []
     head = ("mechanism", "words that could change", "changed", "wrong", "not decided")
@@ -127,15 +148,16 @@ def _not_looked_at(audit: Audit) -> list[str]:
     return [*lacking, *audit.notes, *unruled]
 
 
-def _data(audit: Audit) -> dict[str, Any]:
+def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "passed": not failed(audit),
+        "passed": not failed(audit) and not is_open(audit, lacking_allowed=lacking_allowed),
         "summary": closing(audit),
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
         "counts": counts(_every_finding(audit)),
+        "undecided": all_undecided(audit)._asdict(),
         "before": None if audit.before is None else audit.before.source,
         "transitions": [row._asdict() | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(one) for one in audit.files],

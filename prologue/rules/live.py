@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from prologue.arrays import U64, Bool
@@ -15,7 +15,7 @@ class LiveWord(NamedTuple):
     """A word of running text that is not as it must be, by link-time address.
 
     ``words`` words from there on are of the same kind. ``expected`` is what should stand there. ``message`` says what
-    the word is, what the file has, and what decides.
+    the word is, what the file has, and what decides. ``mechanism`` owns it; empty if none does.
     """
 
     kind: LiveKind
@@ -24,16 +24,22 @@ class LiveWord(NamedTuple):
     expected: int
     message: str
     words: int = 1
+    mechanism: str = ""
 
 
 class MechanismCount(NamedTuple):
-    """How many words a mechanism could change in text that memory has, and how many differ from the file."""
+    """How many words a mechanism could change in text that memory has, and how many differ from the file.
+
+    ``unsure`` are right in form, but could not be decided: ``restless`` of them because they, or what decides, were
+    being changed; of the others memory lacks what decides.
+    """
 
     mechanism: str
     words: int
     changed: int
     wrong: int
     unsure: int
+    restless: int = 0
 
 
 class OwnedWords(NamedTuple):
@@ -53,6 +59,26 @@ class Audited(NamedTuple):
     unlooked: tuple[tuple[str, int], ...]  # sections of which memory lacks words, and how many
     owned: tuple[OwnedWords, ...] = ()
     mismatch: str = ""  # why the memory is not that of this file; then there is nothing else
+    restless: int = 0  # words that did not come to rest and that no mechanism owns
+
+
+class Undecided(NamedTuple):
+    """Words that are right in form, and of which nobody can say whether they are right.
+
+    ``restless`` were being changed, or what decides was: memory of another moment decides them. Of ``lacking`` it lacks
+    what decides.
+    """
+
+    restless: int
+    lacking: int
+
+
+def undecided(every: Iterable[Audited]) -> Undecided:
+    """Those of several files."""
+    files = tuple(every)
+    rows = [row for one in files for row in one.mechanisms]
+    restless = sum(row.restless for row in rows)
+    return Undecided(restless + sum(one.restless for one in files), sum(row.unsure for row in rows) - restless)
 
 
 def live_hits(live: Audited | None, kind: LiveKind) -> Iterator[Hit]:

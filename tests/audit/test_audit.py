@@ -12,7 +12,7 @@ from prologue.cli.main import main
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.state import KernelState
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import as_running, process
+from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
 from tests.support.cores import SLIDE, core, image_of, running, vmcoreinfo
 from tests.support.elf_edit import MOV, NOP, ElfEdit
@@ -26,7 +26,7 @@ def vmlinux(mini: Mini) -> Path:
 
 
 def run(vmlinux: Path, changes: dict[int, int], *options: str) -> int:
-    return main(["live", "audit", *map(str, as_running(vmlinux, changes)), *options])
+    return main([*AUDIT, *map(str, as_running(vmlinux, changes)), *options])
 
 
 def test_a_clean_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +35,7 @@ def test_a_clean_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out.splitlines()
     assert said[0].split() == ["mechanism", "words", "that", "could", "change", "changed", "wrong", "not", "decided"]
     assert any(line.split() == ["first", "slots", "15", "0", "0", "0"] for line in said)
-    assert said[-1].startswith(f"{vmlinux.with_name('core')}: clean (6.1.0-mini, ")
+    assert said[-1].startswith(f"{vmlinux.with_name('core')}: nothing wrong found, 15 words not decided (6.1.0-mini, ")
 
 
 def test_an_unprocessed_kernel_that_booted(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ def test_the_text_names_where_a_call_goes(vmlinux: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert "PL502 live-call-target-unknown (error): 1" in said
     assert f"holds `bl #{target:#x}` (work_add+0x8), linked `nop`; expected " in said
-    assert "1 error (" in said.splitlines()[-1]
+    assert ": 1 error, 14 words not decided (" in said.splitlines()[-1]
 
 
 @pytest.mark.parametrize("kind", ["json", "sarif", "junit", "ktap"])
@@ -114,11 +114,11 @@ def test_a_page_of_zeros_is_no_missing_page(vmlinux: Path, capsys: pytest.Captur
     source = vmlinux.with_name("core")
     source.write_bytes(core([(start + SLIDE, (1 << 64) - 1, bytes(image))], [vmcoreinfo()]))
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(source)]) == 1
+    assert main([*AUDIT, str(vmlinux), str(source)]) == 1
     assert "PL503" in capsys.readouterr().out
     pieces = [(start + SLIDE, bytes(image[:at])), (page + 0x1000 + SLIDE, bytes(image[at + 0x1000 :]))]
     source.write_bytes(core([(vaddr, (1 << 64) - 1, data) for vaddr, data in pieces], [vmcoreinfo()]))
-    assert main(["live", "audit", str(vmlinux), str(source)]) == 0
+    assert main([*AUDIT, str(vmlinux), str(source)]) == 0
     assert f"not looked at: .text: {rest} words that memory does not have" in capsys.readouterr().out
 
 
@@ -139,7 +139,7 @@ def test_a_capture_names_its_kprobes(vmlinux: Path, capsys: pytest.CaptureFixtur
     other = listed.replace(f"{leaf:016x}", f"{leaf + 64:016x}")
     for lines, status in (((listed,), 0), ((other,), 1), ((f"{listed}[DISABLED]",), 1)):
         capsys.readouterr()
-        assert main(["live", "audit", str(vmlinux), str(captured(vmlinux, {leaf: BRK}, lines))]) == status
+        assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK}, lines))]) == status
         said = capsys.readouterr().out
         assert ("breakpoints" in said) == (status == 0)
         assert ("PL501" in said) == (status == 1)
@@ -150,11 +150,11 @@ def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, capsys: pytest.C
     leaf = ElfEdit(vmlinux).value("work_leaf")
     source = captured(vmlinux, {leaf: BRK}, ())
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(source)]) == 0
+    assert main([*AUDIT, str(vmlinux), str(source)]) == 0
     said = capsys.readouterr().out
     assert any(line.split() == ["breakpoints", "1", "1", "0", "1"] for line in said.splitlines())
     assert "not looked at: kprobes: this source does not say which there are" in said
-    assert main(["live", "audit", str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
+    assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
 
 
 def test_rules_that_are_not_to_run(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +199,7 @@ def test_rules_of_which_none_is_left(
 
 def refused(vmlinux: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(source)]) == 2
+    assert main([*AUDIT, str(vmlinux), str(source)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
@@ -230,7 +230,7 @@ def test_the_report_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixtu
     source, out = vmlinux.with_name("core"), vmlinux.with_name("report")
     source.write_bytes(core([(start + SLIDE, (1 << 64) - 1, bytes(image))], [vmcoreinfo(SLIDE - 0x1000)]))
     assert "(PL505)" in refused(vmlinux, source, capsys)
-    assert main(["live", "audit", str(vmlinux), str(source), "-o", str(out), "--format", "json"]) == 2
+    assert main([*AUDIT, str(vmlinux), str(source), "-o", str(out), "--format", "json"]) == 2
     data = json.loads(out.read_text())
     assert [finding["code"] for finding in data["findings"]] == ["PL505"]
     assert data["slide"] is None
@@ -240,5 +240,5 @@ def test_inputs_are_not_overwritten(vmlinux: Path) -> None:
     before = vmlinux.read_bytes()
     source = captured(vmlinux, {}, ())
     for victim in (vmlinux, source):
-        assert main(["live", "audit", str(vmlinux), str(source), "-o", str(victim)]) == 2
+        assert main([*AUDIT, str(vmlinux), str(source), "-o", str(victim)]) == 2
     assert vmlinux.read_bytes() == before

@@ -13,7 +13,7 @@ from prologue.insn import a64
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.state import KernelState
 from tests.mini_kernel.build import Spec
-from tests.rules.fixture import B_LABEL_TARGET, process
+from tests.rules.fixture import AUDIT, B_LABEL_TARGET, process
 from tests.support.built import Mini
 from tests.support.cores import image_of, vmcoreinfo
 from tests.support.elf_edit import NOP, ElfEdit
@@ -40,7 +40,7 @@ def captured(
 
 def compared(vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    status = main(["live", "audit", str(vmlinux), *map(str, sources), "--format", "json"])
+    status = main([*AUDIT, str(vmlinux), *map(str, sources), "--format", "json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -64,7 +64,7 @@ def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFix
          "verdict": "allowed, under stop_machine", "allowed": True},
     ]  # fmt: skip
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(first), str(first)]) == 0
+    assert main([*AUDIT, str(vmlinux), str(first), str(first)]) == 0
     assert f"nothing changed since {first}" in capsys.readouterr().out
 
 
@@ -110,7 +110,7 @@ def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, capsy
 def test_two_boots_are_not_compared(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {}, boot="two")
     capsys.readouterr()
-    assert main(["live", "audit", str(vmlinux), str(first), str(second)]) == 2
+    assert main([*AUDIT, str(vmlinux), str(first), str(second)]) == 2
     said = capsys.readouterr().err
     assert "is of another boot than" in said
     assert said.count("\n") == 1

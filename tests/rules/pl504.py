@@ -29,4 +29,4 @@ def healthy(mini: Mini) -> Arguments:
     return captured(mini)
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf", command=AUDIT)
+FIXTURE = Fixture(broken, healthy, symbol="work_leaf", command=AUDIT, status=2)

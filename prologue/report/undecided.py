@@ -1,0 +1,78 @@
+"""What an audit of running text could not decide, and words that did not come to rest: how many, why, what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from prologue.audit.run import Audit, AuditedFile
+from prologue.insn import a64
+from prologue.report.printable import printable
+from prologue.rules.base import Finding
+from prologue.rules.live import LiveWord, Undecided, undecided
+
+UNSTABLE: Final = "PL504"
+_AGAIN: Final = "take memory again when nobody switches tracers or probes, or a dump of the stopped machine"
+_LACKING: Final = 'what decides is not in this memory (docs/live.md, "What it could not decide")'
+
+
+def all_undecided(audit: Audit) -> Undecided:
+    """Words of all files, in both memories if there are two."""
+    files = [one.audited for every in (audit.before, audit) if every is not None for one in every.files]
+    return undecided(files)
+
+
+def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
+    """Whether words are left that nobody may take for right."""
+    words = all_undecided(audit)
+    return bool(words.restless or (words.lacking and not lacking_allowed))
+
+
+def counted_undecided(audit: Audit) -> list[str]:
+    """How many, for the last line; nothing if all was decided."""
+    count = sum(all_undecided(audit))
+    return [f"{count:,} word{'s' if count != 1 else ''} not decided"] if count else []
+
+
+def why_undecided(audit: Audit) -> list[str]:
+    """A line for each reason, and what to do."""
+    words = all_undecided(audit)
+    lines = []
+    if words.restless:
+        lines.append(f"not decided: {words.restless:,} words that were being changed while they were read: {_AGAIN}")
+    if words.lacking:
+        lines.append(f"not decided: {words.lacking:,} words that are right in form: {_LACKING}")
+    return lines
+
+
+def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
+    """What PL504 found, with one line for each mechanism: a tracer that is switched leaves thousands of words."""
+    lines: list[str] = []
+    for every in (audit.before, audit):
+        for one in every.files if every is not None else ():
+            found = [finding for finding in one.findings if finding.code == UNSTABLE]
+            words = [word for word in one.audited.words if word.kind == "unstable"]
+            if found and every is not None:
+                where = f"in {every.source}: " if every is audit.before else ""
+                head = f"{one.path}: {UNSTABLE} {found[0].slug} ({found[0].severity}): {len(found):,}"
+                lines += [printable(head), *(printable(f"  {where}{text}") for text in _by_mechanism(one, words))]
+    fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE)
+    return [*lines, *(f"  to do: {fix}" for fix in fixes)]
+
+
+def _by_mechanism(one: AuditedFile, words: list[LiveWord]) -> Iterator[str]:
+    groups: dict[str, list[LiveWord]] = {}
+    for word in words:
+        groups.setdefault(word.mechanism, []).append(word)
+    places = {f.where.vaddr: f.where for f in one.findings if f.code == UNSTABLE}
+    for mechanism, group in groups.items():
+        count = sum(word.words for word in group)
+        where = [str(places.get(word.vaddr, hex(word.vaddr))) for word in (group[0], group[-1])]
+        if len(group) == 1:
+            yield f"{where[0]}: {group[0].message}"
+            continue
+        held = Counter(a64.classify(word.live) or "others" for word in group)
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in held.most_common())
+        said = "" if mechanism.endswith("literals") else f"; last seen: {kinds}"
+        yield f"{mechanism or 'no mechanism'}: {count:,} words, {where[0]} to {where[1]}{said}"
