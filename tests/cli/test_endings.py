@@ -16,6 +16,7 @@ import pytest
 from prologue.cli.main import main
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
+from tests.support.cases import one_quick
 from tests.support.processes import HEEDING, until_gone
 
 Mini = Callable[[Spec | ModuleSpec], Path]
@@ -42,7 +43,7 @@ def python(program: str, *arguments: object) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", one_quick("", "1"))
 @pytest.mark.parametrize("command", ["--help", "patch --help", "--version", "--print-completion bash"])
 @pytest.mark.parametrize(
     ("where", "reason"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
@@ -61,7 +62,7 @@ def test_closed_streams(mini: Mini) -> None:
     assert shell("prologue scan absent 2>&-") == (2, "")
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", one_quick("", "1"))
 def test_a_file_size_limit(mini: Mini, tmp_path: Path, unbuffered: str) -> None:
     """Nothing is left behind, and a report is whole or an error (Python itself drops the rest if it is unbuffered)."""
     vmlinux = mini(Spec())

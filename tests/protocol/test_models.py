@@ -46,6 +46,7 @@ def test_verdict(name: str, variant: str) -> None:
     assert bool(outcome.trail) == bool(outcome.reason)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "variant"), SAFE)
 def test_a_safe_protocol_finishes(name: str, variant: str) -> None:
     """A model that cannot reach its end would be safe for nothing."""
@@ -55,12 +56,14 @@ def test_a_safe_protocol_finishes(name: str, variant: str) -> None:
     assert check_model(replace(model, tasks=tasks)).reason == "dies"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "variant", "barrier"), NEEDED)
 def test_without_a_needed_barrier_it_is_unsafe(name: str, variant: str, barrier: str) -> None:
     (found,) = (each for each in barriers_of(variant_of(name, variant)) if each.name == barrier)
     assert check_model(found.without).reason
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "variant"), SAFE)
 def test_without_all_spare_barriers_it_is_safe(name: str, variant: str) -> None:
     """All together, which says more than one by one; and each has its reason in the file."""

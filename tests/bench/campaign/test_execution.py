@@ -193,6 +193,7 @@ def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes)
     assert (len(results.boots), results.notes) == (9, ())
 
 
+@pytest.mark.thorough
 def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
     """Nine boots, each of which kills the recorder once: all are there in the end, none twice."""
     code = (

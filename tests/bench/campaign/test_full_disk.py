@@ -74,6 +74,7 @@ def test_no_room_for_the_plan(disk: Disk) -> None:
     assert [path.name for path in directory.iterdir()] == ["lock"]
 
 
+@pytest.mark.thorough
 def test_no_room_for_what_a_guest_boots_with(disk: Disk, tmp_path: Path) -> None:
     try:
         build_initramfs()

@@ -19,6 +19,7 @@ from prologue_bench.recorder.output import Recorded, read_recorded
 from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Measured, Task
 from prologue_bench.results.model import Workload
+from tests.support.cases import one_quick
 from tests.support.machine_tree import (
     BUILD_ID,
     MOV,
@@ -39,7 +40,7 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(params=list(shells()))
+@pytest.fixture(params=one_quick(*shells()))
 def shell(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -83,6 +83,7 @@ def test_the_numbers_are_found(tmp_path: Path, text: str, output: str, value: fl
     assert extracted(parse_workload(text), tmp_path / "output") == value
 
 
+@pytest.mark.thorough
 def test_a_kernel_build_times_only_the_build(tmp_path: Path) -> None:
     """By a clock that cannot be set: the date of this machine goes back by a day whenever it is asked."""
     (tmp_path / "Makefile").write_text("mrproper defconfig:\n\tsleep 1\nvmlinux:\n\tsleep 0.2\n\techo noise\n")

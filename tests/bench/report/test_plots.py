@@ -17,12 +17,13 @@ from prologue_bench.analysis.compare import Report, compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.report.plots import colours_of, draw
 from prologue_bench.results.model import ResultSet
+from tests.support.cases import one_quick
 from tests.support.result_sets import BASE, BUILD, HACKBENCH, MESSAGING, Made, boots, campaign, make, make_exact
 
 Said = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", one_quick("svg", "png", "pdf"))
 def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: Said) -> None:
     one, other = tmp_path / f"one.{suffix}", tmp_path / f"other.{suffix}"
     for path in (one, other):
@@ -40,12 +41,12 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str, capsys: 
 
 @pytest.mark.parametrize(
     "made",
-    [
+    one_quick(
         Made(workloads=(HACKBENCH, MESSAGING)),
         Made(evidence="smoke"),
         Made(pairs=1, runs=1),
         Made(effects={BUILD: 0.5}, control=False),
-    ],
+    ),
 )
 def test_every_kind_of_campaign(tmp_path: Path, made: Made) -> None:
     make(tmp_path / "set", made)

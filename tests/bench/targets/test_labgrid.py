@@ -96,6 +96,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabgridTarget:
     return LabgridTarget(environment(tmp_path, POWER, console, SHELL), "board")
 
 
+@pytest.mark.thorough
 def test_a_script_arrives_as_it_is(local: LabgridTarget, tmp_path: Path) -> None:
     text = "# \t'\"\\%!-`$(x) é 123\n" * 100 + "printf '%s\\n' \"one  two\" 3\nexit 1\n"
     lines = local.record(None, tmp_path / "log", 60, text)
@@ -104,6 +105,7 @@ def test_a_script_arrives_as_it_is(local: LabgridTarget, tmp_path: Path) -> None
     assert "one  two" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.thorough
 def test_a_board_that_was_not_booted(local: LabgridTarget, tmp_path: Path) -> None:
     assert local.facts()["board"] == "board"
     attempt = Attempt(tmp_path / "Image", tmp_path / "log", 60, "boot")

@@ -34,6 +34,7 @@ def attempt(mini: Callable[[Spec], Path], tmp_path: Path) -> Attempt:
     return Attempt(image, tmp_path / "logs" / "boot-0001.log", 20, "boot")
 
 
+@pytest.mark.thorough
 @pytest.mark.qemu
 def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
     """Every file that the message names is there."""

@@ -161,6 +161,7 @@ def test_the_same_boot(bin_path: Path, attempt: Attempt) -> None:
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
 
 
+@pytest.mark.thorough
 def test_a_question_cut_short_by_the_deadline_says_nothing(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     """A board under load needs some seconds to answer, and the last of its answers comes when the time is over."""
     begun = tmp_path / "begun"
@@ -170,6 +171,7 @@ def test_a_question_cut_short_by_the_deadline_says_nothing(bin_path: Path, attem
     assert f"never went down, it is the same boot {BOOT_ID.read_text().strip()}" in message
 
 
+@pytest.mark.thorough
 def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> None:
     place(bin_path, "ssh", SSH.replace("exec sh", "sleep 2\nexec sh"))
     quick = replace(attempt, timeout=1)
@@ -177,6 +179,7 @@ def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> N
     assert f"it answered only after its time was over: boot {BOOT_ID.read_text().strip()}" in message
 
 
+@pytest.mark.thorough
 def test_it_comes_back_as_the_same_boot(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && rm {away} && exit 255\nexec sh"))
@@ -184,6 +187,7 @@ def test_it_comes_back_as_the_same_boot(bin_path: Path, attempt: Attempt, tmp_pa
     assert "it came back as the same boot" in lost(SshTarget("board", f"sh -c 'touch {away}'", "none"), quick)
 
 
+@pytest.mark.thorough
 def test_it_never_comes_back(bin_path: Path, attempt: Attempt, tmp_path: Path) -> None:
     away = tmp_path / "away"
     place(bin_path, "ssh", SSH.replace("exec sh", f"[ -e {away} ] && echo Connection refused >&2 && exit 255\nexec sh"))
