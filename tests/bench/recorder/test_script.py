@@ -219,7 +219,7 @@ def test_killed_in_the_middle_it_puts_the_governor_back(shell: str, sign: signal
     root = make_tree(tmp_path / "machine")
     file = root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
     running = tmp_path / "running"
-    task = Task(workloads=(measured(f": >{running}; sleep 60", name="sleep"),), runs=1, governor="performance")
+    task = Task(workloads=(measured(f": >{running}; exec sleep 60", name="sleep"),), runs=1, governor="performance")
     programs = tmp_path / "programs"
     process = subprocess.Popen(
         [*HEEDING, *start(shell, script(task), programs)], stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -232,7 +232,7 @@ def test_killed_in_the_middle_it_puts_the_governor_back(shell: str, sign: signal
         if '"gate"' in line:
             break
     assert file.read_text() == "performance\n"
-    while not running.exists():  # a shell that is just forking may lose a signal
+    while not running.exists():  # a shell that is just forking may lose a signal; from here on, none forks
         assert process.poll() is None
         time.sleep(0.02)
     os.killpg(process.pid, sign)
