@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from prologue.errors import InputError
 
@@ -83,6 +83,19 @@ class Memory(Protocol):
 
         Raises:
             InputError: this source does not say, or hides addresses.
+
+        """
+
+
+@runtime_checkable
+class Rereads(Protocol):
+    """A memory far away, which can say more cheaply what is as it was."""
+
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[bytes]:
+        """``read_many`` of what gave ``before``.
+
+        Raises:
+            UnmappedError, InputError: as ``read_many``.
 
         """
 

@@ -11,22 +11,14 @@ from typing import Final
 
 from prologue.errors import InputError
 from prologue.memory.base import PAGE, Range
+from prologue.memory.blocks import GET, KCORE, SUM, SUMMED, chunks, get_commands, is_sum, sum_command
 from prologue.memory.core import CoreFile, CoreMemory
 from prologue.memory.session import RemoteShell
 from prologue.memory.state import END, SCRIPT, KernelState, parse_state
 
-KCORE: Final = "/proc/kcore"
 _LOCKDOWN: Final = "/sys/kernel/security/lockdown"
 _HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
-# What dd says at its end goes away; if it fails, that is said again. (POSIX has no status=none.)
-_GET: Final = f"""exec 3>&1
-get() {{
-	said=$(dd if={KCORE} bs={PAGE} skip="$1" count="$2" 2>&1 >&3) && return
-	echo "$said" | head -n 1 >&2
-	exit 1
-}}
-"""
-_AT_ONCE: Final = 500  # readings: all commands are sent before an answer is read, and must fit into a pipe
+_AT_ONCE: Final = 300  # readings: all commands are sent before an answer is read, and must fit into a pipe
 
 
 class Kcore(CoreMemory):
@@ -103,8 +95,8 @@ class RemoteKcore(CoreMemory):
         said, result, at = bytearray(), [], 0
         for start in range(0, len(pages), _AT_ONCE):
             some = pages[start : start + _AT_ONCE]
-            commands = "".join(f"get {first} {count}\n" for first, count in some)
-            said += self._shell.ask(_GET + commands, sum(count for _, count in some) * PAGE)
+            commands = "".join(get_commands(first, count) for first, count in some)
+            said += self._shell.ask(GET + commands, sum(count for _, count in some) * PAGE)
         for piece, (_, count) in zip(pieces, pages, strict=True):
             start = at + piece.vaddr % PAGE
             result.append(bytes(said[start : start + piece.size]))
@@ -115,6 +107,33 @@ class RemoteKcore(CoreMemory):
         """Memory of now, by one question."""
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
+
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[bytes]:
+        """Memory of now, of which only that is sent whose checksum is not that of ``before``."""
+        wanted: list[tuple[int, Range]] = []  # number of the range, and place in the file
+        found = [bytearray(data) for data in before]
+        places = [self.core.place_of(*piece) for piece in ranges]
+        whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
+        same = iter(self._same([
+            (chunk, before[k][chunk.vaddr - places[k] : chunk.end - places[k]])
+            for k, every in enumerate(whole) for chunk in every
+        ]))  # fmt: skip
+        for k, (place, piece, every) in enumerate(zip(places, ranges, whole, strict=True)):
+            inner = Range(every[0].vaddr, every[-1].end - every[0].vaddr) if every else Range(place, 0)
+            edges = (Range(place, inner.vaddr - place), Range(inner.end, place + piece.size - inner.end))
+            wanted += [(k, edge) for edge in edges if edge.size]
+            wanted += [(k, chunk) for chunk in every if not next(same)]
+        for (k, piece), data in zip(wanted, self._dd_all([piece for _, piece in wanted]), strict=True):
+            found[k][piece.vaddr - places[k] : piece.end - places[k]] = data
+        return [bytes(data) for data in found]
+
+    def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool]:
+        """Whether each piece of the file still has those bytes."""
+        script = SUM + "".join(sum_command(piece) for piece, _ in pieces) + f"echo '{SUMMED.decode().strip()}'\n"
+        tool, *sums = self._shell.ask_until(script, SUMMED).decode(errors="replace").splitlines()[:-1]
+        if len(sums) != len(pieces):
+            return [False] * len(pieces)
+        return [is_sum(said, tool, data) for said, (_, data) in zip(sums, pieces, strict=True)]
 
     @cached_property
     def _state(self) -> KernelState:

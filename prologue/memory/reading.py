@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prologue.memory.base import PAGE, Memory, Range, UnmappedError
+from prologue.memory.base import PAGE, Memory, Range, Rereads, UnmappedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def read_twice(
     for _ in range(_TRIES if memory.live else 0):
         if between is not None:
             between()
-        again = _read_present(memory, [ranges[k] for k in todo])
+        again = _read_again(memory, [ranges[k] for k in todo], [last[k] for k in todo])
         for k, data in zip(todo, again, strict=True):
             differ = np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")
             different[k] = np.flatnonzero(differ if matters is None else differ & matters[k])
@@ -65,6 +65,15 @@ def read_twice(
         Steady(data, zero_pages(data, piece.vaddr), tuple(piece.vaddr + 4 * k for k in words.tolist()))
         for piece, data, words in zip(ranges, last, different, strict=True)
     ]
+
+
+def _read_again(memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]) -> list[bytes]:
+    if isinstance(memory, Rereads):
+        try:
+            return memory.read_again(ranges, before)
+        except UnmappedError:
+            pass
+    return _read_present(memory, ranges)
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> list[bytes]:

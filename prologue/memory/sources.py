@@ -9,10 +9,11 @@ from pathlib import Path
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
 from prologue.memory.base import Memory
+from prologue.memory.blocks import KCORE
 from prologue.memory.capture import NOTE, Capture
 from prologue.memory.core import NO_PADDR, CoreFile
 from prologue.memory.files import PlainCore, core_of, open_core
-from prologue.memory.kcore import KCORE, Kcore, RemoteKcore
+from prologue.memory.kcore import Kcore, RemoteKcore
 from prologue.memory.perf import PerfData
 from prologue.memory.vmcore import KDUMP_MAGICS, Vmcore
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 import struct
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +14,10 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.memory import kcore
-from prologue.memory.base import UnmappedError
+from prologue.memory import blocks, kcore
+from prologue.memory.base import Range, UnmappedError
 from prologue.memory.capture import Capture
+from prologue.memory.kcore import RemoteKcore
 from prologue.memory.sources import open_memory
 from tests.memory.test_running import fake_ssh
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
@@ -168,11 +171,22 @@ def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, capsys: pytest.Ca
         open_memory(str(tmp_path / "out")).read(RECORDS, 48)
 
 
+def point_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the shell read that file in place of /proc/kcore."""
+    for name in ("GET", "SUM"):
+        monkeypatch.setattr(kcore, name, getattr(blocks, name).replace("/proc/kcore", str(path)))
+
+
+def logged(path: Path, log: Path) -> str:
+    """The same, and what is read is noted: block size, blocks to skip, blocks."""
+    return blocks.GET.replace("/proc/kcore", str(path)).replace("get() {", f'get() {{ echo "$@" >>{log};')
+
+
 def test_by_ssh(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that reads the same file: the same memory, in one login."""
     logins = tmp_path / "logins"
     fake_ssh(tmp_path, monkeypatch, f"open({str(logins)!r}, 'a').write('x'); subprocess.run('sh', check=True)")
-    monkeypatch.setattr(kcore, "_GET", kcore._GET.replace("/proc/kcore", str(traced)))
+    point_at(traced, monkeypatch)
     end = traced.stat().st_size
     traced.write_bytes(traced.read_bytes().ljust(-(-end // PAGE) * PAGE, b"\0"))  # dd reads whole pages
     assert main(["live", "capture", str(traced), "-o", str(tmp_path / "here"), "-q"]) == 0
@@ -184,6 +198,58 @@ def test_by_ssh(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
     for vaddr, _, size in loads(tmp_path / "here"):
         assert there.read(vaddr, size) == here.read(vaddr, size)
+
+
+def test_pieces_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read in blocks and in pages before and after them: every piece whole, and not a page more."""
+    data, start = random.Random(1).randbytes(60 * PAGE), 0xFFFF800080000000  # noqa: S311 - not a secret
+    path, log = tmp_path / "kcore", tmp_path / "log"
+    path.write_bytes(core([(start, 0, data)], [vmcoreinfo()]).ljust(80 * PAGE, b"\0"))
+    fake_ssh(tmp_path, monkeypatch, "subprocess.run('sh', check=True)")
+    point_at(path, monkeypatch)
+    monkeypatch.setattr(kcore, "GET", logged(path, log))
+    memory = RemoteKcore("board")
+    pieces = [
+        Range(start + first, size) for first in range(0, 17 * PAGE, 4000) for size in (8, PAGE, 9 * PAGE, 170_000)
+    ]
+    log.unlink()
+    found = memory.read_many(pieces)
+    assert found == [data[piece.vaddr - start : piece.end - start] for piece in pieces]
+    asked = [tuple(map(int, line.split())) for line in log.read_text().splitlines()]
+    places = [(memory.core.place_of(*piece), piece.size) for piece in pieces]
+    pages = sum(-(-(place + size) // PAGE) - place // PAGE for place, size in places)
+    assert sum(size * count for size, _, count in asked) == pages * PAGE
+    assert {size for size, _, _ in asked} == {PAGE, 16 * PAGE}
+
+
+@pytest.mark.parametrize("tools", ["md5sum", "sha1sum", "sha256sum", ""])
+def test_a_second_reading_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: str) -> None:
+    """Of what did not change only a checksum is sent, if the machine has a program for it."""
+    size, start = 3 * (1 << 20) + 20, 0xFFFF800080000000
+    data = bytearray(random.Random(2).randbytes(size))  # noqa: S311 - not a secret
+    path, sent = tmp_path / "kcore", tmp_path / "sent"
+    whole = core([(start, 0, bytes(data))], [vmcoreinfo()])
+    place = whole.index(bytes(data[:64]))
+    path.write_bytes(whole.ljust(4 << 20, b"\0"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("dd", "head", "sh", *filter(None, [tools])):
+        (programs / name).symlink_to(cast("str", shutil.which(name)))
+    fake_ssh(tmp_path, monkeypatch, f"subprocess.run('sh', env={{'PATH': {str(programs)!r}}}, check=True)")
+    point_at(path, monkeypatch)
+    monkeypatch.setattr(kcore, "GET", logged(path, sent))
+    memory = RemoteKcore("board")
+    ranges = [Range(start, 5000), Range(start + 8, size - 8)]
+    before = memory.read_many(ranges)
+    for changes in ((), (0, 1 << 20, size - 1)):
+        for at in changes:
+            data[at] ^= 1
+        path.write_bytes(whole.replace(whole[place : place + size], bytes(data)).ljust(4 << 20, b"\0"))
+        sent.unlink()
+        assert memory.read_again(ranges, before) == [bytes(data[:5000]), bytes(data[8:])]
+        count = sum(int(block) * int(blocks) for block, _, blocks in map(str.split, sent.read_text().splitlines()))
+        assert (count < 10 * PAGE) == (bool(tools) and not changes)
+        assert (count < size) == bool(tools)
 
 
 def test_without_addresses_of_variables(machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
