@@ -38,6 +38,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
     guest.add_argument("--run", default="hackbench -g 1 -l 100", metavar="COMMAND",
                        help="busybox, hackbench or a program of busybox (default: %(default)s)")  # fmt: skip
     guest.add_argument("--setup", default="", metavar="SCRIPT", help="shell commands that are done before")
+    guest.add_argument("--insmod", type=Path, action="append", default=[], metavar="MODULE",
+                       help="a module that is loaded before --setup; repeatable, each after what it needs")  # fmt: skip
     guest.add_argument("--boot", action="store_true",
                        help="no root file system and no command: record from reset on")  # fmt: skip
     guest.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")

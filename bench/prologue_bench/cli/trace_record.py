@@ -6,15 +6,20 @@ import json
 import os
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import shell_words
 from prologue.errors import OutputError, UsageError
 from prologue.outputs import require_distinct, require_other
 from prologue.sites.kernel import Kernel
+from prologue.sites.load import open_binary
+from prologue.sites.module import Module
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordedTrace, RecordingFiles, Window, record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SCHEMA: Final = "prologue.trace-record/1"
 _ENDS: Final = {
@@ -31,7 +36,8 @@ def run(args: Namespace) -> int:
         0.
 
     """
-    _require_outputs(args.vmlinux, args.output, args.truth, args.writes, args.dump, args.console)
+    _require_modules(args.insmod, boot=args.boot)
+    _require_outputs((args.vmlinux, *args.insmod), args.output, args.truth, args.writes, args.dump, args.console)
     files = RecordingFiles(out=args.output, truth=args.truth, writes=args.writes, dump=args.dump, log=args.console)
     window = Window(
         marks=not args.boot,
@@ -42,7 +48,7 @@ def run(args: Namespace) -> int:
         process=args.process,
     )
     machine = Machine(cpu=args.cpu, cpus=args.cpus, memory=args.memory, virtualization=args.virtualization)
-    archive = None if args.boot else pack_guest(_words(args.run), args.setup)
+    archive = None if args.boot else pack_guest(_words(args.run), args.setup, modules=args.insmod)
     guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
     recorded = record(Kernel(args.vmlinux), window, files, guest)
     if args.json:
@@ -52,6 +58,14 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _require_modules(modules: Sequence[Path], *, boot: bool) -> None:
+    if boot and modules:
+        raise UsageError("--insmod: --boot has no root file system to load a module from")
+    for path in modules:
+        if not isinstance(open_binary(path), Module):
+            raise UsageError(f"--insmod {path}: is no module")
+
+
 def _words(text: str) -> list[str]:
     words = shell_words("--run", text)
     if not words:
@@ -59,12 +73,12 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _require_outputs(vmlinux: Path, *paths: Path | None) -> None:
+def _require_outputs(inputs: Sequence[Path], *paths: Path | None) -> None:
     """Refuse now what could not be written, or would destroy something, when the guest has booted."""
     outputs = [path for path in paths if path is not None]
     require_distinct(*outputs)
     for path in outputs:
-        require_other(path, vmlinux)
+        require_other(path, *inputs)
         if path.is_dir():
             raise OutputError("is a directory", path=path)
         if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):

@@ -39,9 +39,7 @@ def build_initramfs(modules: Sequence[Path] = ()) -> Path:
     """
     debs = packages.download(_SUITE, _PACKAGES)
     init = files("prologue_bench.guest").joinpath("init").read_bytes()
-    loaded = {
-        f"modules/{k:02d}-{module.name.partition('.ko')[0]}.ko": _plain(module) for k, module in enumerate(modules)
-    }
+    loaded = plain_modules(modules)
     hashed = hashlib.sha256(b"layout %d" % _LAYOUT + init + "".join(p.name for p in debs).encode())
     for name, data in loaded.items():
         hashed.update(name.encode() + data)
@@ -70,6 +68,11 @@ def _programs(debs: tuple[Path, ...]) -> dict[str, bytes]:
                 content[f"lib/{name}"] = _find(parts, name)
                 todo.append(content[f"lib/{name}"])
     return content
+
+
+def plain_modules(modules: Sequence[Path]) -> dict[str, bytes]:
+    """``.ko`` files, compressed or not, as plain ones by their paths inside, which sort in the same order."""
+    return {f"modules/{k:02d}-{path.name.partition('.ko')[0]}.ko": _plain(path) for k, path in enumerate(modules)}
 
 
 def _plain(module: Path) -> bytes:

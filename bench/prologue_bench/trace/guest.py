@@ -6,32 +6,40 @@ import shlex
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from prologue_bench.guest.initramfs import fetch_programs, pack
+from prologue_bench.guest.initramfs import fetch_programs, pack, plain_modules
 from prologue_bench.trace.places import mark_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 
-def pack_guest(command: Sequence[str], setup: str = "", more: Mapping[str, bytes] | None = None) -> bytes:
+def pack_guest(
+    command: Sequence[str], setup: str = "", more: Mapping[str, bytes] | None = None, modules: Sequence[Path] = ()
+) -> bytes:
     """Make the archive.
 
     Args:
         command: program and arguments; what is not a path is looked for in ``/bin``.
         setup: shell script that is done before.
         more: other files, by path inside.
+        modules: ``.ko`` files, compressed or not, that are loaded first, in this order.
 
     Raises:
+        InputError: a module's compressed data are damaged.
         BenchError: busybox and hackbench can neither be fetched nor found in the cache.
 
     """
     argv = [command[0] if "/" in command[0] else f"/bin/{command[0]}", *command[1:]]
+    loaded = plain_modules(modules)
+    setup = "".join(f"insmod /{name} &&\n" for name in loaded) + (setup or ":")
     content = {
         "init": files("prologue_bench.trace").joinpath("init").read_bytes(),
         "bin/mark": mark_program().read_bytes(),
-        "setup": setup.encode() + b"\n:\n" if not setup else setup.encode() + b"\n",
+        "setup": setup.encode() + b"\n",
         "command": shlex.join(argv).encode(),
         **fetch_programs()[0],
+        **loaded,
         **(more or {}),
     }
-    return pack(content, ("bin", "lib", "proc", "sys", "dev", "tmp"))
+    return pack(content, ("bin", "lib", "modules", "proc", "sys", "dev", "tmp"))

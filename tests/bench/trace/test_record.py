@@ -123,6 +123,7 @@ def test_a_count(mini: Mini, tmp_path: Path) -> None:
         (["--begin", "no_such"], "no function no_such"),
         (["--function", "no_such"], "no function no_such"),
         (["--truth", "OUT"], "is named for two outputs"),
+        (["--insmod", "VMLINUX"], "--boot has no root file system"),
         (["--truth", "/nowhere/truth"], "no such directory"),
         (["--truth", "/proc"], "is a directory"),
         (["--begin", "work_chosen", "--dump", "DUMP"], "the machine ended before its memory was dumped"),
@@ -133,11 +134,20 @@ def test_what_cannot_be(
     mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
     out = tmp_path / "out"
-    words = [word.replace("OUT", str(out)).replace("DUMP", str(tmp_path / "dump")) for word in options]
-    status = main(command(mini(Spec()), out, *words))
+    vmlinux = mini(Spec())
+    named = {"OUT": str(out), "DUMP": str(tmp_path / "dump"), "VMLINUX": str(vmlinux)}
+    status = main(command(vmlinux, out, *(named.get(word, word) for word in options)))
     error = capsys.readouterr().err
     assert said in error
     assert status == (4 if "window" in said or "dumped" in said else 2)
+
+
+def test_what_is_loaded_is_a_module(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, out = str(mini(Spec())), tmp_path / "out"
+    for wrong, said in ((vmlinux, "is no module"), ("/proc", "not a regular file"), ("/nowhere", "No such file")):
+        assert main(["trace", "record", vmlinux, "-o", str(out), "--insmod", wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_outputs_are_no_inputs(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
