@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -67,6 +68,8 @@ class Peekable:
             return bytes(self._raw.read(size))
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ZstdError) as error:
             raise InputError(f"its compressed data are damaged or cut ({error})", path=self.name) from error
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=self.name) from error
 
 
 class _Zstd:
@@ -135,7 +138,9 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as stream:
             yield stream
         return
-    with open_regular(path) as (fd, _), open(fd, "rb", closefd=False) as stream:
+    with open_regular(path) as (fd, _):
+        stream = os.fdopen(os.dup(fd), "rb")
+    with stream:  # what goes wrong from here on may be the fault of an output
         yield stream
 
 

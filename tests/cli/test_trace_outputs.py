@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +89,26 @@ def test_two_outputs_are_two_files(
     assert capsys.readouterr().err == f"prologue: out.svg: {said}\n"
     assert Path("out.svg").exists() == there
     assert not there or Path("out.svg").read_text() == "of yesterday"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_an_output_s_fault_is_not_the_trace_s(tmp_path: Path, suffix: str) -> None:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / f"trace{suffix}"
+    text = perf_text([("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero")] * 5_000).encode()
+    trace.write_bytes(gzip.compress(text) if suffix else text)
+    command = [sys.executable, "-m", "prologue", "trace", "disasm", str(trace), "--vmlinux", str(vmlinux)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(100)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert str(trace) not in done.stderr
 
 
 def _write_all() -> None:
