@@ -62,22 +62,26 @@ class _Slots:
         self._target: U64 = runs + jump_distance(self._live).view(np.uint64)
         known = np.array(sorted(state.trampolines), np.uint64)
         self._to_ftrace: Bool = self._calls & (among(self._target, known) | among(self._target, plts))
-        self._direct: Bool = self._calls & ~self._to_ftrace & self._is_direct()
+        self._direct, self._moving = self._direct_calls()
         self._traced, self._decided = self._should_call(runs)
         default = known[0] if len(known) else np.uint64(0)
         away = (default - runs).view(np.int64)
         self._to_default: U32 = (BL[1] | away >> 2 & 0x3FFFFFF).astype(np.uint32)
 
-    def _is_direct(self) -> Bool:
-        """Calls that go where the ops of their literal sends them, which is code that the kernel knows of."""
-        found = np.zeros(len(self._second), np.bool_)
+    def _direct_calls(self) -> tuple[Bool, Bool]:
+        """Calls that go where the ops of their literal sends them, which is code that the kernel knows of.
+
+        And those that go to other such code while ftrace is at work: ``modify_ftrace_direct`` moves them.
+        """
+        found, moving = np.zeros((2, len(self._second)), np.bool_)
         if self._literal is None:
-            return found
+            return found, moving
         for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
             ops, target = int(self._literal[k]), int(self._target[k])
-            sent = ops in self._state.ops.places and self._state.direct_call(ops) == target
-            found[k] = sent and self._state.is_code(target)
-        return found
+            sent = self._state.direct_call(ops) if ops in self._state.ops.places else None
+            if sent is not None and self._state.is_code(target):
+                found[k], moving[k] = sent == target, sent != target and self._state.busy
+        return found, moving
 
     def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
         """Whether each site is being traced, and whether that could be read: from ftrace's records, or the literal."""
@@ -95,9 +99,9 @@ class _Slots:
 
     def seconds(self) -> Claims:
         """Second slots."""
-        good_call = self._to_ftrace | self._direct
+        good_call = self._to_ftrace | self._direct | self._moving
         is_nop = self._live == np.uint32(a64.NOP)
-        wanted = np.where(self._traced & good_call, self._live, self._to_default)
+        wanted = np.where(self._traced & good_call & ~self._moving, self._live, self._to_default)
         expected = np.where(self._traced, wanted, np.uint32(a64.NOP))
         formed = is_nop | good_call
         busy = formed & self._state.busy

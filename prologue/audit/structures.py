@@ -5,18 +5,19 @@ Each structure is found as the audit finds it, by the same code, so what an audi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from prologue.audit.breakpoints import find_breakpoints
 from prologue.audit.ftrace_lists import all_records, registered_ops
 from prologue.audit.variables import Variables
 from prologue.elf.symbols import Symbols
-from prologue.memory.base import Memory, Range
+from prologue.memory.base import KERNEL_HALF, Memory, Range
 from prologue.memory.take import Structures
 
 HEADS: Final = ("ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops")
 """Variables where the lists begin. A kernel without ``CONFIG_KALLSYMS_ALL`` does not say where they are."""
+_OPS_POINTERS: Final = 256  # bytes in which direct_call is (at 208 in 6.12; include/linux/ftrace.h, 6.4-7.2)
 _OPS: Final = 320  # bytes of a struct ftrace_ops that are kept; it has some 250 (include/linux/ftrace.h, 6.1-7.2)
 
 
@@ -24,13 +25,23 @@ def find_structures(memory: Memory, heads: Mapping[str, int]) -> Structures:
     """Walk the lists; ``heads`` are run-time addresses of those of ``HEADS`` that are known."""
     variables = _Walked(memory, heads)
     ops = registered_ops(variables, busy=True)
-    for place in ops.places:
-        variables.read(place, _OPS)
+    sends = frozenset(part for place in ops.places for part in _pointers(place, variables.read(place, _OPS)))
     records = all_records(variables)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
     sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())
-    return Structures(variables.pieces(), whole, (ops.places, sites, frozenset(kprobes.at)))
+    return Structures(variables.pieces(), whole, (ops.places, sends, sites, frozenset(kprobes.at)))
+
+
+def _pointers(place: int, ops: bytes | None) -> Iterator[tuple[int, int]]:
+    """Where an ops has which addresses of the kernel: one is where it sends calls (``direct_call``).
+
+    Its place is in the vmlinux only. Locks and lists are pointers, too, but at rest they do not change.
+    """
+    for at in range(0, min(len(ops or b""), _OPS_POINTERS), 8):
+        value = int.from_bytes((ops or b"")[at : at + 8], "little")
+        if value >= KERNEL_HALF:
+            yield place + at, value
 
 
 def heads_by_file(symbols: Symbols, slide: int) -> dict[str, int]:

@@ -40,9 +40,9 @@ def why_undecided(audit: Audit) -> list[str]:
     words = all_undecided(audit)
     lines = []
     if words.restless:
-        lines.append(f"not decided: {words.restless:,} words that were being changed while they were read: {_AGAIN}")
+        lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")
     if words.lacking:
-        lines.append(f"not decided: {words.lacking:,} words that are right in form: {_LACKING}")
+        lines.append(f"not decided: right in form: {words.lacking:,}; {_LACKING}")
     return lines
 
 

@@ -309,6 +309,29 @@ def test_structures_that_change_while_the_text_does_not(
         assert walks == (2 if last == 0 else 4)
 
 
+def test_an_ops_that_sends_its_calls_elsewhere(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sites are as they were, and their text as well, if it was moved back meanwhile."""
+    plain, walks = kcore.Kcore._pread, 0
+    sent = (IMAGE + PAGE + 8).to_bytes(8, "little")
+    whole = traced.read_bytes()
+    at = whole.index(END.to_bytes(8, "little") + b"?" * 8) + 0xC8
+    traced.write_bytes(whole[:at] + sent + whole[at + 8 :])
+
+    def changing(self: kcore.Kcore, offset: int, size: int) -> bytes:
+        nonlocal walks
+        data = plain(self, offset, size)
+        walks += sent in data
+        return data.replace(sent, (IMAGE + PAGE + 8 + 4 * min(walks, last)).to_bytes(8, "little"))
+
+    monkeypatch.setattr(kcore.Kcore, "_pread", changing)
+    for last, settled in ((0, True), (99, False)):  # noqa: B007 - changing looks at it
+        walks = 0
+        assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "-q"]) == 0
+        memory = open_memory(str(tmp_path / "out"))
+        assert isinstance(memory, Capture)
+        assert memory.settled == settled
+
+
 def test_a_kernel_whose_kallsyms_has_no_data(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As 6.1's without KALLSYMS_ALL: init ends where its zeros do, and zeros after that are variables."""
     lines = [line for line in SAID.splitlines(keepends=True) if "__init_end" not in line and " B _end" not in line]
