@@ -12,8 +12,11 @@ from qemu.qmp import ExecuteError, QMPClient, QMPError
 from prologue_bench.errors import BenchError, GuestLostError
 
 
-def finish(socket: Path, dump: Path | None) -> None:
+def finish(socket: Path, dump: Path) -> None:
     """Stop the machine, write its memory to ``dump`` (an ELF core with physical addresses), and end it.
+
+    The plugin has stopped the CPUs: in a guest that powers off while a command is under way, QEMU 7.2 waits for itself
+    forever (monitor_cleanup).
 
     Raises:
         BenchError: QEMU cannot write the dump.
@@ -24,21 +27,19 @@ def finish(socket: Path, dump: Path | None) -> None:
     asyncio.run(_finish(str(socket), dump))
 
 
-async def _finish(socket: str, dump: Path | None) -> None:
+async def _finish(socket: str, dump: Path) -> None:
     client = QMPClient("record")
     try:
         await client.connect(socket)
         await client.execute("stop")
-        if dump is not None:
-            arguments = {"paging": False, "protocol": f"file:{dump.absolute()}"}
-            await client.execute("dump-guest-memory", arguments)
+        arguments = {"paging": False, "protocol": f"file:{dump.absolute()}"}
+        await client.execute("dump-guest-memory", arguments)
         with contextlib.suppress(QMPError, EOFError):  # it ends before it answers
             await client.execute("quit")
     except ExecuteError as error:
         raise BenchError(f"{dump}: QEMU cannot dump its memory: {error}") from error
     except (QMPError, OSError, EOFError) as error:
-        if dump is not None:
-            raise GuestLostError(f"{dump}: the machine ended before its memory was dumped") from error
+        raise GuestLostError(f"{dump}: the machine ended before its memory was dumped") from error
     finally:
         with contextlib.suppress(QMPError, OSError, EOFError):
             await client.disconnect()

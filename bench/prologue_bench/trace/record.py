@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
 import tempfile
 import threading
 import time
@@ -139,7 +142,9 @@ def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) 
         command = guest.machine.command(image, None if guest.initramfs is None else archive, words)
         with image.open("rb") as stream:
             option = ",".join(_plugin_words(kernel, stream.read(64), window, files, scratch / "status"))
-        command += ["-plugin", option, "-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
+        command += ["-plugin", option, "-pidfile", str(scratch / "pid")]
+        if files.dump is not None:
+            command += ["-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
         if files.writes is None:
             return _run(command, files, scratch, guest.timeout)
         plugin = WritesPlugin(kernel, image, guest.machine, scratch, nanoseconds=True)
@@ -174,7 +179,7 @@ def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: floa
     log = files.log or scratch / "console.log"
     status, problems = scratch / "status", list[BenchError]()
     over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(status, scratch / "qmp", files.dump, over, problems))
+    watcher = threading.Thread(target=_watch, args=(scratch, files.dump, over, problems))
     watcher.start()
     try:
         lines, seconds, ended = run_console(command, log, timeout)
@@ -198,15 +203,25 @@ def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: floa
     return RecordedTrace(slide=said["slide"], why=said["why"], cpus=cpus, seconds=seconds)
 
 
-def _watch(status: Path, socket: Path, dump: Path | None, over: threading.Event, problems: list[BenchError]) -> None:
-    """Wait for the end of the window, take the dump, stop the machine."""
+def _watch(scratch: Path, dump: Path | None, over: threading.Event, problems: list[BenchError]) -> None:
+    """Wait for the end of the window, take the dump, end the machine."""
+    status = scratch / "status"
     while not over.is_set():
         if status.exists() and status.read_text().endswith("\n"):
+            if dump is None:
+                _end(scratch / "pid")
+                return
             try:
-                monitor.finish(socket, dump)
+                monitor.finish(scratch / "qmp", dump)
             except BenchError as error:
                 problems.append(error)
             return
         time.sleep(_POLL)
     if dump is not None and status.exists():
         problems.append(GuestLostError(f"{dump}: the machine ended before its memory was dumped"))
+
+
+def _end(pidfile: Path) -> None:
+    """End QEMU in an orderly way: its other plugins have something to write, too."""
+    with contextlib.suppress(OSError, ValueError):  # it has ended by itself, and removed the file
+        os.kill(int(pidfile.read_text()), signal.SIGTERM)
