@@ -4,8 +4,8 @@
 
 SHELL := /bin/bash
 python := .venv/bin/python
-# Two processes share the tests: tests/support/sharing.py.
-pytest := $(python) -m pytest -n 2 --no-loadscope-reorder --durations=20 --durations-min=1
+# Three processes share the tests, file by file: docs/decisions/0011.
+pytest := $(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=1
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 .PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench fuzz

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,6 +14,7 @@ from tests.mini_kernel.build import Spec
 from tests.real_kernels import prebuild
 from tests.support.built import AnySpec, Mini, built
 from tests.support.needs import needs_mini_kernel_tools
+from tests.support.sharing import longest_first
 
 # What chance finds is found while somebody works, and then gets an example; a gate must not depend on chance. Neither
 # has a deadline for each example: how long one takes says more about the machine than about the code.
@@ -25,19 +25,9 @@ settings.load_profile("gate" if os.environ.get("CI") else "work")
 SHOWN = "shown"
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Say which process gets which tests, where there are several (make's ``-n 2``)."""
-    from tests.support.sharing import BootsInOne
-
-    return BootsInOne(config, log)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort them where several processes share them."""
     if hasattr(config, "workerinput"):
-        from tests.support.sharing import longest_first
-
         longest_first(items)
 
 

@@ -19,7 +19,7 @@ from tests.mutation.world import World
 from tests.real_kernels.native import RECIPES
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules
 
-pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
 EACH = {"fixed": 20, "fresh": 10}  # runs of each mutation of each rule
 MODULES = 60  # of each kernel

@@ -81,7 +81,7 @@ def test_image_equals_objcopy(case: Case) -> None:
         assert filecmp.cmp(ours, theirs, shallow=False)
 
 
-KILLS = 100
+KILLS = 50  # of each kernel
 
 
 def test_killed_at_random_and_finished(case: Case, capfd: pytest.CaptureFixture[str]) -> None:

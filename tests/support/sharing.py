@@ -1,31 +1,22 @@
-"""How processes share the tests: files, and of those that boot real kernels all in one process.
-
-These take most of the time and their machines two CPUs each: they come first, and the others run beside them.
-"""
+"""In which order processes share the tests: what takes longest first, so that no process has much left at the end."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
-BOOTED: Final = "tests/real_kernels/booted/"
-
-
-class BootsInOne(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """By file, as what the tests of a file share is made once; all that boot real kernels count as one file."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return BOOTED if nodeid.startswith(BOOTED) else super()._split_scope(nodeid)
+DEFAULT_TIMEOUT: Final = 900  # pyproject.toml's
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Sort so: boots of real kernels, then other boots, then the rest; last what may wait for a kernel's build."""
-    items.sort(
-        key=lambda item: (
-            not item.nodeid.startswith(BOOTED),
-            item.get_closest_marker("builds") is not None,
-            item.get_closest_marker("qemu") is None,
-        )
-    )
+    """Sort so: real kernels, those of them that are built from source, the rest; of each, what may take longest."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> tuple[int, float]:
+    marker = item.get_closest_marker("timeout")
+    timeout = marker.args[0] if marker is not None else DEFAULT_TIMEOUT
+    if item.get_closest_marker("builds") is not None:  # while the others run, prebuild.py builds
+        return 1, -timeout
+    return (0 if item.get_closest_marker("kernel") is not None else 2), -timeout

@@ -1,1 +1,1 @@
-"""Tests that boot real kernels: one after another, see tests/support/sharing.py."""
+"""Tests that boot real kernels."""
