@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
             for batch, every in known.numbered(trace):
                 kept, numbers = filters.kept(batch, every, known)
                 summary.add(kept, numbers)
-                out.write(lines.render(kept, numbers))
+                out.writelines(lines.render(kept, numbers))
             out.write(PERF_TAIL if form == "perf" else b"")
         print_said([*summary.lines(), *trace.account.lines()])
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,8 @@ from prologue.trace.steps import lanes
 
 PERF_HEAD: Final = b"ARM CoreSight Trace Data Assembler Dump\n"
 PERF_TAIL: Final = b"End\n"
+_AT_ONCE: Final = 1 << 11
+"""Ranges of a piece of text: a megabyte, so that the caches still have what was picked for it."""
 _TRACE_ON: Final = b"CPU%d: CS_ETM_TRACE_ON packet is inserted\n"
 
 
@@ -85,6 +87,12 @@ def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
     return np.array(kept, np.int64)
 
 
+def _within(rows: I64, first: int) -> list[int]:
+    """Those of some rows that are in the piece of text that begins with row ``first``."""
+    found: list[int] = rows[(rows >= first) & (rows < first + _AT_ONCE)].tolist()
+    return found
+
+
 class PerfLines:
     """The lines of the kernel's ``arm-cs-trace-disasm.py -d objdump`` (tools/perf/scripts/python, 6.1-7.2)."""
 
@@ -97,21 +105,25 @@ class PerfLines:
         self._dso = ""
         self._seen: set[int] = set()
 
-    def render(self, batch: Batch, numbers: I64) -> bytes:
-        """The text of a batch."""
-        ranges, count = batch.ranges, len(batch.ranges)
-        if not count:
-            return b""
-        have = len(self._known.table)
-        blocks, tails = pick(self._blocks.up_to(have), numbers), pick(self._tails.up_to(have), numbers)
-        for row in gap_rows(ranges, self._seen).tolist():
-            blocks[row] = _TRACE_ON % ranges["cpu"][row] + blocks[row]
-        for row in self._changes(batch).tolist():
-            self._dso = batch.dsos[int(ranges["dso"][row])]
-            tails[row] = tails[row][:-1] + self._dso.encode() + b"\n"
-        parts: list[bytes] = [b""] * (3 * count)
-        parts[0::3], parts[1::3], parts[2::3] = blocks, self._middles(batch), tails
-        return b"".join(parts)
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
+        """The text of a batch, in pieces."""
+        ranges, have = batch.ranges, len(self._known.table)
+        if not len(ranges):
+            return
+        blocks, middles, tails = self._blocks.up_to(have), self._middles(batch), self._tails.up_to(have)
+        gaps, changes = gap_rows(ranges, self._seen), self._changes(batch)
+        for first in range(0, len(ranges), _AT_ONCE):
+            some = numbers[first : first + _AT_ONCE]
+            parts: list[bytes] = [b""] * (3 * len(some))
+            parts[0::3], parts[2::3] = pick(blocks, some), pick(tails, some)
+            parts[1::3] = middles[first : first + _AT_ONCE]
+            for row in _within(gaps, first):
+                parts[3 * (row - first)] = _TRACE_ON % ranges["cpu"][row] + parts[3 * (row - first)]
+            for row in _within(changes, first):
+                self._dso = batch.dsos[int(ranges["dso"][row])]
+                tail = parts[3 * (row - first) + 2]
+                parts[3 * (row - first) + 2] = tail[:-1] + self._dso.encode() + b"\n"
+            yield b"".join(parts)
 
     def _changes(self, batch: Batch) -> I64:
         """Rows whose program is another than that of the row before: only they name it."""
@@ -157,8 +169,8 @@ class PlainLines:
         self._blocks = Each(body or self._block)
         self._seen: set[int] = set()
 
-    def render(self, batch: Batch, numbers: I64) -> bytes:
-        """The text of a batch."""
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
+        """The text of a batch, in pieces."""
         ranges = batch.ranges
         blocks = pick(self._blocks.up_to(len(self._known.table)), numbers)
         gaps = set(gap_rows(ranges, self._seen).tolist())
@@ -166,7 +178,7 @@ class PlainLines:
         parts = []
         for row, (time, head) in enumerate(zip(times, self._heads(ranges), strict=True)):
             parts += [b"gap\n" if row in gaps else b"", time.strip(), head, blocks[row]]
-        return b"".join(parts)
+        yield b"".join(parts)
 
     @staticmethod
     def _heads(ranges: TraceRanges) -> list[bytes]:
@@ -199,8 +211,8 @@ class JsonLines:
         self._programs = known.kernels.programs
         self._bodies = Each(self._body)
 
-    def render(self, batch: Batch, numbers: I64) -> bytes:
-        """The text of a batch."""
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
+        """The text of a batch, in pieces."""
         ranges: npt.NDArray[Any] = batch.ranges
         bodies = pick(self._bodies.up_to(len(self._known.table)), numbers)
         columns = (ranges[name].tolist() for name in ("time", "cpu", "level", "vmid", "task", "flags"))
@@ -212,7 +224,7 @@ class JsonLines:
             said += [f', "pid": {batch.tasks[task].pid}'] if task else []
             said += [', "gap": true'] if flags & GAP else []
             parts.append("".join(said).encode() + body)
-        return b"".join(parts)
+        yield b"".join(parts)
 
     def _body(self, number: int) -> bytes:
         import json

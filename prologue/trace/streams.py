@@ -17,8 +17,8 @@ from prologue.elf.files import open_regular
 from prologue.errors import InputError, PrologueError
 
 STDIN: Final = "-"
-BLOCK: Final = 1 << 20
-"""Bytes of text that are looked at together: about what the caches of a CPU hold."""
+BLOCK: Final = 2 << 20
+"""Bytes of text that are looked at together: what the caches of a CPU hold, and enough for numpy's calls to be few."""
 _STEP: Final = 1 << 16
 _WINDOW: Final = 128 << 20  # what zstd -22 --ultra asks for: a damaged header gets no more
 LONGEST_LINE: Final = 1 << 20
@@ -145,7 +145,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
 
 
 def blocks(stream: Peekable, before: bytes = b"", after: bytes = b"") -> Iterator[bytes]:
-    """Whole lines, a megabyte at once, between ``before`` and ``after``; the last line may lack its end, and gets it.
+    """Whole lines, 2 MB at once, between ``before`` and ``after``; the last line may lack its end, and gets it.
 
     Raises:
         InputError: there are no lines, or the stream is damaged.

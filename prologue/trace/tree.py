@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from prologue.arrays import I64
@@ -24,10 +25,10 @@ class CallTrees:
         # For each lane in a tree, the depth of its root, and the function there: the root, or what that went on to.
         self._inside: dict[int, tuple[int, Frame]] = {}
 
-    def render(self, batch: Batch, numbers: I64) -> bytes:
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
         """The lines of a batch, lane by lane."""
         lines = [line for change in self._walk.changes(batch, numbers) for line in self._lines(batch, change)]
-        return "".join(lines).encode()
+        yield "".join(lines).encode()
 
     def _lines(self, batch: Batch, change: StackChange) -> list[str]:
         stack, lane = change.stack, change.lane
