@@ -27,6 +27,7 @@ _VECTORS: Final = re.compile(
 )
 VECTOR_TABLE: Final = 0x800  # bytes of one table, 16 entries (Arm ARM, "Exception vectors")
 VECTOR: Final = 0x80
+_PAGE: Final = 4096
 _TOP: Final = 0xFFFFFFFFFFFFFFFF
 
 
@@ -184,7 +185,7 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
     image = ElfImage(vmlinux)
     if image.relocatable:
         raise InputError("is a module: name the vmlinux", path=vmlinux)
-    owner = Owner("", image, Symbols(image), slide)
+    owner = Owner("", image, Symbols(image), _possible(slide, vmlinux))
     pieces = [
         TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), owner) for section in image.text_sections
     ]
@@ -195,11 +196,18 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
     return Program(str(vmlinux), owner, pieces)
 
 
+def _possible(slide: int, path: Path) -> int:
+    """A slide that can be: ADRP's immediates are pages, so linked code runs at its offset in a page, or not at all."""
+    if slide % _PAGE:
+        raise InputError(f"cannot have run {slide:#x} bytes from where it is linked: no multiple of {_PAGE}", path=path)
+    return slide
+
+
 def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPiece]:
     start, section = symbols.find("__hyp_text_start"), image.section(".hyp.text")
     if start is None or section is None:
         raise InputError("has no .hyp.text: built without KVM?", path=image.path)
-    slide = hyp_text - start.vaddr
+    slide = _possible(hyp_text - start.vaddr, image.path)
     return [TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
 
 

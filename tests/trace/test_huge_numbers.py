@@ -133,3 +133,13 @@ def test_clocks_that_are_far_apart(tmp_path: Path, capsys: Said, behind: str, se
     assert {lines[k].partition(" ")[0] for k in guests} == {seconds}
     own = len(STEPS) - 1
     assert guests == list(range(own, 2 * own) if behind[0] == "+" else range(own))
+
+
+@pytest.mark.parametrize("slide", ["2", "-1", "4", "0xffffffffffffffff"])
+def test_a_kernel_moves_by_pages(tmp_path: Path, capsys: Said, slide: str) -> None:
+    """Between two of its words there is nothing that could be disassembled."""
+    assert disasm(tmp_path, TEXT, f"--slide={slide}") == 2
+    assert "no multiple of 4096" in capsys.readouterr().err
+    assert disasm(tmp_path, TEXT, "--guest-vmlinux", f"{tmp_path / 'vmlinux'}@1+{slide}") == 2
+    assert "no multiple of 4096" in capsys.readouterr().err
+    assert disasm(tmp_path, TEXT, "--slide=-4096") == 0
