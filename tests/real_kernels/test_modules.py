@@ -78,6 +78,8 @@ def test_every_module_is_processed(case: Case, tmp_path: Path, capsys: pytest.Ca
     assert sum(sites.values()) > 40_000
 
     processed = [work / name for name, count in sites.items() if count]
+    if case.kernel is None:  # a generic kernel has four times as many
+        processed = processed[::4]
     for name, found in run_many(partial(compare, originals), processed, "compare"):
         assert found == sites[name], name
     status, fired = verified(capsys, work)
