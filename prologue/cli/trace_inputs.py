@@ -19,7 +19,7 @@ from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
 from prologue.trace.host_mode import find_host_level
 from prologue.trace.merging import GuestTrace, merged
-from prologue.trace.programs import linked_program, running_program
+from prologue.trace.programs import Program, linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
 
@@ -127,6 +127,7 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         said = slide if slide is not None else trace.header.slide if trace.header else None
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
+    _require_same_build(trace, host)
     guests = tuple(_guest(text, trace.guest_slides) for text in args.guest_vmlinux)
     if len(guests) > 1 and (
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)
@@ -136,6 +137,12 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     if guests and level is None:
         level, trace.batches = find_host_level(trace.batches, host, unnumbered=unnumbered)
     return Kernels(host, guests, level, unnumbered)
+
+
+def _require_same_build(trace: Trace, host: Program) -> None:
+    own, theirs = gnu_build_id(host.kernel.image), trace.header.build_id.hex() if trace.header else ""
+    if own and theirs and own != theirs:
+        raise InputError(f"was recorded of another kernel: build-id {theirs}, {host.name} has {own}", path=trace.name)
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:

@@ -22,7 +22,9 @@ from prologue.trace.form import (
     GAP,
     LONGEST,
     LOST,
+    NO_LEVEL,
     NO_TASK,
+    NO_VMID,
     RETURN,
     Batch,
     Tally,
@@ -47,6 +49,7 @@ RECORD: Final = np.dtype(
     ]
 )
 _KNOWN: Final = GAP | EXCEPTION | RETURN | LOST | AARCH32
+_HIGHEST_LEVEL: Final = 3
 _HIGHEST_CPU: Final = 4095  # CONFIG_NR_CPUS' upper end (arch/arm64/Kconfig, 6.12)
 
 
@@ -115,6 +118,9 @@ class _Reader:
         size = records["count"].astype(np.uint64) * np.uint64(4)
         notes = size == 0
         wrong = ~notes & ((records["start"] & np.uint64(3) != 0) | (records["cpu"] > _HIGHEST_CPU))
+        wrong |= ~notes & (
+            ((records["level"] > _HIGHEST_LEVEL) & (records["level"] != NO_LEVEL)) | (records["vmid"] < NO_VMID)
+        )
         wrong |= ~notes & ((size > np.uint64(LONGEST)) | (records["start"] + size < records["start"]))
         self._account.add("places where the recorder lost data", int(notes.sum()))
         self._account.add("records that make no sense: a gap on every CPU", int(wrong.sum()))

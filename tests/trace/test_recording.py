@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
+from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.form import EXCEPTION, GAP, LOST, Tally
 from prologue.trace.recording import RecordingHeader, read_header, read_records
 from prologue.trace.sources import open_trace
-from tests.trace.made import recording, spans
+from tests.trace.made import KERNEL, recording, spans
 
 A = 0xFFFF800080010000
 
@@ -59,7 +61,9 @@ def test_a_note_of_an_exception_to_come_is_none() -> None:
 
 def test_records_that_make_no_sense_are_gaps_on_every_cpu() -> None:
     rows = [{"start": A, "count": 1, "cpu": cpu} for cpu in (0, 1)]
-    for wrong in ({"start": A + 2, "count": 1}, {"start": A, "count": 1 << 30}, {"start": (1 << 64) - 4, "count": 2}):
+    one = {"start": A, "count": 1}
+    wrongs = [{"start": A + 2, "count": 1}, {"start": A, "count": 1 << 30}, {"start": (1 << 64) - 4, "count": 2}]
+    for wrong in (*wrongs, {**one, "level": 4}, {**one, "level": 254}, {**one, "vmid": -2}, {**one, "cpu": 4096}):
         account = Tally()
         found = read(recording([*rows, wrong, *rows, *rows]), account)
         assert [row[3] & GAP for row in found] == [1, 1, 1, 1, 0, 0]
@@ -99,3 +103,15 @@ def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) 
         path.write_bytes(content)
         with pytest.raises(InputError, match=said), open_trace(str(path)):
             pass
+
+
+def test_a_recording_is_of_one_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, own = tmp_path / "trace", bytes(range(20))
+    vmlinux = str(KERNEL.write(tmp_path / "vmlinux", build_id=own))
+    rows = [{"start": KERNEL.at("vfs_read"), "count": 2}, {"start": KERNEL.at("vfs_read+0x8"), "count": 3}]
+    for build_id, status in ((own, 0), (b"", 0), (bytes(20), 0), (own[::-1], 2)):
+        trace.write_bytes(recording(rows, RecordingHeader(build_id=build_id)))
+        for action in ("disasm", "check", "stats"):
+            assert main(["trace", action, str(trace), "--vmlinux", vmlinux]) == status
+            said = f"was recorded of another kernel: build-id {build_id.hex()}, {vmlinux} has {own.hex()}"
+            assert (said in capsys.readouterr().err) == (status == 2)
