@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from prologue.cli.main import main as prologue
 from prologue_bench.guest.kbuild import build_kernel
@@ -61,7 +62,7 @@ def main() -> int:
 def _audit_all(guest: SerialGuest, vmlinux: Path, modules: Path) -> bool:
     """Whether anything was found, in a capture, live, or in a dump."""
     captured = guest.directory / "captured"
-    assert prologue(["live", "capture", HOST, "--vmlinux", str(vmlinux), "-o", str(captured), "-q"]) == 0
+    assert _alone("live", "capture", HOST, "--vmlinux", str(vmlinux), "-o", str(captured), "-q") == 0
     failed = False
     for source, more in (
         (captured, ["--modules", str(modules)]),
@@ -69,10 +70,20 @@ def _audit_all(guest: SerialGuest, vmlinux: Path, modules: Path) -> bool:
         (guest.dump(), []),
     ):
         report, begin = guest.directory / "report", time.monotonic()
+        report.unlink(missing_ok=True)
         command = ["live", "audit", str(vmlinux), str(source), *more, "--format", "json", "-o", str(report), "-q"]
-        failed |= prologue(command) != 0
-        print(f"  {time.monotonic() - begin:5.1f} s  {json.loads(report.read_text())['summary']}", flush=True)
+        failed |= _alone(*command) != 0
+        data: dict[str, Any] = {"summary": "no report", "findings": []}
+        data = json.loads(report.read_text()) if report.exists() else data
+        print(f"  {time.monotonic() - begin:5.1f} s  {data['summary']}", flush=True)
+        for finding in data["findings"][:3]:
+            print(f"    {finding['code']} {finding['symbol']}: {finding['message']}", flush=True)
     return failed
+
+
+def _alone(*arguments: str) -> int:
+    """Exit status of a process of its own: only one at a time can have the line to the guest, until it has ended."""
+    return subprocess.run([sys.executable, "-m", "prologue", *arguments], check=False).returncode
 
 
 if __name__ == "__main__":
