@@ -22,7 +22,7 @@ _COLUMNS = {
 
 
 def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: int = 20, only: bool = False) -> Seen:
-    """Verify and boot both forms; with ``only`` the processed one is booted, once."""
+    """Verify and boot both forms; with ``only`` the processed one is booted, once, without its tests at boot."""
     failed: dict[str, list[str]] = {}
     boots: list[Booted] = []
     facts = {"release": release_of(built)}
@@ -37,7 +37,7 @@ def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: in
             continue
         for machine in (kernel.machine, *(kernel.others if processed and not only else ())):
             try:
-                booted = boot_form(form, built, machine, toggles=toggles)
+                booted = boot_form(form, built, machine, toggles=toggles, tests_at_boot=not only)
             except BenchError as error:
                 # What follows are places on this machine, which the table must not have.
                 print(error, flush=True)

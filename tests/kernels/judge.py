@@ -23,7 +23,7 @@ def problems(booted: Booted, built: BuiltKernel, plain: Booted | None = None) ->
         *_traced(booted.run, booted.toggles),
         *_probed(booted.run, built),
         *_modules(booted.run),
-        *_tests(booted.run, built),
+        *_tests(booted, built),
     ]
     found += [*_quiet(booted.run, built), *_audits(booted)]
     if plain is not None:
@@ -76,11 +76,12 @@ def _modules(seen: GuestRun) -> Iterator[str]:
     yield from (f"direct calls under {tracer}: none" for tracer, calls in direct if not calls)
 
 
-def _tests(seen: GuestRun, built: BuiltKernel) -> Iterator[str]:
+def _tests(booted: Booted, built: BuiltKernel) -> Iterator[str]:
+    seen = booted.run
     if said(seen, "selftest", "outcome") != [("[PASS]",)]:
         yield f"self-test of the prologues: {seen.all('selftest')}"
     ((passed, failed),) = said(seen, "startup_tests", "passed", "failed")
-    if failed or bool(passed) is not ("startup_tests" in built.recipe.options):
+    if failed or bool(passed) is not (booted.tests_at_boot and "startup_tests" in built.recipe.options):
         yield f"tests at boot: {passed} passed, failed: {failed or 'none'}"
 
 
