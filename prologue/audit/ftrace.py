@@ -133,8 +133,11 @@ class _Slots:
         for place in np.unique(literal[~good & maybe]).tolist() if state.busy else ():
             unsure |= (literal == np.uint64(place)) & state.may_be_leaving(place)
         idle: Bool = literal == np.uint64(state.idle_ops or 0)
-        if state.records is not None and not state.busy:
-            good, unsure = good & (idle != self._traced), unsure & self._traced
+        against: Bool = good & (idle == self._traced) & (state.records is not None)
+        if state.busy:  # literals and records are written one after the other
+            unsure |= against
+        elif state.records is not None:
+            good, unsure = good & ~against, unsure & self._traced
         expected = np.where(good | unsure, literal, np.uint64(0))
         traced = self._calls if state.records is None else self._traced
         for k in np.flatnonzero(expected == 0).tolist():
