@@ -116,11 +116,13 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
 
     """
     image = open_running(vmlinux, memory)
-    look = _look(image, memory, modules)
+    look = seen = _look(image, memory, modules)
     for _ in range(_TRIES if memory.live else 0):
         if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
             break
-        look = _again(look, _look(image, memory, modules))
+        # With what was seen, not with what was made of it: there, new words are wrong no more.
+        before, seen = seen, _look(image, memory, modules)
+        look = _again(before, seen)
     return look
 
 
