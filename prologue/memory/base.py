@@ -87,11 +87,18 @@ class Memory(Protocol):
         """
 
 
+class Reread(NamedTuple):
+    """A range that was read again; ``moved`` if its bytes were others a moment ago, and are as before now."""
+
+    data: bytes
+    moved: bool
+
+
 @runtime_checkable
 class Rereads(Protocol):
     """A memory far away, which can say more cheaply what is as it was."""
 
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[bytes]:
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[Reread]:
         """``read_many`` of what gave ``before``.
 
         Raises:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError
-from prologue.memory.base import PAGE, Range
-from prologue.memory.blocks import GET, KCORE, SUM, SUMMED, chunks, get_commands, is_sum, sum_command
+from prologue.memory.base import PAGE, Range, Reread
+from prologue.memory.blocks import GET, KCORE, SUM, SUMMED, SUMS, chunks, get_commands, is_sum, sum_command
 from prologue.memory.core import CoreFile, CoreMemory
 from prologue.memory.session import RemoteShell
 from prologue.memory.state import END, SCRIPT, KernelState, parse_state
@@ -108,9 +108,10 @@ class RemoteKcore(CoreMemory):
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
 
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[bytes]:
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[Reread]:
         """Memory of now, of which only that is sent whose checksum is not that of ``before``."""
-        wanted: list[tuple[int, Range]] = []  # number of the range, and place in the file
+        wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
+        moved = [False] * len(ranges)
         found = [bytearray(data) for data in before]
         places = [self.core.place_of(*piece) for piece in ranges]
         whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
@@ -121,18 +122,20 @@ class RemoteKcore(CoreMemory):
         for k, (place, piece, every) in enumerate(zip(places, ranges, whole, strict=True)):
             inner = Range(every[0].vaddr, every[-1].end - every[0].vaddr) if every else Range(place, 0)
             edges = (Range(place, inner.vaddr - place), Range(inner.end, place + piece.size - inner.end))
-            wanted += [(k, edge) for edge in edges if edge.size]
-            wanted += [(k, chunk) for chunk in every if not next(same)]
-        for (k, piece), data in zip(wanted, self._dd_all([piece for _, piece in wanted]), strict=True):
-            found[k][piece.vaddr - places[k] : piece.end - places[k]] = data
-        return [bytes(data) for data in found]
+            wanted += [(k, edge, False) for edge in edges if edge.size]
+            wanted += [(k, chunk, is_same is not None) for chunk in every if not (is_same := next(same))]
+        for (k, piece, differed), data in zip(wanted, self._dd_all([piece for _, piece, _ in wanted]), strict=True):
+            where = slice(piece.vaddr - places[k], piece.end - places[k])
+            moved[k] |= differed and data == before[k][where]
+            found[k][where] = data
+        return [Reread(bytes(data), changed) for data, changed in zip(found, moved, strict=True)]
 
-    def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool]:
-        """Whether each piece of the file still has those bytes."""
+    def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
+        """Whether each piece of the file still has those bytes; None if there is no sum that says so."""
         script = SUM + "".join(sum_command(piece) for piece, _ in pieces) + f"echo '{SUMMED.decode().strip()}'\n"
         tool, *sums = self._shell.ask_until(script, SUMMED).decode(errors="replace").splitlines()[:-1]
-        if len(sums) != len(pieces):
-            return [False] * len(pieces)
+        if tool not in SUMS or len(sums) != len(pieces):
+            return [None] * len(pieces)
         return [is_sum(said, tool, data) for said, (_, data) in zip(sums, pieces, strict=True)]
 
     @cached_property

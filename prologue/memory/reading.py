@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prologue.memory.base import PAGE, Memory, Range, Rereads, UnmappedError
+from prologue.memory.base import PAGE, Memory, Range, Reread, Rereads, UnmappedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,11 +53,11 @@ def read_twice(
         if between is not None:
             between()
         again = _read_again(memory, [ranges[k] for k in todo], [last[k] for k in todo])
-        for k, data in zip(todo, again, strict=True):
+        for k, (data, _) in zip(todo, again, strict=True):
             differ = np.frombuffer(last[k], "<u4") != np.frombuffer(data, "<u4")
             different[k] = np.flatnonzero(differ if matters is None else differ & matters[k])
             last[k] = data
-        changing = [k for k in todo if len(different[k])]
+        changing = [k for k, (_, moved) in zip(todo, again, strict=True) if moved or len(different[k])]
         if not changing:
             break
         todo = changing if between is None else todo
@@ -67,13 +67,13 @@ def read_twice(
     ]
 
 
-def _read_again(memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]) -> list[bytes]:
+def _read_again(memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]) -> list[Reread]:
     if isinstance(memory, Rereads):
         try:
             return memory.read_again(ranges, before)
         except UnmappedError:
             pass
-    return _read_present(memory, ranges)
+    return [Reread(data, moved=False) for data in _read_present(memory, ranges)]
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> list[bytes]:

@@ -18,6 +18,7 @@ from prologue.memory import blocks, kcore
 from prologue.memory.base import Range, UnmappedError
 from prologue.memory.capture import Capture
 from prologue.memory.kcore import RemoteKcore
+from prologue.memory.reading import read_twice
 from prologue.memory.sources import open_memory
 from tests.memory.test_running import fake_ssh
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
@@ -246,7 +247,7 @@ def test_a_second_reading_by_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             data[at] ^= 1
         path.write_bytes(whole.replace(whole[place : place + size], bytes(data)).ljust(4 << 20, b"\0"))
         sent.unlink()
-        assert memory.read_again(ranges, before) == [bytes(data[:5000]), bytes(data[8:])]
+        assert memory.read_again(ranges, before) == [(bytes(data[:5000]), False), (bytes(data[8:]), False)]
         count = sum(int(block) * int(blocks) for block, _, blocks in map(str.split, sent.read_text().splitlines()))
         assert (count < 10 * PAGE) == (bool(tools) and not changes)
         assert (count < size) == bool(tools)
@@ -405,3 +406,19 @@ def test_a_core_that_is_cut_off(machine: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="bytes at 0x"):
         kcore.Kcore().read(MODULES, len(AREA))
     assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) in (0, 2)
+
+
+def test_a_change_that_only_the_checksum_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was another a moment ago, and is as before when it is sent: the kernel is at work, so it is read again."""
+    start, data = 0xFFFF800080000000, bytes(1 << 20)
+    path, moment, asked = tmp_path / "kcore", tmp_path / "moment", tmp_path / "asked"
+    whole = core([(start, 0, data)], [vmcoreinfo()]).ljust(2 << 20, b"\0")
+    path.write_bytes(whole)
+    moment.write_bytes(whole[: 1 << 19] + b"\1" + whole[(1 << 19) + 1 :])
+    fake_ssh(tmp_path, monkeypatch, "subprocess.run('sh', check=True)")
+    point_at(path, monkeypatch)
+    chosen = f"echo >>{asked}; file={path}; [ -e {moment} ] && mv {moment} {moment}.1 && file={moment}.1\n"
+    monkeypatch.setattr(kcore, "SUM", chosen + blocks.SUM.replace("/proc/kcore", '"$file"'))
+    (found,) = read_twice(RemoteKcore("board"), [Range(start, 1 << 20)])
+    assert (found.data, found.unstable) == (data, ())
+    assert asked.read_text() == "\n\n"
