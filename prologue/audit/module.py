@@ -28,7 +28,7 @@ from prologue.sites.binary import LinkedBinary, Pointers
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import RECORDS
 from prologue.sites.records import Records
-from prologue.sites.running import LiveSection, LiveText, live_section, nothing_there
+from prologue.sites.running import LiveSection, LiveText, live_section, nothing_there, with_restless
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.state import State, module_state
 from prologue.sites.text import Text
@@ -47,7 +47,7 @@ class LiveModule(LinkedBinary):
         there = [s for s in self.image.text_sections if not s.name.startswith(FREED)]
         ranges = [Range(section.addr, section.size & ~3) for section in there]
         found = [
-            live_section(self.image.view(section, "<u4"), section, 0, steady, memory)
+            with_restless(live_section(self.image.view(section, "<u4"), section, 0, steady, memory), memory, 0)
             for section, steady in zip(there, read_twice(memory, ranges), strict=True)
         ]
         given_away = [s for s in self.image.text_sections if s.name.startswith(FREED)]

@@ -177,7 +177,6 @@ def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) ->
     init, end, begin = (symbols.find(name) for name in (_INIT_BEGIN, _INIT_END, _BEGIN))
     freed = range(init.vaddr, end.vaddr) if init and end else range(0)
     ranges = [Range(section.addr + slide, section.size & ~3) for section in image.text_sections]
-    restless = memory.unstable if isinstance(memory, Capture) else ()  # when it was taken
     found = []
     for section, steady in zip(image.text_sections, read_twice(memory, ranges), strict=True):
         given_away = section.addr in freed or bool(begin and section.addr < begin.vaddr)
@@ -188,8 +187,7 @@ def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) ->
             if not given_away:
                 raise AnotherKernelError(_not_this_text(one, differ, slide), path=memory.name)
             one = nothing_there(image, section)  # its memory has a new owner
-        more = (place - slide for place in restless if place - slide in section)
-        found.append(one._replace(unstable=(*one.unstable, *more)))
+        found.append(with_restless(one, memory, slide))
     main = max(found, key=lambda one: len(one.words), default=None)
     if main is None:
         raise InputError("has no text", path=image.path)
@@ -208,6 +206,13 @@ def live_section(linked: U32, section: Section, slide: int, steady: Steady, memo
     gone = np.repeat(absent, PAGE // 4)[vaddr % PAGE // 4 :][: len(linked)]
     words = np.where(gone, linked, np.frombuffer(steady.data, "<u4"))
     return LiveSection(section, words, ~gone, tuple(place - slide for place in steady.unstable))
+
+
+def with_restless(one: LiveSection, memory: Memory, slide: int) -> LiveSection:
+    """With words that did not come to rest when memory was taken, if it is a capture."""
+    restless = memory.unstable if isinstance(memory, Capture) else ()
+    more = (place - slide for place in restless if place - slide in one.section)
+    return one._replace(unstable=(*one.unstable, *more))
 
 
 def _readable(memory: Memory, vaddr: int) -> bool:

@@ -48,18 +48,23 @@ class Loaded:
     def word(self, section: str, offset: int) -> int:
         return int(struct.unpack_from("<I", self.memory, self.places[section] - AT + offset)[0])
 
-    def capture(self, name: str = "mini") -> Path:
+    def capture(self, name: str = "mini", unstable: tuple[int, ...] = ()) -> Path:
         module = LoadedModule(name, len(self.memory), AT, self.places)
         missing = LoadedModule("absent", 4096, AT + 0x100000, {".text": AT + 0x100000})
         state = KernelState("6.1.0-mini", "", (module, missing), (), ())
         out = self.ko.with_name("capture")
         kernel = Piece(self.kernel[0], NO_PADDR, self.kernel[1], ())
-        write_capture(out, "test", state, vmcoreinfo()[2], [kernel, Piece(AT, NO_PADDR, bytes(self.memory), ())])
+        pieces = [kernel, Piece(AT, NO_PADDR, bytes(self.memory), unstable)]
+        write_capture(out, "test", state, vmcoreinfo()[2], pieces)
         return out
 
 
 @pytest.fixture
 def loaded(mini: Mini) -> Loaded:
+    return load(mini)
+
+
+def load(mini: Mini) -> Loaded:
     """Text, then the PLT, then read-only data, then data, each on pages of its own; init text is free again."""
     ko, vmlinux = mini(ModuleSpec()), mini(Spec(form="relr"))
     directory = ko.parent / "modules"
