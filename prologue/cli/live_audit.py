@@ -16,7 +16,7 @@ from prologue.gate.settings import combine
 from prologue.memory.sources import open_memory
 from prologue.outputs import new_file, require_distinct, require_other
 from prologue.overlay.modules import module_files
-from prologue.report.audit import closing, failed, render_audit
+from prologue.report.audit import all_errors, closing, failed, render_audit
 from prologue.report.undecided import is_open
 from prologue.rules.base import Rule
 
@@ -41,14 +41,15 @@ def run(args: Namespace) -> int:
     else:
         done = audit(args.vmlinux, memories[0], modules, rules)
     done = done._replace(left_out=left_out)
-    print_errors([(error.message, str(error)) for error in done.errors])
+    errors = all_errors(done)
+    print_errors([(error.message, str(error)) for error in errors])
     if done.mismatch:
         print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
     elif args.plot:
         plot_audit(done, args.plot)
     if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
-    return 2 if done.mismatch else max([_status(args, done), *(error.exit_code for error in done.errors)])
+    return 2 if done.mismatch else max([_status(args, done), *(error.exit_code for error in errors)])
 
 
 def _status(args: Namespace, done: Audit) -> int:

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
+from prologue.errors import PrologueError
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
@@ -38,11 +39,17 @@ def _every_finding(audit: Audit) -> list[Finding]:
     return [*(f._replace(message=f"in {source}: {f.message}") for f in earlier), *audit.findings]
 
 
+def all_errors(audit: Audit) -> list[PrologueError]:
+    """Of modules that could not be audited, in either memory; what both have is said once."""
+    earlier = audit.before.errors if audit.before is not None else ()
+    return list({str(error): error for error in (*earlier, *audit.errors)}.values())
+
+
 def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False) -> str:
     """Return the report; no format ends with a newline.
 
-    Where words are left that nobody decided, other than ``lacking_allowed`` lets pass, no format passes: the source is
-    one more file, which could not be verified.
+    Where words are left that were not decided, other than ``lacking_allowed`` lets pass, no format passes: the source
+    is one more file, which could not be verified, as is a module that could not be audited.
     """
     if kind == "text":
         return _text(audit, show_all=show_all)
@@ -52,6 +59,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
     is_left = is_open(audit, lacking_allowed=lacking_allowed)
     unread = {f"words of {audit.source}": "; ".join(why_undecided(audit))} if is_left else {}
+    unread |= _unaudited(audit, files)
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
 
@@ -70,12 +78,25 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     )  # fmt: skip
 
 
+def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
+    """Errors by what they are of; ``files`` were audited, if only in one of two memories."""
+    found: dict[str, str] = {}
+    for error in all_errors(audit):
+        path = str(error.path or audit.source)
+        key = f"{path}, in one memory" if path in files else path
+        found[key] = f"{found[key]}; {error}" if key in found else str(error)
+    return found
+
+
 def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
     found = [f"{count:,} {severity}" for severity, count in counts(_every_finding(audit)).items() if count]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
     found += [f"{changed:,} changes that are not allowed"] if changed else []
-    found += [*([] if found else ["nothing wrong found"]), *left] if (left := counted_undecided(audit)) else []
+    failures = len(all_errors(audit))
+    left = [f"{failures:,} module{'s' if failures != 1 else ''} could not be audited"] if failures else []
+    left += counted_undecided(audit)
+    found += [*([] if found else ["nothing wrong found"]), *left] if left else []
     words = sum(one.audited.text for one in audit.files)
     modules = sum(1 for one in audit.files if one.name != KERNEL)
     looked = [audit.release or "release unknown", f"{words:,} words of text"]
@@ -151,7 +172,7 @@ def _not_looked_at(audit: Audit) -> list[str]:
 def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "passed": not failed(audit) and not is_open(audit, lacking_allowed=lacking_allowed),
+        "passed": not (failed(audit) or is_open(audit, lacking_allowed=lacking_allowed) or all_errors(audit)),
         "summary": closing(audit),
         "source": audit.source,
         "release": audit.release or None,
@@ -162,6 +183,7 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "transitions": [row._asdict() | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(one) for one in audit.files],
         "not_looked_at": _not_looked_at(audit),
+        "errors": [str(error) for error in all_errors(audit)],
         "findings": [finding_data(finding) for finding in _every_finding(audit)],
     }
 
