@@ -75,7 +75,7 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL5 is a group")
     audit.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     audit.add_argument("--allow-undecided", action="store_true",
-                       help="pass although memory lacks what decides some words")  # fmt: skip
+                       help="pass although nothing that was read decides some words")  # fmt: skip
     audit.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
     amount = audit.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")

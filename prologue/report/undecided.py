@@ -14,7 +14,7 @@ from prologue.rules.live import LiveWord, Undecided, undecided
 
 UNSTABLE: Final = "PL504"
 _AGAIN: Final = "take memory again when nobody switches tracers or probes, or a dump of the stopped machine"
-_LACKING: Final = 'what decides is not in this memory (docs/live.md, "What it could not decide")'
+_LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 
 
 def all_undecided(audit: Audit) -> Undecided:

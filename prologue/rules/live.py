@@ -31,7 +31,7 @@ class MechanismCount(NamedTuple):
     """How many words a mechanism could change in text that memory has, and how many differ from the file.
 
     ``unsure`` are right in form, but could not be decided: ``restless`` of them because they, or what decides, were
-    being changed; of the others memory lacks what decides.
+    being changed; nothing that was read decides the others.
     """
 
     mechanism: str
@@ -65,8 +65,8 @@ class Audited(NamedTuple):
 class Undecided(NamedTuple):
     """Words that are right in form, and of which nobody can say whether they are right.
 
-    ``restless`` were being changed, or what decides was: memory of another moment decides them. Of ``lacking`` it lacks
-    what decides.
+    ``restless`` were being changed, or what decides was: memory of another moment decides them. Nothing that was read
+    decides ``lacking``: memory does not have it, or the vmlinux does not say where it is.
     """
 
     restless: int
