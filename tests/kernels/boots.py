@@ -34,7 +34,7 @@ class Audited:
     problems: tuple[str, ...]
     words: int  # of text
     changed: dict[str, int]  # words that differ from the linked ones, by mechanism
-    unsure: int  # words that memory does not decide
+    unsure: dict[str, int]  # words that were not decided, by mechanism; no zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ def audited(vmlinux: Path, dumped: Path, state: str) -> Audited:
     report = dumped.with_suffix(".json")
     report.unlink(missing_ok=True)
     command = ["live", "audit", str(vmlinux), str(dumped), "--format", "json", "-o", str(report), "-q"]
-    status = prologue([*command, "--allow-undecided"])  # the table counts them
+    status = prologue([*command, "--allow-undecided"])  # which may be left is judged by mechanism
     if not report.exists():
-        return Audited(state, (f"live audit ended with {status}",), 0, {}, 0)
+        return Audited(state, (f"live audit ended with {status}",), 0, {}, {})
     data: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
     rows = [row for one in data["files"] for row in one["mechanisms"]]
     problems = [f"{one['code']} {one['symbol']}: {one['message']}" for one in data["findings"]]
@@ -123,5 +123,6 @@ def audited(vmlinux: Path, dumped: Path, state: str) -> Audited:
         problems.append(f"live audit ended with {status}")
     return Audited(
         state, tuple(problems), sum(one["words"] for one in data["files"]),
-        {row["mechanism"]: row["changed"] for row in rows}, sum(row["unsure"] for row in rows),
+        {row["mechanism"]: row["changed"] for row in rows},
+        {row["mechanism"]: row["unsure"] for row in rows if row["unsure"]},
     )  # fmt: skip
