@@ -141,7 +141,7 @@ class TextJudge:
             yield LiveWord("unstable", vaddr, live, int(linked[at]), message, mechanism=mechanism)
 
     def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
-        """Claims of one mechanism are one row; breakpoints are the last."""
+        """Claims of one mechanism are one row; breakpoints are the last. A word is undecided in one row only."""
         rows: dict[str, MechanismCount] = {}
         for one in claims:
             live, linked = self._both(one.vaddrs)
@@ -156,7 +156,10 @@ class TextJudge:
                 old.restless + int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
             )
         count = len(self._lifted)
-        return [*rows.values(), MechanismCount("breakpoints", count, count, 0, len(self._covered))]
+        counted = among(self._covered, self._unstable)
+        for one in claims:
+            counted |= among(self._covered, one.vaddrs)
+        return [*rows.values(), MechanismCount("breakpoints", count, count, 0, int((~counted).sum()))]
 
     def _both(self, vaddrs: U64) -> tuple[U32, U32]:
         live, before = np.zeros(len(vaddrs), np.uint32), np.zeros(len(vaddrs), np.uint32)
