@@ -48,17 +48,19 @@ def all_errors(audit: Audit) -> list[PrologueError]:
 def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False) -> str:
     """Return the report; no format ends with a newline.
 
-    Where words are left that were not decided, other than ``lacking_allowed`` lets pass, no format passes: the source
-    is one more file, which could not be verified, as is a module that could not be audited.
+    Where words are left that were not decided, other than ``lacking_allowed`` lets pass, no format passes: their
+    source is one more file, which could not be verified, as is a module that could not be audited.
     """
     if kind == "text":
         return _text(audit, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
-    files, findings = [str(one.path) for one in audit.files], _every_finding(audit)
+    both = [*([audit.before] if audit.before is not None else []), audit._replace(before=None)]
+    files = list(dict.fromkeys(str(one.path) for every in both for one in every.files))
+    findings = _every_finding(audit)
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
-    is_left = is_open(audit, lacking_allowed=lacking_allowed)
-    unread = {f"words of {audit.source}": "; ".join(why_undecided(audit))} if is_left else {}
+    left = [every for every in both if is_open(every, lacking_allowed=lacking_allowed)]
+    unread = {f"words of {every.source}": "; ".join(why_undecided(every)) for every in left}
     unread |= _unaudited(audit, files)
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif

@@ -27,14 +27,20 @@ def vmlinux(mini: Mini) -> Path:
 
 
 def captured(
-    vmlinux: Path, name: str, changes: dict[int, int], kprobes: tuple[str, ...] = (), boot: str = "one"
+    vmlinux: Path,
+    name: str,
+    changes: dict[int, int],
+    kprobes: tuple[str, ...] = (),
+    *,
+    boot: str = "one",
+    unstable: tuple[int, ...] = (),
 ) -> Path:
     start, image = image_of(vmlinux)
     for vaddr, word in changes.items():
         image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
     out = vmlinux.with_name(name)
     state = KernelState("6.1.0-mini", boot, (), (), kprobes)
-    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), ())])
+    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
     return out
 
 
@@ -114,3 +120,20 @@ def test_two_boots_are_not_compared(vmlinux: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().err
     assert "is of another boot than" in said
     assert said.count("\n") == 1
+
+
+def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first had words that were being changed; of both nothing says which second slots are traced."""
+    place = ElfEdit(vmlinux).value("work_leaf") + 12
+    first, second = captured(vmlinux, "first", {}, unstable=(place,)), captured(vmlinux, "second", {})
+    said = {}
+    for allowed in (True, False):
+        command = [word for word in AUDIT if allowed or word != "--allow-undecided"]
+        for kind in ("ktap", "junit", "sarif"):
+            capsys.readouterr()
+            assert main([*command, str(vmlinux), str(first), str(second), "--format", kind]) == 2
+            said[kind] = capsys.readouterr().out
+            assert f"words of {first}" in said[kind].replace("%20", " ")
+            assert (f"words of {second}" in said[kind].replace("%20", " ")) != allowed
+        changing = [line for line in said["ktap"].splitlines() if "# error: " in line and "being changed" in line]
+        assert len(changing) == 1
