@@ -26,6 +26,7 @@ Where something went wrong, the cell says FAILED, and what.
   `--against`, and `patch --reverse` gives the linked file back.
 * *boot*: how many boots, and on which CPU models of QEMU. No warning in the log, no taint, and both forms have the
   same functions that can be traced. Data races that KCSAN reports in a boot are counted: they are the kernel's own.
+  One in what patches text (`ftrace`, `aarch64_insn`, `patch` in its functions) is a failure.
 * *tracers*: `function` and `function_graph` over all functions, one function alone, kprobes on each word of an entry,
   hot functions switched on and off under load, modules loaded, traced and unloaded.
 * *self-tests*: how many times `CONFIG_FTRACE_STARTUP_TEST` says PASSED, and `func_arm64_prologue.tc`.
