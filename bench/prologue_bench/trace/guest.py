@@ -10,7 +10,7 @@ from prologue_bench.guest.initramfs import fetch_programs, pack, plain_modules
 from prologue_bench.trace.places import mark_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -32,14 +32,19 @@ def pack_guest(
     """
     argv = [command[0] if "/" in command[0] else f"/bin/{command[0]}", *command[1:]]
     loaded = plain_modules(modules)
-    setup = "".join(f"insmod /{name} &&\n" for name in loaded) + (setup or ":")
     content = {
         "init": files("prologue_bench.trace").joinpath("init").read_bytes(),
         "bin/mark": mark_program().read_bytes(),
-        "setup": setup.encode() + b"\n",
+        "setup": setup_script(loaded, setup).encode(),
         "command": shlex.join(argv).encode(),
         **fetch_programs()[0],
         **loaded,
         **(more or {}),
     }
     return pack(content, ("bin", "lib", "modules", "proc", "sys", "dev", "tmp"))
+
+
+def setup_script(modules: Iterable[str], script: str) -> str:
+    """What init sources: modules are loaded, by their paths inside, and the script is done if all of them were."""
+    loads = "".join(f"insmod {shlex.quote(f'/{name}')} || return 1\n" for name in modules)
+    return f"{loads}{script or ':'}\n"
