@@ -11,6 +11,7 @@ from prologue.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from prologue.trace.etm import EtmStream, ProgramText
+    from prologue.trace.recording import RecordingHeader
 
 SCHEMA: Final = "prologue.trace-etm/1"
 HELP: Final = "write a recording as the ETMv4 trace of each CPU, for OpenCSD (trc_pkt_lister)"
@@ -59,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     header, records = load_recording(args.recording)
     if header.slide is None:
         raise InputError("does not say the kernel's slide: the kernel never ran where it moves to", path=args.recording)
-    text = _text(args.vmlinux, header.slide, header.build_id)
-    memory = None if args.memory is None else _text(args.memory, header.slide, header.build_id)
+    text = _text(args.vmlinux, header.slide, header)
+    memory = None if args.memory is None else _text(args.memory, header.slide, header)
     streams = write_snapshot(records, text, args.output, levels=args.levels, memory=memory)
     if args.json:
         data = {"schema": SCHEMA, "output": str(args.output), "cpus": [_data(cpu, s) for cpu, s in streams.items()]}
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(path: Path, slide: int, build_id: bytes) -> ProgramText:
+def _text(path: Path, slide: int, header: RecordingHeader) -> ProgramText:
     import numpy as np
 
     from prologue.elf.image import ElfImage
@@ -80,8 +81,9 @@ def _text(path: Path, slide: int, build_id: bytes) -> ProgramText:
 
     image = ElfImage(path)
     own = gnu_build_id(image)
-    if build_id and own != build_id.hex():
-        raise InputError(f"is another kernel: its build-id is {own or 'unknown'}, recorded {build_id.hex()}", path=path)
+    if not header.may_be_of(own):
+        said = f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}"
+        raise InputError(said, path=path)
     sections = [(section, image.read_at(section.addr, section.size)) for section in image.text_sections]
     return ProgramText(
         [

@@ -140,9 +140,10 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
 
 
 def _require_same_build(trace: Trace, host: Program) -> None:
-    own, theirs = gnu_build_id(host.kernel.image), trace.header.build_id.hex() if trace.header else ""
-    if own and theirs and own != theirs:
-        raise InputError(f"was recorded of another kernel: build-id {theirs}, {host.name} has {own}", path=trace.name)
+    own, header = gnu_build_id(host.kernel.image), trace.header
+    if own and header and not header.may_be_of(own):
+        said = header.build_id.hex()
+        raise InputError(f"was recorded of another kernel: build-id {said}, {host.name} has {own}", path=trace.name)
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:

@@ -48,6 +48,7 @@ RECORD: Final = np.dtype(
         ("task", "<u4"),  # pid, or 0
     ]
 )
+_ID_BYTES: Final = 20
 _KNOWN: Final = GAP | EXCEPTION | RETURN | LOST | AARCH32
 _HIGHEST_LEVEL: Final = 3
 _HIGHEST_CPU: Final = 4095  # CONFIG_NR_CPUS' upper end (arch/arm64/Kconfig, 6.12)
@@ -69,8 +70,17 @@ class RecordingHeader(NamedTuple):
     def pack(self) -> bytes:
         """The header's bytes."""
         flags = int(self.clocked) | (self.slide is not None) << 1
-        own = self.start_time, flags, self.cpus, self.build_id.ljust(20, b"\0"), self.slide or 0
+        own = self.start_time, flags, self.cpus, _kept(self.build_id), self.slide or 0
         return _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, *own)
+
+    def may_be_of(self, build_id: str) -> bool:
+        """Whether a kernel with this build-id (hex, of any size) may be the one; yes if the recording says none."""
+        return not self.build_id or _kept(self.build_id) == _kept(bytes.fromhex(build_id))
+
+
+def _kept(build_id: bytes) -> bytes:
+    """What a header has of a build-id: those of ``ld --build-id=md5`` are shorter, others may be longer."""
+    return build_id[:_ID_BYTES].ljust(_ID_BYTES, b"\0")
 
 
 def read_header(stream: BinaryIO, name: str) -> RecordingHeader:

@@ -115,3 +115,17 @@ def test_a_recording_is_of_one_build(tmp_path: Path, capsys: pytest.CaptureFixtu
             assert main(["trace", action, str(trace), "--vmlinux", vmlinux]) == status
             said = f"was recorded of another kernel: build-id {build_id.hex()}, {vmlinux} has {own.hex()}"
             assert (said in capsys.readouterr().err) == (status == 2)
+
+
+@pytest.mark.parametrize("size", [8, 16, 32])
+def test_build_ids_of_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
+    """``ld --build-id=md5`` and ``uuid`` make 16 bytes, ``0x`` as many as there are; a header has the first 20."""
+    trace, own = tmp_path / "trace", bytes(range(1, size + 1))
+    vmlinux = str(KERNEL.write(tmp_path / "vmlinux", build_id=own))
+    rows = [{"start": KERNEL.at("vfs_read"), "count": 2}, {"start": KERNEL.at("vfs_read+0x8"), "count": 3}]
+    for build_id, status in ((own, 0), (own[:-1] + b"x" if size < 20 else own[::-1], 2)):
+        trace.write_bytes(recording(rows, RecordingHeader(build_id=build_id[:20], slide=0)))
+        assert main(["trace", "disasm", str(trace), "--vmlinux", vmlinux]) == status
+        out = tmp_path / f"etm{status}"
+        assert main(["trace", "etm", str(trace), "--vmlinux", vmlinux, "-o", str(out)]) == status
+        assert capsys.readouterr().err.count("another kernel") == status
