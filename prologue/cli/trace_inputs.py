@@ -82,8 +82,7 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
         for path, number, behind in named:
             one = stack.enter_context(open_trace(path, trace.account))
             guests.append(GuestTrace(one.batches, number, behind))
-            if one.header is not None and one.header.slide is not None:
-                trace.guest_slides[number] = one.header.slide
+            trace.guests.append((number, one))
             if one.kind == "perf":  # says of no step whether it is an exception
                 trace.kind = one.kind
         if guests:
@@ -128,7 +127,7 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
     _require_same_build(trace, host)
-    guests = tuple(_guest(text, trace.guest_slides) for text in args.guest_vmlinux)
+    guests = tuple(_guest(text, trace) for text in args.guest_vmlinux)
     if len(guests) > 1 and (
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)
     ):
@@ -139,11 +138,11 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     return Kernels(host, guests, level, unnumbered)
 
 
-def _require_same_build(trace: Trace, host: Program) -> None:
-    own, header = gnu_build_id(host.kernel.image), trace.header
+def _require_same_build(trace: Trace, program: Program) -> None:
+    own, header = gnu_build_id(program.kernel.image), trace.header
     if own and header and not header.may_be_of(own):
         said = header.build_id.hex()
-        raise InputError(f"was recorded of another kernel: build-id {said}, {host.name} has {own}", path=trace.name)
+        raise InputError(f"was recorded of another kernel: build-id {said}, {program.name} has {own}", path=trace.name)
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:
@@ -172,7 +171,15 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
     return history
 
 
-def _guest(text: str, slides: dict[int, int]) -> GuestKernel:
+def _guest(text: str, trace: Trace) -> GuestKernel:
+    guest = _linked_guest(text, trace)
+    for own, one in trace.guests:
+        if guest.number in (None, own):
+            _require_same_build(one, guest.program)
+    return guest
+
+
+def _linked_guest(text: str, trace: Trace) -> GuestKernel:
     path, at, rest = text.rpartition("@")
     if not at or Path(text).exists():
         return GuestKernel(linked_program(Path(text), 0), None)
@@ -180,7 +187,8 @@ def _guest(text: str, slides: dict[int, int]) -> GuestKernel:
     own = _guest_number(name)
     if own is None and name:
         raise UsageError(f"--guest-vmlinux {text}: expected VMLINUX, VMLINUX@ID or VMLINUX@ID+SLIDE")
-    said = slides.get(own, 0) if own is not None else 0
+    headers = [one.header for each, one in trace.guests if each == own and one.header is not None]
+    said = next((header.slide for header in reversed(headers) if header.slide is not None), 0)
     return GuestKernel(linked_program(Path(path), number("--guest-vmlinux", slide) if plus else said), own)
 
 

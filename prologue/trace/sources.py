@@ -25,8 +25,8 @@ class Trace:
     batches: Iterator[Batch]
     account: Tally
     header: RecordingHeader | None = None
-    guest_slides: dict[int, int] = field(default_factory=dict)
-    """What the recordings of guests that were merged say, by the guests' numbers."""
+    guests: list[tuple[int, Trace]] = field(default_factory=list)
+    """Those that were merged into it, with the guests' numbers."""
 
 
 @contextmanager

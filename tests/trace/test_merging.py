@@ -99,6 +99,19 @@ def test_a_recording_says_where_the_guest_ran(made: Path, capsys: pytest.Capture
     assert [row["start"] for row in said if row.get("level") == 0] == ["0x400000"]
 
 
+@pytest.mark.parametrize("number", ["", "@7"])
+def test_a_guests_recording_is_of_one_build(made: Path, capsys: pytest.CaptureFixture[str], number: str) -> None:
+    own, guest = bytes(range(20)), made / "guest.txt"
+    GUEST.write(made / "guest", build_id=own)
+    args = [*options(made)[:3], "--guest-vmlinux", f"{made / 'guest'}{number}", "--guest-trace", f"{guest}@7"]
+    rows = [{"start": GUEST.at("guest_idle"), "count": 2, "level": 1, "time": 2 * 10**9 + k} for k in range(3)]
+    for build_id, status in ((own, 0), (b"", 0), (own[::-1], 2)):
+        guest.write_bytes(recording(rows, RecordingHeader(build_id=build_id)))
+        assert main(["trace", "disasm", *args]) == status
+        said = f"{guest}: was recorded of another kernel: build-id {build_id.hex()}, {made / 'guest'} has {own.hex()}"
+        assert (said in capsys.readouterr().err) == (status == 2)
+
+
 def test_a_guest_whose_kernel_is_not_given_is_not_guessed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = options(made)[:3] + options(made)[5:]
     assert main(["trace", "disasm", *args, "--format", "json"]) == 0
