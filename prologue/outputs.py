@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -30,13 +31,23 @@ def require_plain_target(path: Path) -> None:
     except OSError as error:
         raise OutputError(error.strerror or "cannot be read", path=path) from error
     if stat.S_ISLNK(status.st_mode):
-        raise OutputError(f"is a symbolic link: name {path.resolve()} itself", path=path)
+        raise OutputError(f"is a symbolic link: name {_end_of(path)} itself", path=path)
     if not stat.S_ISREG(status.st_mode):
         raise OutputError("is not a regular file", path=path)
     if status.st_nlink > 1:
         raise OutputError(f"has {status.st_nlink} hard links: writing would change the others too", path=path)
     if not status.st_mode & 0o222:
         raise OutputError(f"is read-only (mode {stat.S_IMODE(status.st_mode):04o})", path=path)
+
+
+def _end_of(link: Path) -> str:
+    """The file that a symbolic link leads to; Path.resolve raises RuntimeError where links form a loop."""
+    try:
+        link.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OutputError("is a symbolic link that leads to no file, but back to itself", path=link) from error
+    return os.path.realpath(link)
 
 
 def require_other(out: Path | None, *inputs: Path | None) -> None:
@@ -59,8 +70,13 @@ def require_distinct(*outs: Path | None) -> None:
     """
     named = [out for out in outs if out]
     for k, out in enumerate(named):
-        if any(out.resolve() == other.resolve() or same_file(out, other) for other in named[:k]):
+        if any(would_be_same(out, other) for other in named[:k]):
             raise OutputError("is named for two outputs of this command: name another file", path=out)
+
+
+def would_be_same(out: Path, other: Path) -> bool:
+    """Whether two names are, or would become, one file."""
+    return os.path.realpath(out) == os.path.realpath(other) or same_file(out, other)
 
 
 def same_file(out: Path, source: Path) -> bool:

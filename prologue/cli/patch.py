@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.errors import PrologueError, UsageError
-from prologue.outputs import require_other
+from prologue.outputs import require_other, would_be_same
 from prologue.patch import Patched, PatchRequest, patch_file, patch_or_error
 from prologue.sites.load import named_files
 
@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
     read = (request.vmlinux, request.undo)
     require_other(args.save_plan, *paths, *read)
     require_other(args.output, *read)
-    if args.save_plan and args.output and args.save_plan.resolve() == args.output.resolve():
+    if args.save_plan and args.output and would_be_same(args.save_plan, args.output):
         raise UsageError("-o and --save-plan name the same file")
     if len(paths) == 1:
         result = patch_file(request, paths[0])

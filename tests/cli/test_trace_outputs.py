@@ -91,6 +91,31 @@ def test_two_outputs_are_two_files(
     assert not there or Path("out.svg").read_text() == "of yesterday"
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["trace", "disasm", "trace", "--vmlinux", "vmlinux", "-o", "loop"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--folded", "loop"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--folded", "loop", "--flames", "loop.svg"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--folded", "loop/a", "--flames", "loop/b.svg"],
+        ["patch", "vmlinux", "-o", "loop", "--save-plan", "loop.svg"],
+    ],
+)
+def test_links_that_lead_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str]
+) -> None:
+    if "--flames" in args:
+        needs_module("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    for name in ("loop", "loop.svg"):
+        Path(name).symlink_to(name)
+    assert main(args) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("prologue: loop" if args[0] == "trace" else "prologue: ")
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_an_output_s_fault_is_not_the_trace_s(tmp_path: Path, suffix: str) -> None:
     vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / f"trace{suffix}"
