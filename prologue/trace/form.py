@@ -37,6 +37,8 @@ A range ends at a taken branch, or anywhere: then the next one begins where it e
 """
 
 NO_CPU: Final = -1
+HIGHEST_CPU: Final = 4095
+"""CONFIG_NR_CPUS' upper end (arch/arm64/Kconfig, 6.12)."""
 NO_VMID: Final = -1
 NO_LEVEL: Final = 255
 

@@ -37,7 +37,7 @@ _ELEMENT: Final = re.compile(
     rb"last_sz\(\d+\) \(ISA=(\w+)\)[^\n]*\)[^\n]*\n"
     rb"|(\w+)([^\n]*))"
 )
-_LONGEST_ID: Final = 4  # digits; CoreSight's trace IDs have seven bits
+_HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
 _LEVEL: Final = re.compile(rb"\bEL([0-3])")
 _VMID: Final = re.compile(rb"VMID=0x([0-9a-f]+)")
 _CONTEXT: Final = re.compile(rb"CTXTID=0x([0-9a-f]+)")
@@ -102,10 +102,13 @@ class _Reader:
         for name, start, end, count, isa, element, said in _ELEMENT.findall(block):
             source = self._sources.get(name)
             if source is None:
+                if int(name or b"0", 16) > _HIGHEST_ID:
+                    self._unreadable()
+                    continue
                 source = self._sources[name] = _Source()
             if start:
                 first, last = int(start, 16), int(end, 16)
-                if not _can_be(first, last, count, isa) or len(name) > _LONGEST_ID:
+                if not _can_be(first, last, count, isa):
                     self._unreadable()
                     continue
                 flags = source.flags if isa == b"A64" else source.flags | AARCH32

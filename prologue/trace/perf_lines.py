@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, Bool
+from prologue.trace.form import HIGHEST_CPU, NO_CPU
 
 _HEAD: Final = rb"""
     (?P<machine>VM:\ *\d+\ )?(?P<vcpu>VCPU:\d+\ )?
@@ -97,6 +98,8 @@ def read_line(line: bytes) -> PerfLine:
     for pattern in _LINES:
         found = pattern.match(line)
         if found and _is_whole(found):
+            if not _can_be(found):
+                return PerfLine(LineKind.UNREADABLE)
             return PerfLine(_kind(found), found, (found["event"] or b"").decode())
     for pattern, kind in ((_TARGET, LineKind.TARGET), (_STACK, LineKind.STACK)):
         stack = pattern.match(line)
@@ -105,6 +108,8 @@ def read_line(line: bytes) -> PerfLine:
     for pattern in _HEADS:
         head = pattern.match(line)
         event = _EVENT.match(head["rest"] + b" ") if head and (head["cpu"] or head["sec"] or head["tid"]) else None
+        if head and not _can_be(head):
+            return PerfLine(LineKind.UNREADABLE)
         if head and event:
             name = event["event"].decode("ascii", "backslashreplace")
             waits = name.startswith(("branches", "instructions")) and not head["rest"][event.end() :].strip()
@@ -120,6 +125,11 @@ def _is_whole(found: re.Match[bytes]) -> bool:
     if not (found["event"] or found["cpu"] or found["sec"] or found["tid"] or found["arrow"] is not None):
         return False
     return b" => " not in found["more"] and not found["more"].startswith(b": ")
+
+
+def _can_be(found: re.Match[bytes]) -> bool:
+    """Whether there can be such a CPU; perf prints -1 where it does not know."""
+    return found["cpu"] is None or NO_CPU <= int(found["cpu"]) <= HIGHEST_CPU
 
 
 def _kind(found: re.Match[bytes]) -> LineKind:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from prologue.arrays import I64, U64, Bool
 from prologue.errors import InputError
 from prologue.trace.digits import decimal, hex16, words_view
-from prologue.trace.form import NO_CPU, Batch, BatchNames, Tally, TracedTask
+from prologue.trace.form import HIGHEST_CPU, NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.intern import Interner, mixed, run_starts
 from prologue.trace.pairing import BRANCH, Pairing
 from prologue.trace.perf_lines import MOST_SECONDS, LineKind, PerfLine, Shape, dso_of, read_line
@@ -115,7 +115,7 @@ class _Reader:
             rows[name] = column
         if shape.cpu:
             rows["cpu"], valid = decimal(text.words, starts + shape.cpu[1], min(shape.cpu[1] - shape.cpu[0], 8))
-            good &= valid
+            good &= valid & (rows["cpu"] <= HIGHEST_CPU)
         if shape.sec and shape.frac:
             rows["time"], valid = text.times(shape.sec, shape.frac, starts)
             good &= valid

@@ -20,6 +20,7 @@ from prologue.trace.form import (
     BATCH,
     EXCEPTION,
     GAP,
+    HIGHEST_CPU,
     LONGEST,
     LOST,
     NO_LEVEL,
@@ -51,7 +52,6 @@ RECORD: Final = np.dtype(
 _ID_BYTES: Final = 20
 _KNOWN: Final = GAP | EXCEPTION | RETURN | LOST | AARCH32
 _HIGHEST_LEVEL: Final = 3
-_HIGHEST_CPU: Final = 4095  # CONFIG_NR_CPUS' upper end (arch/arm64/Kconfig, 6.12)
 
 
 class RecordingHeader(NamedTuple):
@@ -127,7 +127,7 @@ class _Reader:
         records = records[(records["count"] != 0) | ~exception]
         size = records["count"].astype(np.uint64) * np.uint64(4)
         notes = size == 0
-        wrong = ~notes & ((records["start"] & np.uint64(3) != 0) | (records["cpu"] > _HIGHEST_CPU))
+        wrong = ~notes & ((records["start"] & np.uint64(3) != 0) | (records["cpu"] > HIGHEST_CPU))
         wrong |= ~notes & (
             ((records["level"] > _HIGHEST_LEVEL) & (records["level"] != NO_LEVEL)) | (records["vmid"] < NO_VMID)
         )

@@ -29,6 +29,9 @@ def disasm(tmp_path: Path, text: str, *options: str) -> int:
         ("[000]", "[99999999999999999999]"),
         ("[000]", "[4294967296]"),
         ("[000]", "[123456789]"),
+        ("[000]", "[99999999]"),
+        ("[000]", "[4096]"),
+        ("[000]", "[-5]"),
         ("    1.", " 99999999999999999999."),
         ("    1.", " 99999999999999."),
         ("77/77   ", "99999999999999999999/99999999999999999999 "),
@@ -81,6 +84,7 @@ def test_samples_at_no_instruction(tmp_path: Path, capsys: Said) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        range_(A, 2).replace("ID:10;", "ID:80;"),
         range_(A, 2).replace("ID:10;", "ID:ffffffff;"),
         range_(A, 2).replace("ID:10;", "ID:ffffffffffffffffffff;"),
         range_(A, 2).replace("num_i(2)", f"num_i({'9' * 5000})"),
@@ -94,6 +98,12 @@ def test_no_number_of_opencsd_either(tmp_path: Path, capsys: Said, wrong: str) -
     said = capsys.readouterr()
     assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gaps" in said.err
     assert "1 lines that cannot be read: a gap on every CPU" in said.err
+
+
+@pytest.mark.parametrize("cpu", ["-01", "000", "4095"])
+def test_the_cpus_that_perf_can_say(tmp_path: Path, capsys: Said, cpu: str) -> None:
+    assert disasm(tmp_path, TEXT.replace("[000]", f"[{cpu}]")) == 0
+    assert "none of perf script's" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
