@@ -38,6 +38,9 @@ _ELEMENT: Final = re.compile(
     rb"|(\w+)([^\n]*))"
 )
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
+_HIGHEST_VMID: Final = (1 << 31) - 1  # what ranges, and guests' numbers, can be
+_HIGHEST_CONTEXT: Final = (1 << 32) - 1  # CONTEXTIDR_EL1 has 32 bits
+_LATEST: Final = (1 << 64) - 1
 _LEVEL: Final = re.compile(rb"\bEL([0-3])")
 _VMID: Final = re.compile(rb"VMID=0x([0-9a-f]+)")
 _CONTEXT: Final = re.compile(rb"CTXTID=0x([0-9a-f]+)")
@@ -136,17 +139,29 @@ class _Reader:
         elif element == b"EXCEPTION_RET":
             source.flags |= RETURN
         elif element == b"TIMESTAMP":
-            found = _TIME.search(said)
-            source.time = int(found[1], 16) & (1 << 64) - 1 if found else source.time
+            found = _number(_TIME, said, source.time)
+            if found > _LATEST:
+                self._unreadable()
+            else:
+                source.time = found
         elif element == b"PE_CONTEXT":
             self._context(source, said)
 
     def _context(self, source: _Source, said: bytes) -> None:
-        level, vmid, context = (pattern.search(said) for pattern in (_LEVEL, _VMID, _CONTEXT))
+        level = _LEVEL.search(said)
+        vmid, context = _number(_VMID, said, NO_VMID), _number(_CONTEXT, said, 0)
+        if vmid > _HIGHEST_VMID or context > _HIGHEST_CONTEXT:
+            self._unreadable()
+            source.level, source.vmid, source.task = NO_LEVEL, NO_VMID, 0
+            return
         source.level = int(level[1]) if level else NO_LEVEL
-        source.vmid = int(vmid[1], 16) & 0x7FFFFFFF if vmid else NO_VMID
-        number = int(context[1], 16) & 0xFFFFFFFF if context else 0
-        if number not in self._numbers:
-            self._numbers[number] = len(self.tasks)
-            self.tasks.append(TracedTask("", number, number))
-        source.task = self._numbers[number]
+        source.vmid = vmid
+        if context not in self._numbers:
+            self._numbers[context] = len(self.tasks)
+            self.tasks.append(TracedTask("", context, context))
+        source.task = self._numbers[context]
+
+
+def _number(pattern: re.Pattern[bytes], said: bytes, unsaid: int) -> int:
+    found = pattern.search(said)
+    return int(found[1], 16) if found else unsaid

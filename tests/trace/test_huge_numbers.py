@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from prologue.cli.main import main
 from tests.trace.made import KERNEL, perf_line, perf_text
 from tests.trace.test_check import STEPS
-from tests.trace.test_opencsd import CONTEXT, range_
+from tests.trace.test_opencsd import CONTEXT, element, range_
 
 Said = pytest.CaptureFixture[str]
 TEXT = perf_text(STEPS)
@@ -98,6 +99,22 @@ def test_no_number_of_opencsd_either(tmp_path: Path, capsys: Said, wrong: str) -
     said = capsys.readouterr()
     assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gaps" in said.err
     assert "1 lines that cannot be read: a gap on every CPU" in said.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("VMID=0x7", "VMID=0x80000007"), ("CTXTID=0x4d2", "CTXTID=0x1000004d2"), ("TS=0x64", "TS=0x10000000000000064")],
+)
+def test_no_context_of_opencsd_is_read_as_another(tmp_path: Path, capsys: Said, old: str, new: str) -> None:
+    said = CONTEXT + element("TIMESTAMP( [ TS=0x64]; )")
+    assert old in said
+    text = range_(A, 2) + said.replace(old, new) + range_(A, 2)
+    assert disasm(tmp_path, text, "--format", "json") == 0
+    found = capsys.readouterr()
+    assert "1 lines that cannot be read: a gap on every CPU" in found.err
+    (row,) = (json.loads(line) for line in found.out.splitlines()[2:])
+    assert row["gap"] is True
+    assert not row["time"] if old.startswith("TS") else not {"vmid", "pid", "level"} & set(row)
 
 
 @pytest.mark.parametrize("cpu", ["-01", "000", "4095"])
