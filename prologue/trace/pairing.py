@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import Bool
-from prologue.trace.form import GAP, LONGEST, SAMPLE, Tally, TraceRanges, new_ranges
+from prologue.memory.base import KERNEL_HALF
+from prologue.trace.form import AARCH32, GAP, LONGEST, SAMPLE, Tally, TraceRanges, new_ranges
 from prologue.trace.intern import by_lane
 
 BRANCH: Final = np.dtype(
@@ -56,10 +57,11 @@ class Pairing:
         else:
             branch = np.flatnonzero(~rows["sample"])
             start, whole, joined = self._pair(rows[branch])
-            good = rows["sample"] & _can_be(rows["ip"])
+            t32 = _may_be_t32(rows["ip"])
+            good = rows["sample"] & (_can_be(rows["ip"]) | t32)
             self._account.add("samples at no instruction's address", int((rows["sample"] & ~good).sum()))
             good[branch] = whole
-            ranges["start"], ranges["flags"] = rows["ip"], SAMPLE
+            ranges["start"], ranges["flags"] = rows["ip"], np.where(t32, np.uint8(SAMPLE | AARCH32), np.uint8(SAMPLE))
             ranges["start"][branch] = start
             ranges["flags"][branch] = np.where(joined, np.uint8(0), np.uint8(GAP))
         return ranges if good.all() else ranges[good]
@@ -100,4 +102,10 @@ class Pairing:
 def _can_be(vaddrs: npt.NDArray[np.uint64]) -> Bool:
     """Which are addresses of instructions: also of the one after it, so the last word of all is none."""
     found: Bool = (vaddrs & np.uint64(3) == 0) & (vaddrs < np.uint64(_LAST))
+    return found
+
+
+def _may_be_t32(vaddrs: npt.NDArray[np.uint64]) -> Bool:
+    """Which are addresses of T32 instructions only: compat tasks have them, kernels do not."""
+    found: Bool = (vaddrs & np.uint64(3) == 2) & (vaddrs < np.uint64(KERNEL_HALF))
     return found

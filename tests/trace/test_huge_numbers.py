@@ -82,6 +82,22 @@ def test_samples_at_no_instruction(tmp_path: Path, capsys: Said) -> None:
     assert "2 samples at no instruction's address" in said.err
 
 
+@pytest.mark.parametrize("dso", ["/bin/arm", "[unknown]", "[kernel.kallsyms]"])
+@pytest.mark.parametrize("slide", [0, -0xFFFF800080000000])
+def test_samples_of_t32_tasks(tmp_path: Path, capsys: Said, dso: str, slide: int) -> None:
+    """Their instructions are aligned to two bytes, and are none of a kernel's, wherever it runs."""
+    start = A + slide
+    low = start if slide else 0x400100
+    lines = [
+        perf_line(ip, 0, event="instructions:", dso=dso).partition(" =>")[0] + "\n" for ip in (low + 2, low + 3, start)
+    ]
+    assert disasm(tmp_path, "".join(lines), f"--slide={slide}") == 0
+    said = capsys.readouterr()
+    assert "2 ranges (2 distinct)" in said.err
+    assert "1 samples at no instruction's address" in said.err
+    assert f"{1 + (dso == '/bin/arm')} ranges are not a kernel's" in said.err
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
