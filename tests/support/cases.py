@@ -9,7 +9,7 @@ import pytest
 
 
 def one_quick(*cases: Any) -> list[Any]:
-    """The first case as it is, the others marked ``thorough``: they take the same way, and `make check` is short."""
+    """The first case as it is, the others marked ``thorough``: `make check` has two minutes."""
     first, *others = cases
     return [first, *(pytest.param(case, marks=pytest.mark.thorough) for case in others)]
 
