@@ -16,6 +16,8 @@ from prologue.errors import OutputError
 
 _SUFFIX: Final = ".prologue.tmp"
 _RANDOM: Final = 8  # characters between prefix and suffix, from mkstemp
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+"""Signals of which the commands make KeyboardInterrupt; SIGALRM repeats one that came during an import."""
 _NAMED: Final = 60  # characters of the output's name, which may itself be as long as names can be
 
 
@@ -95,8 +97,8 @@ def temporary_beside(out: Path) -> Iterator[Path]:
     """
     prefix = f".{out.name[:_NAMED]}."
     _remove_left(out.parent, prefix)
-    # A signal waits until the file is sure to be removed; the commands make KeyboardInterrupt of it.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    # A signal waits until the file is sure to be removed.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         fd, temporary = _locked_temporary(out.parent, prefix)
         try:

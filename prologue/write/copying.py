@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue.errors import OutputError
+from prologue.outputs import ENDING
 
 if TYPE_CHECKING:
     import subprocess
@@ -34,21 +35,27 @@ def copied_meanwhile(source: Path, target: Path) -> Iterator[Callable[[], None]]
     import subprocess
 
     command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, errors="backslashreplace",
-    )  # fmt: skip
 
     def wait() -> None:
         _, said = process.communicate()
         if process.returncode:
             raise OutputError(f"{_why(process, said)}; nothing was left behind", path=target.parent)
 
-    with process:
-        try:
-            yield wait
-        finally:
-            process.kill()  # nothing happens to one that has ended
+    # A signal waits until cp is sure to be killed: else it would make the file when everybody has gone.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, errors="backslashreplace",
+        )  # fmt: skip
+        with process:
+            try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                yield wait
+            finally:
+                process.kill()  # nothing happens to one that has ended
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _why(done: subprocess.Popen[str], complaints: str) -> str:

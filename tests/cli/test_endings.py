@@ -158,6 +158,36 @@ def test_a_signal_when_a_temporary_file_is_just_there(mini: Mini, number: signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_when_the_copy_has_just_begun(mini: Mini, tmp_path: Path, number: signal.Signals) -> None:
+    """A cp that nobody stops makes the file again when it has been removed."""
+    programs, pid = tmp_path / "programs", tmp_path / "pid"
+    programs.mkdir()
+    (programs / "cp").write_text(f'#!/bin/sh\necho $$ >{pid}\nsleep 0.5\nexec /bin/cp "$@"\n')
+    (programs / "cp").chmod(0o755)
+    program = """
+        import os, subprocess, sys
+        from prologue.cli import main as command
+        number, pid = int(sys.argv[1]), sys.argv[4]
+        class AtOnce(subprocess.Popen):
+            def __init__(self, *arguments, **options):
+                super().__init__(*arguments, **options)
+                while not os.path.exists(pid) or not open(pid).read():
+                    pass
+                os.kill(os.getpid(), number)
+        subprocess.Popen = AtOnce
+        os.environ["PATH"] = sys.argv[5] + ":" + os.environ["PATH"]
+        sys.argv = ["prologue", "patch", sys.argv[2], "-o", sys.argv[3]]
+        command.run_program()
+    """
+    vmlinux = mini(Spec())
+    before = sorted(vmlinux.parent.iterdir())
+    assert python(program, int(number), vmlinux, vmlinux.with_name("out"), pid, programs) == INTERRUPTED
+    assert until_gone(int(pid.read_text()))
+    pid.unlink()
+    assert sorted(vmlinux.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_when_all_is_done(number: signal.Signals) -> None:
     """It comes after the command's own handling, and before signals are ignored."""
     program = """
