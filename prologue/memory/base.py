@@ -87,7 +87,7 @@ class Memory(Protocol):
         """
 
 
-class Reread(NamedTuple):
+class SecondReading(NamedTuple):
     """A range that was read again; ``moved`` if its bytes were others a moment ago, and are as before now."""
 
     data: bytes
@@ -98,7 +98,7 @@ class Reread(NamedTuple):
 class Rereads(Protocol):
     """A memory far away, which can say more cheaply what is as it was."""
 
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[Reread]:
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
         """``read_many`` of what gave ``before``.
 
         Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import InputError
-from prologue.memory.base import PAGE, Range, Reread
+from prologue.memory.base import PAGE, Range, SecondReading
 from prologue.memory.blocks import GET, KCORE, SUM, SUMMED, SUMS, chunks, get_commands, is_sum, sum_command
 from prologue.memory.core import CoreFile, CoreMemory
 from prologue.memory.session import RemoteShell
@@ -108,7 +108,7 @@ class RemoteKcore(CoreMemory):
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
 
-    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[Reread]:
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
         """Memory of now, of which only that is sent whose checksum is not that of ``before``."""
         wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
         moved = [False] * len(ranges)
@@ -128,7 +128,7 @@ class RemoteKcore(CoreMemory):
             where = slice(piece.vaddr - places[k], piece.end - places[k])
             moved[k] |= differed and data == before[k][where]
             found[k][where] = data
-        return [Reread(bytes(data), changed) for data, changed in zip(found, moved, strict=True)]
+        return [SecondReading(bytes(data), changed) for data, changed in zip(found, moved, strict=True)]
 
     def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
         """Whether each piece of the file still has those bytes; None if there is no sum that says so."""

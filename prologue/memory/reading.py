@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prologue.memory.base import PAGE, Memory, Range, Reread, Rereads, UnmappedError
+from prologue.memory.base import PAGE, Memory, Range, Rereads, SecondReading, UnmappedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,13 +67,13 @@ def read_twice(
     ]
 
 
-def _read_again(memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]) -> list[Reread]:
+def _read_again(memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
     if isinstance(memory, Rereads):
         try:
             return memory.read_again(ranges, before)
         except UnmappedError:
             pass
-    return [Reread(data, moved=False) for data in _read_present(memory, ranges)]
+    return [SecondReading(data, moved=False) for data in _read_present(memory, ranges)]
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> list[bytes]:
