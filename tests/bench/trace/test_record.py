@@ -53,11 +53,12 @@ def slide(path: Path) -> int:
 
 
 def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From reset to power-off: how far each CPU comes in a part of it depends on how busy this machine is."""
     vmlinux, out, truth = mini(Spec()), tmp_path / "out", tmp_path / "truth"
-    assert main(command(vmlinux, out, "--truth", str(truth), "--json", "--count", "200000")) == 0
+    assert main(command(vmlinux, out, "--truth", str(truth), "--json")) == 0
     said = json.loads(capsys.readouterr().out)
     recorded, executed = ranges(out), np.frombuffer(truth.read_bytes()[16:], EXECUTED)
-    assert said["ended_by"] == "count"
+    assert said["ended_by"] == "machine"
     assert len(said["cpus"]) == 2
     assert said["ranges"] == len(recorded)
     assert said["instructions"] == len(executed) >= 200_000

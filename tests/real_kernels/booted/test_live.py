@@ -134,15 +134,20 @@ def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -
     assert "before and after: compared" in said["notes"][0]
     assert main(["live", "judge", str(out)]) == 0
     found = read_any(out)
-    changes = set(zip(found.rows["old"].tolist(), found.rows["new"].tolist(), strict=True))
-    nop, bl = a64.NOP, next(new for old, new in changes if old == a64.NOP and new >> 26 == 0b100101)
-    assert {(nop, bl), (bl, nop), (nop, a64.MOV_X9_X30)} <= changes
-    assert 0xD4200080 in {new for _, new in changes}  # BRK of a kprobe
-    kernel = Kernel(guest.vmlinux)
-    start = kernel.symbols.find("vfs_read")
+    changes: dict[int, list[tuple[int, int]]] = {}
+    for row in found.rows:
+        changes.setdefault(int(row["address"]), []).append((int(row["old"]), int(row["new"])))
+    start = Kernel(guest.vmlinux).symbols.find("vfs_read")
     assert start is not None
     assert found.ending.slide is not None
-    assert start.vaddr + found.ending.slide + 0x10 in found.rows["address"].tolist()
+    vaddr = start.vaddr + found.ending.slide
+    (old, branch), back = changes[vaddr + 4]
+    assert old == a64.NOP
+    assert a64.classify(branch) == "BL"
+    assert back == (branch, a64.NOP)
+    assert [new == 0xD4200080 for _, new in changes[vaddr + 0x10]] == [True, False]  # BRK of a kprobe
+    module = [(old, new) for written in changes.values() for old, new in written]
+    assert (a64.NOP, a64.MOV_X9_X30) in module
     assert guest.shell(f"cat {TRACING}/kprobe_events; ls {TRACING}/instances") == before
     assert guest.shell("ls /tmp") == ""
     guest.shell(f"echo -:theirs >>{TRACING}/kprobe_events")

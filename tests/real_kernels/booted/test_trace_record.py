@@ -30,7 +30,7 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     vmlinux = needs_kernel("trixie").vmlinux
     out, truth, dump, live = (tmp_path / name for name in ("out", "truth", "dump", "live"))
     assert main(["trace", "record", str(vmlinux), "-o", str(out), "--truth", str(truth), "--dump", str(dump), "--json",
-                 "--setup", TRACER, "--run", "hackbench -g 1 -l 1000", "--begin", "unix_stream_sendmsg",
+                 "--setup", TRACER, "--run", "hackbench -g 1 -l 1000", "--begin", "unix_stream_recvmsg",
                  "--count", "1500000"]) == 0  # fmt: skip
     said = json.loads(capsys.readouterr().out)
     assert said["ended_by"] == "count"
