@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,11 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import OutputError
+from prologue.held import held_signals
 
 _SUFFIX: Final = ".prologue.tmp"
 _RANDOM: Final = 8  # characters between prefix and suffix, from mkstemp
-ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-"""Signals of which the commands make KeyboardInterrupt; SIGALRM repeats one that came during an import."""
 _NAMED: Final = 60  # characters of the output's name, which may itself be as long as names can be
 
 
@@ -97,20 +95,16 @@ def temporary_beside(out: Path) -> Iterator[Path]:
     """
     prefix = f".{out.name[:_NAMED]}."
     _remove_left(out.parent, prefix)
-    # A signal waits until the file is sure to be removed.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
+    with held_signals() as release:  # until the file is sure to be removed
         fd, temporary = _locked_temporary(out.parent, prefix)
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            release()
             yield temporary
         finally:
             try:
                 temporary.unlink(missing_ok=True)
             finally:
                 os.close(fd)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:

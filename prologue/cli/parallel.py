@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from prologue.cli.signals import begin_worker, held_signals
+from prologue.cli.signals import begin_worker
 from prologue.errors import InputError
+from prologue.held import held_signals
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

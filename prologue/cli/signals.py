@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from prologue.held import ENDING
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a run; SIGALRM only repeats one of them
 _IMPORT: Final = "<frozen importlib._bootstrap>"
 _AGAIN: Final = 0.01  # seconds until the next look whether an import is over
 
@@ -33,22 +33,12 @@ def interrupt_if_one_waits() -> None:
         raise KeyboardInterrupt
 
 
-@contextmanager
-def held_signals() -> Iterator[None]:
-    """Let signals wait, and in processes that are forked here until ``begin_worker``."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def begin_worker() -> None:
     """In a process of a pool: the one that started it decides when it ends, and Ctrl-C reaches both."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue.errors import OutputError
-from prologue.outputs import ENDING
+from prologue.held import held_signals
 
 if TYPE_CHECKING:
     import subprocess
@@ -41,21 +41,18 @@ def copied_meanwhile(source: Path, target: Path) -> Iterator[Callable[[], None]]
         if process.returncode:
             raise OutputError(f"{_why(process, said)}; nothing was left behind", path=target.parent)
 
-    # A signal waits until cp is sure to be killed: else it would make the file when everybody has gone.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
+    # A signal waits until cp is sure to be killed: else it would make the file when this run has ended.
+    with held_signals() as release:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, errors="backslashreplace",
         )  # fmt: skip
         with process:
             try:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                release()
                 yield wait
             finally:
                 process.kill()  # nothing happens to one that has ended
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _why(done: subprocess.Popen[str], complaints: str) -> str:

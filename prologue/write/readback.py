@@ -18,6 +18,7 @@ import numpy as np
 from prologue.arrays import I64, U64
 from prologue.elf.files import open_regular
 from prologue.errors import InputError, InternalError
+from prologue.held import held_signals
 from prologue.insn import a64
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.binary import Binary
@@ -146,13 +147,8 @@ def _read_whole(path: Path, *, before: Binary, goal: Goal, independent: bool) ->
 
 def _load_lief() -> None:
     """Import LIEF with signals held back: its bindings abort the process if a handler raises while they load."""
-    import signal
-
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
+    with held_signals():
         import lief  # noqa: F401
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _compare(after: Binary, *, processed: bool) -> None:
