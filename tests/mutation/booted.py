@@ -71,8 +71,8 @@ class BootedWorld(World):
         self.claimed: dict[str, U64] = {}
         for claims in kernel_claims(running, read_facts(running, None)):
             self.claimed[claims.mechanism] = claims.vaddrs
-            for vaddr, word in zip(claims.vaddrs.tolist(), claims.expected.tolist(), strict=True):
-                self.set_word(vaddr, word)
+            offsets = self.original.image.offsets(claims.vaddrs)
+            unaligned(memoryview(self.memory), 4)[offsets] = claims.expected
         self._undo.clear()
 
     def _reset(self) -> None:

@@ -82,7 +82,7 @@ def _adrp_add(world: World) -> int:
         place = world.pick(world.code)
         between = world.seed.randrange(3)
         last = place + 4 * (1 + between)
-        if np.isin(np.arange(place, last + 4, 4, dtype=np.uint64), world.code).all():
+        if all(_is_room(world, vaddr) for vaddr in range(place, last + 4, 4)):
             break
     _adrp(world, place, target, register)
     for k in range(between):
