@@ -25,7 +25,7 @@ def find_structures(memory: Memory, heads: Mapping[str, int]) -> Structures:
     """Walk the lists; ``heads`` are run-time addresses of those of ``HEADS`` that are known."""
     variables = _Walked(memory, heads)
     ops = registered_ops(variables, busy=True)
-    sends = frozenset(part for place in ops.places for part in _pointers(place, variables.read(place, _OPS)))
+    sends = frozenset(part for place in ops.places for part in _pointers(place, variables.read(place, _OPS) or b""))
     records = all_records(variables)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
@@ -33,13 +33,13 @@ def find_structures(memory: Memory, heads: Mapping[str, int]) -> Structures:
     return Structures(variables.pieces(), whole, (ops.places, sends, sites, frozenset(kprobes.at)))
 
 
-def _pointers(place: int, ops: bytes | None) -> Iterator[tuple[int, int]]:
+def _pointers(place: int, ops: bytes) -> Iterator[tuple[int, int]]:
     """Where an ops has which addresses of the kernel: one is where it sends calls (``direct_call``).
 
     Its place is in the vmlinux only. Locks and lists are pointers, too, but at rest they do not change.
     """
-    for at in range(0, min(len(ops or b""), _OPS_POINTERS), 8):
-        value = int.from_bytes((ops or b"")[at : at + 8], "little")
+    for at in range(0, min(len(ops), _OPS_POINTERS), 8):
+        value = int.from_bytes(ops[at : at + 8], "little")
         if value >= KERNEL_HALF:
             yield place + at, value
 
