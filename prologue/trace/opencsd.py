@@ -20,11 +20,11 @@ from prologue.trace.form import (
     LONGEST,
     LOST,
     NO_LEVEL,
-    NO_TASK,
     NO_VMID,
     RANGE,
     RETURN,
     Batch,
+    BatchNames,
     Tally,
     TracedTask,
 )
@@ -79,7 +79,7 @@ def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
         ranges = reader.ranges(block)
         some |= len(ranges) > 0
         if len(ranges):
-            yield Batch(ranges, reader.tasks, [""])
+            yield Batch(ranges, reader.names.tasks, reader.names.dsos)
     if not some:
         raise InputError("has no instruction ranges: is it text of trc_pkt_lister -decode ?", path=stream.name)
 
@@ -96,8 +96,7 @@ class _Reader:
     def __init__(self, account: Tally) -> None:
         self._account = account
         self._sources: dict[bytes, _Source] = {}
-        self._numbers = {0: 0}
-        self.tasks = [NO_TASK]
+        self.names = BatchNames()
 
     def ranges(self, block: bytes) -> Any:
         """The ranges of some lines."""
@@ -156,10 +155,7 @@ class _Reader:
             return
         source.level = int(level[1]) if level else NO_LEVEL
         source.vmid = vmid
-        if context not in self._numbers:
-            self._numbers[context] = len(self.tasks)
-            self.tasks.append(TracedTask("", context, context))
-        source.task = self._numbers[context]
+        source.task = self.names.task(TracedTask("", context, context)) if context else 0
 
 
 def _number(pattern: re.Pattern[bytes], said: bytes, unsaid: int) -> int:
