@@ -6,6 +6,7 @@ Its ``ELFFile`` reads the same, but loads a DWARF reader first: that takes as lo
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final
 
@@ -27,6 +28,15 @@ _SHN_XINDEX: Final = 0xFFFF
 _PN_XNUM: Final = 0xFFFF
 
 
+@lru_cache(maxsize=8)
+def _structures(e_type: Any, e_machine: Any, osabi: Any) -> ELFStructs:
+    """Of one kind of file: making them takes longer than reading all headers of a small module with them."""
+    structs = ELFStructs(little_endian=True, elfclass=64)
+    structs.create_basic_structs()
+    structs.create_advanced_structs(e_type, e_machine, osabi)
+    return structs
+
+
 class Headers:
     """The headers of a 64-bit little-endian file, parsed and not checked; fields have the names of ``<elf.h>``.
 
@@ -38,12 +48,10 @@ class Headers:
     def __init__(self, stream: Any) -> None:
         """Read the file's header; ``stream`` reads and seeks, as files, ``BytesIO`` and ``mmap`` do."""
         self._stream = stream
-        self._structs = ELFStructs(little_endian=True, elfclass=64)
-        self._structs.create_basic_structs()
-        self.file: Any = self._parse(self._structs.Elf_Ehdr, 0)
-        self._structs.create_advanced_structs(
-            self.file["e_type"], self.file["e_machine"], self.file["e_ident"]["EI_OSABI"]
-        )
+        self.file: Any = self._parse(_structures(None, None, None).Elf_Ehdr, 0)
+        structs = _structures(self.file["e_type"], self.file["e_machine"], self.file["e_ident"]["EI_OSABI"])
+        # With what each takes; to ask for it once more for every header takes as long as reading half of one.
+        self._section, self._segment = ((s, s.sizeof()) for s in (structs.Elf_Shdr, structs.Elf_Phdr))
 
     def _parse(self, struct: Any, offset: int) -> Any:
         return struct_parse(struct, self._stream, stream_pos=offset)
@@ -69,14 +77,14 @@ class Headers:
 
     def section(self, index: int) -> Any:
         """The section header of that index."""
-        return self._entry(self._structs.Elf_Shdr, "e_shoff", "e_shentsize", index)
+        return self._entry(*self._section, "e_shoff", "e_shentsize", index)
 
     def segment(self, index: int) -> Any:
         """The program header of that index."""
-        return self._entry(self._structs.Elf_Phdr, "e_phoff", "e_phentsize", index)
+        return self._entry(*self._segment, "e_phoff", "e_phentsize", index)
 
-    def _entry(self, struct: Any, table: str, entry_size: str, index: int) -> Any:
+    def _entry(self, struct: Any, least: int, table: str, entry_size: str, index: int) -> Any:
         size = int(self.file[entry_size])
-        if size < struct.sizeof():
+        if size < least:
             raise ELFError(f"{entry_size} is {size}, too small")
         return self._parse(struct, int(self.file[table]) + index * size)
