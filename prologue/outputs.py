@@ -122,13 +122,14 @@ def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:
 
 def _remove_left(directory: Path, prefix: str) -> None:
     """Remove temporary files of runs that were killed. Files of others, and what cannot be removed, stay."""
-    with suppress(OSError), os.scandir(directory) as entries:
-        left = [entry.path for entry in entries if entry.name.startswith(prefix) and entry.name.endswith(_SUFFIX)]
-        for path in left:
-            if len(os.path.basename(path)) != len(prefix) + _RANDOM + len(_SUFFIX):  # noqa: PTH119 - names need not be text
-                continue
-            with suppress(OSError):
-                _remove_unlocked(path)
+    length = len(prefix) + _RANDOM + len(_SUFFIX)
+    with suppress(OSError):
+        # For each of thousands of modules of one directory: no Path, no DirEntry.
+        names = [name for name in os.listdir(directory) if name.startswith(prefix)]  # noqa: PTH208 - as above
+        for name in names:
+            if name.endswith(_SUFFIX) and len(name) == length:
+                with suppress(OSError):
+                    _remove_unlocked(os.path.join(directory, name))  # noqa: PTH118 - names need not be text
 
 
 def _remove_unlocked(path: str) -> None:
@@ -137,7 +138,7 @@ def _remove_unlocked(path: str) -> None:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)  # noqa: PTH108 - as above
+            os.unlink(path)  # noqa: PTH108 - names need not be text
     finally:
         os.close(fd)
 
