@@ -124,7 +124,8 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
     sections = [(one, linked[one.section.index]) for one in module.live_text.live.values()]
     audited = TextJudge(sections, lifted, Describer(module, 0, facts.state)).judge(claims, list(unlooked(sections)))
     words = tuple(sorted((*audited.words, *plts.wrong), key=lambda word: word.vaddr))
-    row = MechanismCount("module PLTs", plts.words, plts.words, len(plts.wrong), 0)
+    wrong = sum(word.words for word in plts.wrong)
+    row = MechanismCount("module PLTs", plts.words, plts.words, wrong, 0)
     return audited._replace(words=words, text=audited.text + plts.words, mechanisms=(*audited.mechanisms, row))
 
 

@@ -198,10 +198,12 @@ def _again(before: Look, now: Look) -> Look:
 def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
     """``new`` words are not wrong, nor are they decided."""
     words = tuple(_restless(word) if word in new else word for word in audited.words)
-    counts = Counter(word.mechanism for word in new if word.kind != "unstable")
-    free = sum(word.words for word in new if word.kind != "unstable" and not word.mechanism)
+    counts: Counter[str] = Counter()
+    for word in new:
+        if word.kind != "unstable":
+            counts[word.mechanism] += word.words
     rows = tuple(_moved(row, counts[row.mechanism]) for row in audited.mechanisms)
-    return audited._replace(words=words, mechanisms=rows, restless=audited.restless + free)
+    return audited._replace(words=words, mechanisms=rows, restless=audited.restless + counts[""])
 
 
 def _moved(row: MechanismCount, count: int) -> MechanismCount:

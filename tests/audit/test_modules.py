@@ -25,6 +25,8 @@ def test_words_that_did_not_come_to_rest(mini: Mini, capsys: pytest.CaptureFixtu
     data = json.loads(capsys.readouterr().out)
     assert [int(one["vaddr"], 16) for one in data["findings"] if one["code"] == "PL504"] == [place]
     assert data["undecided"]["restless"] > 0
+    (row,) = [row for row in data["files"][1]["mechanisms"] if row["mechanism"] == "module PLTs"]
+    assert (row["words"], row["wrong"]) == (9, 9)  # three entries
 
 
 @pytest.mark.parametrize("kind", ["text", "json", "sarif", "junit", "ktap"])

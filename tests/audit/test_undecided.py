@@ -115,10 +115,14 @@ def test_a_word_that_was_right_a_moment_before() -> None:
     words = (
         LiveWord("call", 4, 1, 2, "wrong", mechanism="second slots"),
         LiveWord("unexplained", 64, 1, 2, "nobody's", words=3),
+        LiveWord("word", 96, 1, 2, "not an entry", words=3, mechanism="module PLTs"),
         LiveWord("call", 8, 1, 2, "wrong twice", mechanism="second slots"),
     )
-    audited = Audited(words, (MechanismCount("second slots", 9, 2, 2, 1),), 100, ())
-    now = _acquitted(audited, set(words[:2]))
-    assert [word.kind for word in now.words] == ["unstable", "unstable", "call"]
-    assert now.mechanisms == (MechanismCount("second slots", 9, 2, 1, 2, 1),)
-    assert undecided([now]) == (4, 1)
+    rows = MechanismCount("second slots", 9, 2, 2, 1), MechanismCount("module PLTs", 9, 9, 3, 0)
+    now = _acquitted(Audited(words, rows, 100, ()), set(words[:3]))
+    assert [word.kind for word in now.words] == ["unstable", "unstable", "unstable", "call"]
+    assert now.mechanisms == (
+        MechanismCount("second slots", 9, 2, 1, 2, 1),
+        MechanismCount("module PLTs", 9, 9, 0, 3, 3),
+    )
+    assert undecided([now]) == (7, 1)
