@@ -6,6 +6,7 @@ SHELL := /bin/bash
 python := .venv/bin/python
 # Three processes share the tests, file by file: docs/decisions/0011.
 pytest := $(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=1
+mypy := $(python) -m mypy
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
 .PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench fuzz
@@ -37,24 +38,26 @@ setup-test:
 demo: setup-demo
 	$(python) bench/demo.py
 
-test: lint types test-all
+# One target after the other, also with -j: the tests share the CPUs among themselves.
+.NOTPARALLEL:
 
-# mypy needs one CPU and some 40 s where nothing is cached: it runs beside the tests.
-check: lint
-	@$(MAKE) --no-print-directory -j2 types test-fast
+test: lint test-all
+
+check: lint test-fast
 
 lint: setup-test
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
 
 types: setup-test
-	$(python) -m mypy
+	$(mypy)
 
+# mypy needs one CPU, some 40 s of it where nothing is cached: it runs beside the tests, and its lines come after theirs.
 test-all: setup-test
-	$(pytest)
+	.ci/beside '$(mypy)' $(pytest)
 
 test-fast: setup-test
-	$(pytest) -m 'not kernel and not thorough'
+	.ci/beside '$(mypy)' $(pytest) -m 'not kernel and not thorough'
 
 # Commands build the plugins that they need; this shows that they can be built here.
 plugins: setup-bench

@@ -1,0 +1,45 @@
+"""``.ci/beside``: mypy and the tests at the same time, and neither's failure or output is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BESIDE = Path(__file__).parents[1] / ".ci/beside"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [("exit 0", "exit 0", 0), ("exit 3", "exit 0", 3), ("exit 0", "exit 4", 4), ("exit 3", "exit 4", 4)],
+)
+def test_both_run_to_their_end(tmp_path: Path, first: str, second: str, status: int) -> None:
+    """The first ends first here, and is heard last; the second waits for that, so both ran at once."""
+    done = tmp_path / "done"
+    os.mkfifo(done)
+    commands = [f"bash -c 'echo one; echo two >&2; echo >{done}; {first}'", f"read -r <{done}; echo tests; {second}"]
+    found = subprocess.run(
+        [BESIDE, commands[0], "bash", "-c", commands[1]], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (status, "tests\none\ntwo\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_both(tmp_path: Path, number: signal.Signals) -> None:
+    """An interrupt comes from the terminal to all of them, SIGTERM to the first process; the second may clean up."""
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    second = f"trap 'echo cleaned up; exit 5' INT TERM; echo >{ready}; while :; do sleep 0.05; done"
+    running = subprocess.Popen(
+        [BESIDE, "sleep 100", "bash", "-c", second], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    ready.read_text()
+    if number == signal.SIGINT:
+        os.killpg(running.pid, number)
+    else:
+        running.send_signal(number)
+    said, _ = running.communicate(timeout=30)
+    assert (running.returncode, said) == (5, "cleaned up\n")
