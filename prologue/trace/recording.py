@@ -24,10 +24,10 @@ from prologue.trace.form import (
     LONGEST,
     LOST,
     NO_LEVEL,
-    NO_TASK,
     NO_VMID,
     RETURN,
     Batch,
+    BatchNames,
     Tally,
     TracedTask,
     TraceRanges,
@@ -110,15 +110,15 @@ def read_records(stream: BinaryIO, account: Tally) -> Iterator[Batch]:
     while data := stream.read(BATCH * RECORD.itemsize):
         cut = len(data) % RECORD.itemsize
         account.add("record cut at the end", int(cut > 0))
-        yield Batch(reader.ranges(np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)), reader.tasks, [""])
+        ranges = reader.ranges(np.frombuffer(data, RECORD, len(data) // RECORD.itemsize))
+        yield Batch(ranges, reader.names.tasks, reader.names.dsos)
 
 
 class _Reader:
     def __init__(self, account: Tally) -> None:
         self._account = account
-        self._numbers = {0: 0}
+        self.names = BatchNames()
         self._joined: set[int] = set()  # CPUs whose last record was a range
-        self.tasks = [NO_TASK]
 
     def ranges(self, records: npt.NDArray[Any]) -> TraceRanges:
         """The ranges among records."""
@@ -160,8 +160,6 @@ class _Reader:
     def _tasks(self, pids: npt.NDArray[Any]) -> npt.NDArray[Any]:
         rows = np.zeros(len(pids), np.uint32)
         for pid in np.unique(pids).tolist():
-            if pid not in self._numbers:
-                self._numbers[pid] = len(self.tasks)
-                self.tasks.append(TracedTask("", pid, pid))
-            rows[pids == pid] = self._numbers[pid]
+            if pid:
+                rows[pids == pid] = self.names.task(TracedTask("", pid, pid))
         return rows
