@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 
 from tests.support.needs import needs_module, needs_tools
@@ -19,7 +22,12 @@ def test_what_is_missing_fails_in_ci_only(
             needs(ABSENT)
 
 
-def test_what_is_there_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("needs", "there"), [(needs_tools, "sh"), (needs_module, "pytest")])
+def test_only_what_is_missing_fails(monkeypatch: pytest.MonkeyPatch, needs: Callable[[str], None], there: str) -> None:
     monkeypatch.setenv("CI", "true")
-    needs_tools("sh")
-    needs_module("pytest")
+    called = []
+    for name in (there, ABSENT):
+        with suppress(pytest.fail.Exception):
+            needs(name)
+            called.append(name)
+    assert called == [there]

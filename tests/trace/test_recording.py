@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import random
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.trace.form import EXCEPTION, GAP, LOST, Tally
+from prologue.trace.form import EXCEPTION, GAP, HIGHEST_CPU, LONGEST, LOST, Tally
 from prologue.trace.recording import RecordingHeader, read_header, read_records
 from prologue.trace.sources import open_trace
 from tests.trace.made import KERNEL, recording, spans
@@ -84,12 +85,15 @@ def test_batches_join(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(recording(rows)) == whole
 
 
-def test_random_bytes_after_the_header_end_in_no_exception(tmp_path: object) -> None:
-    import random
-
-    chance = random.Random(5)  # noqa: S311 - the same bytes every time
-    for size in (1, 31, 32, 3200, 5000):
-        read(RecordingHeader().pack() + chance.randbytes(size))
+@pytest.mark.parametrize("size", [1, 31, 32, 3200, 5000])
+def test_random_bytes_are_ranges_that_can_be_or_are_counted(size: int) -> None:
+    chance, account = random.Random(5), Tally()  # noqa: S311 - the same bytes every time
+    found = read(RecordingHeader().pack() + chance.randbytes(size), account)
+    assert account.counts.pop("record cut at the end", 0) == (size % 32 > 0)
+    assert len(found) + account.counts.total() == size // 32
+    for cpu, start, end, _ in found:
+        assert 0 <= cpu <= HIGHEST_CPU
+        assert start % 4 == 0 < end - start <= LONGEST
 
 
 def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
