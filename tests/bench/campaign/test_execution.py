@@ -7,97 +7,23 @@ tests/real_kernels/booted/test_campaign.py.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from prologue_bench.campaign.execution import Execution, FinishedBoot, Plan, plan_campaign
+from prologue_bench.campaign.execution import Execution, plan_campaign
 from prologue_bench.campaign.schedule import make_schedule
-from prologue_bench.campaign.variants import Image, Link
 from prologue_bench.campaign.watch import watching
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.recorder.output import Recorded
-from prologue_bench.recorder.task import Measured, Task
 from prologue_bench.results.journal import Journal, hold, open_journal
-from prologue_bench.results.model import Evidence, Readback, ResultSet, Variant, Workload
 from prologue_bench.results.store import CAMPAIGN, RESULTS, read_results
-from prologue_bench.targets.base import Attempt
-
-MEASURED = Measured(Workload("work", "work", "seconds", "lower"), None)
-PLAN = Plan(
-    task=Task(workloads=(MEASURED,), runs=2),
-    blocks=3,
-    seed=7,
-    control=True,
-    retries=1,
-    timeout=10,
-    command="prologue bench run",
-)
-LINK = Link(
-    release="6.1",
-    build_id="5eed",
-    layout="2",
-    images=(
-        Image(Variant("nop-nop", "nop-nop", "a" * 64, 0), Path("Image.nop-nop")),
-        Image(Variant("build", "build", "b" * 64, 9), Path("Image.build")),
-    ),
-    proof=("same link: 0 symbols moved",),
-    stub={64: 0x52800000, 68: 0xD65F03C0},
-)
-
-
-class Machine:
-    """Does what ``failing`` says for its n-th boot: None, or what happens instead."""
-
-    evidence: Evidence = "timing"
-
-    def __init__(self, failing: Callable[[int], str | None] = lambda _: None) -> None:
-        self.failing = failing
-        self.attempts: list[Attempt] = []
-
-    def facts(self) -> Mapping[str, str]:
-        return {"target": "made up"}
-
-    def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        return asked
-
-    def boot(self, attempt: Attempt, task: Task) -> Recorded:
-        self.attempts.append(attempt)
-        what = self.failing(len(self.attempts))
-        if what == "lost":
-            raise GuestLostError("guest lost: no answer for 10 s; console in log, its end:\nlast lines")
-        if what == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if what == "interrupted":
-            raise KeyboardInterrupt
-        mov = 64 if (attempt.label == "build") != (what == "wrong kernel") else 0
-        values = tuple(float(k + 1) for k in range(task.runs))
-        stub = LINK.stub if (attempt.label == "build") != (what == "not processed") else {64: 1, 68: 2}
-        gate = {"governors": ["powersave" if what == "other governor" else "performance"]}
-        return Recorded(
-            machine={},
-            readback=Readback("5eed", 64, mov, 64 - mov),
-            gate_before=gate,
-            gate_after=gate,
-            values={"work": values},
-            stub=tuple(stub.values()),
-        )
-
-
-def record(directory: Path, machine: Machine, plan: Plan = PLAN) -> list[FinishedBoot]:
-    finished: list[FinishedBoot] = []
-    campaign = plan_campaign(plan, LINK, machine)
-    with hold(directory), open_journal(directory, campaign) as journal:
-        Execution(plan=plan, campaign=campaign, link=LINK, target=machine, journal=journal).run(finished.append)
-    return finished
+from tests.bench.campaign.made import LABELS, LINK, PLAN, Machine, record
 
 
 def test_blocks_are_balanced_and_random() -> None:
@@ -128,9 +54,6 @@ def test_a_campaign_is_recorded(tmp_path: Path) -> None:
     assert len({boot.started for boot in results.boots}) == 9
     assert record(tmp_path, machine) == []  # there is nothing left to do
     assert len(machine.attempts) == 9
-
-
-LABELS = ("nop-nop", "nop-nop (A/A)", "build")
 
 
 def test_a_lost_machine_is_tried_again(tmp_path: Path) -> None:
@@ -197,7 +120,7 @@ def test_a_torn_line_is_cut_and_its_boot_made_again(tmp_path: Path, tail: bytes)
 def test_killed_at_every_boot_in_turn(tmp_path: Path) -> None:
     """Nine boots, each of which kills the recorder once: all are there in the end, none twice."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom tests.bench.campaign.test_execution import Machine, record\n"
+        "import sys\nfrom pathlib import Path\nfrom tests.bench.campaign.made import Machine, record\n"
         "directory = Path(sys.argv[1])\n"
         "done = len(list(directory.glob('died-*')))\n"
         "def failing(n):\n"
@@ -330,75 +253,3 @@ def test_places_that_are_still_to_be_tried(tmp_path: Path) -> None:
         (1, 8), (1, 8), (2, 7), (3, 6), (3, 6), (3, 5), (4, 4), (5, 3), (6, 2), (7, 1), (8, 0),
     ]  # fmt: skip
     assert [each.left for each in record(tmp_path, Machine())] == [0]
-
-
-class Farm(Machine):
-    """Boards ``a``, ``b`` and so on; the one in use fails as ``failing`` says, and is replaced by the next."""
-
-    def __init__(self, names: str, failing: Callable[[int], str | None] = lambda _: None) -> None:
-        super().__init__(failing)
-        self.names = list(names)
-
-    @property
-    def board(self) -> str:
-        return self.names[0]
-
-    def replace(self, lost: GuestLostError) -> None:
-        if len(self.names) == 1:
-            raise GuestLostError(f"{lost.message}\nno place is left")
-        del self.names[0]
-
-
-def record_on(directory: Path, farm: Farm, plan: Plan = PLAN) -> ResultSet:
-    campaign = plan_campaign(plan, LINK, farm)
-    with hold(directory), open_journal(directory, campaign) as journal:
-        execution = Execution(plan=plan, campaign=campaign, link=LINK, target=farm, journal=journal, boards=farm)
-        try:
-            execution.run(lambda _: None)
-        finally:
-            blocks = {place.block for place in execution.schedule}
-            assert len(blocks) == plan.blocks
-    return read_results(directory)
-
-
-def blocks_of(results: ResultSet) -> dict[tuple[int | None, str | None], int]:
-    """How many boots that count each block has on each board."""
-    return dict(Counter((boot.block, boot.board) for boot in results.boots if boot.void is None))
-
-
-def test_a_block_stays_on_its_board(tmp_path: Path) -> None:
-    """Board a dies in block 1, which is left as it is; the boots that count are not repeated."""
-    results = record_on(tmp_path, Farm("ab", lambda n: "lost" if n in (6, 7) else None))
-    assert blocks_of(results) == {(0, "a"): 3, (1, "a"): 2, (2, "b"): 3, (3, "b"): 3}
-    assert [(boot.block, boot.board) for boot in results.voids] == [(1, "a")] * 2
-    assert results.boards == ("a", "b")
-
-
-def test_a_block_of_which_nothing_counts_moves(tmp_path: Path) -> None:
-    results = record_on(tmp_path, Farm("ab", lambda n: "lost" if n in (4, 5) else None))
-    assert blocks_of(results) == {(0, "a"): 3, (1, "b"): 3, (2, "b"): 3}
-
-
-def test_boards_that_die_one_after_the_other(tmp_path: Path) -> None:
-    lost = (2, 3, 5, 6)  # each after its first boot
-    results = record_on(tmp_path, Farm("abc", lambda n: "lost" if n in lost else None))
-    assert blocks_of(results) == {(0, "a"): 1, (1, "b"): 1, (2, "c"): 3, (3, "c"): 3, (4, "c"): 3}
-    variants = [{b.variant for b in results.boots if b.block == k and b.void is None} for k in (2, 3, 4)]
-    assert variants == [{*LABELS}] * 3
-
-
-def test_the_last_board_dies_and_the_campaign_is_resumed(tmp_path: Path) -> None:
-    with pytest.raises(GuestLostError, match="given up after 2 tries\nno place is left"):
-        record_on(tmp_path, Farm("ab", lambda n: "lost" if n in (2, 3) or n >= 6 else None))
-    before = (tmp_path / RESULTS).read_bytes()
-    # On b, where block 1 is begun: that is finished, and block 0 stays as a left it.
-    results = record_on(tmp_path, Farm("b"))
-    assert (tmp_path / RESULTS).read_bytes().startswith(before)
-    assert blocks_of(results) == {(0, "a"): 1, (1, "b"): 3, (2, "b"): 3, (3, "b"): 3}
-    assert blocks_of(record_on(tmp_path, Farm("a"))) == blocks_of(results)  # there is nothing left to do
-
-
-def test_its_own_board_finishes_a_block(tmp_path: Path) -> None:
-    with pytest.raises(GuestLostError):
-        record_on(tmp_path, Farm("a", lambda n: "lost" if n >= 6 else None))
-    assert blocks_of(record_on(tmp_path, Farm("a"))) == {(0, "a"): 3, (1, "a"): 3, (2, "a"): 3}

@@ -22,7 +22,7 @@ from prologue_bench.results.store import read_results
 from prologue_bench.targets.base import Attempt
 from prologue_bench.targets.qemu import QemuTarget
 from prologue_bench.targets.remote import Transcript, execute
-from tests.bench.campaign.test_execution import PLAN, Machine, record
+from tests.bench.campaign.made import PLAN, Machine, record
 from tests.support.needs import missing, needs_tools
 
 FULL = "No space left on device: free some space, then run it again"
