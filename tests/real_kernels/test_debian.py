@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
 import mmap
 import os
@@ -61,12 +60,17 @@ def test_processed_is_what_it_should_be(case: Case, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["state"] == "processed"
 
 
+def same(one: Path, other: Path) -> bool:
+    """Whether both have the same bytes: cmp reads 300 MB in a third of the time that filecmp takes."""
+    return subprocess.run(["cmp", "--silent", one, other], check=False).returncode == 0
+
+
 def test_reversal_is_bit_exact_and_a_second_run_changes_nothing(case: Case) -> None:
     work = Path(shutil.copy(case.processed, case.directory / "work"))
     assert main(["patch", str(work), "--in-place", "--contract", "stock"]) == 0
-    assert filecmp.cmp(work, case.processed, shallow=False)
+    assert same(work, case.processed)
     assert main(["patch", str(work), "--in-place", "--reverse", str(case.plan)]) == 0
-    assert filecmp.cmp(work, case.vmlinux, shallow=False)
+    assert same(work, case.vmlinux)
     work.unlink()
 
 
@@ -78,7 +82,7 @@ def test_image_equals_objcopy(case: Case) -> None:
     for vmlinux in (case.vmlinux, case.processed):
         assert main(["image", str(vmlinux), "-o", str(ours)]) == 0
         subprocess.run([*objcopy, str(vmlinux), str(theirs)], check=True)
-        assert filecmp.cmp(ours, theirs, shallow=False)
+        assert same(ours, theirs)
 
 
 KILLS = 50  # of each kernel
@@ -97,9 +101,9 @@ def test_killed_at_random_and_finished(case: Case, capfd: pytest.CaptureFixture[
         _run_and_kill(command, work, int(offsets[seed.randrange(len(offsets))]), seed.random() < 0.2, seed)
         unfinished += Kernel(work).state == "unfinished"
         assert main(command) == 0
-        assert filecmp.cmp(work, case.processed, shallow=False)
+        assert same(work, case.processed)
         assert main(["patch", str(work), "--in-place", "--reverse", str(case.plan)]) == 0
-    assert filecmp.cmp(work, case.vmlinux, shallow=False)
+    assert same(work, case.vmlinux)
     work.unlink()
     capfd.readouterr()
     # If fewer were caught half-way, this test would not test what it says.

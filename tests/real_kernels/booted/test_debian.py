@@ -35,11 +35,11 @@ def test_processed_kernel_boots_and_traces(case: Case) -> None:
     functions = plain.one("start").data["functions"]
     assert functions > 30000
 
-    job = Job(("ftrace_cycle",), parameters=(("cycles", 10),), timeout=400)
+    job = Job(("ftrace_cycle",), parameters=(("cycles", 5),), timeout=400)
     traced = booted(case.processed, case.directory, job)
     assert traced.one("start").data == {"release": case.kernel.release, "cpus": 2, "functions": functions}
     cycles = traced.all("traced")
-    assert [event.data["tracer"] for event in cycles] == ["function", "function_graph"] * 10
+    assert [event.data["tracer"] for event in cycles] == ["function", "function_graph"] * 5
     assert all(event.data["entries"] > 100 for event in cycles)
     load = traced.one("load").data
     assert load["runs"] > 0
