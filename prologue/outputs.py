@@ -113,7 +113,7 @@ def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:
 
     while True:
         fd, name = tempfile.mkstemp(prefix=prefix, suffix=_SUFFIX, dir=directory)
-        with suppress(OSError):  # no locks on this file system: then nobody else gets one, either
+        with suppress(OSError):  # no locks on this file system: then no other process gets one, either
             fcntl.flock(fd, fcntl.LOCK_EX)
         if os.fstat(fd).st_nlink:
             return fd, Path(name)

@@ -20,7 +20,7 @@ _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses")
 # Words that have names of their own, besides the classes of insn/a64.
 _NAMED: Final = {"MOV X9, X30": a64.MOV_X9_X30, "PACIASP": a64.PACIASP, "AUTIASP": a64.AUTIASP}
 _OTHER: Final = "another"
-_NOBODY: Final = "no mechanism"
+_NO_MECHANISM: Final = "no mechanism"
 
 
 def audit_both(
@@ -110,7 +110,7 @@ def _with_breakpoints(binary: RunningBinary, index: int) -> U32:
 
 def _owners(vaddrs: U64, audited: Audited, covered: U64) -> tuple[I64, list[str]]:
     """For each word the number of its mechanism, and their names."""
-    mechanisms = [_NOBODY]
+    mechanisms = [_NO_MECHANISM]
     owner = np.zeros(len(vaddrs), np.int64)
     for name, words in (*((one.mechanism, one.vaddrs) for one in audited.owned), ("breakpoints", covered)):
         if name not in mechanisms:

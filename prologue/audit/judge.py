@@ -28,7 +28,7 @@ class TextJudge:
         self._sections = sections
         self._lifted = lifted
         self._describer = describer
-        # Of these the original is not known, only that somebody covered it.
+        # Of these the original is not known, only that a breakpoint covers it.
         covered = [vaddr for vaddr, one in lifted.items() if one.original is None]
         self._covered: U64 = np.array(sorted(covered), np.uint64)
         unstable = sorted({vaddr for section, _ in sections for vaddr in section.unstable})
@@ -101,7 +101,7 @@ class TextJudge:
     def _unexplained(
         self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]
     ) -> Iterator[LiveWord]:
-        """Words that nobody owns, or two do, and that are not as linked; neighbours are one finding."""
+        """Words that no mechanism owns, or that two do, and that are not as linked; neighbours are one finding."""
         odd = np.flatnonzero((section.words != linked) & section.there & (owner <= 0))
         if not len(odd):
             return

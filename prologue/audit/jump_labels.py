@@ -35,7 +35,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     nop = np.uint32(a64.NOP)
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
-    # Keys and text of a capture are read one after the other: where text did not come to rest, somebody was at work.
+    # Keys and text of a capture are read one after the other: where text did not come to rest, the kernel was at work.
     at_work = scene.restless or is_held(scene.variables, "jump_label_mutex", realtime=scene.realtime)
     in_between = formed & (being_set | at_work)
 

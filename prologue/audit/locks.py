@@ -1,4 +1,4 @@
-"""Whether somebody held one of the kernel's mutexes: what it protects may then be half written."""
+"""Whether a task held one of the kernel's mutexes: what it protects may then be half written."""
 
 from __future__ import annotations
 

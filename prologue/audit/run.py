@@ -39,7 +39,7 @@ class Transition(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Whether the architecture lists it, or nobody executes the word."""
+        """Whether the architecture lists it, or no CPU executes the word."""
         return self.verdict != NOT_ALLOWED
 
 
@@ -67,7 +67,7 @@ class Audit(NamedTuple):
     errors: tuple[PrologueError, ...] = ()
     before: Audit | None = None
     transitions: tuple[Transition, ...] = ()
-    left_out: Mapping[str, str] = {}  # codes of rules that were not to run, and by whose choice; nobody writes to it
+    left_out: Mapping[str, str] = {}  # codes of rules that were not to run, and by whose choice; not to be changed
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ _AGAIN: Final = 0.01  # seconds until the next look whether an import is over
 
 
 def interrupt_on_signals() -> None:
-    """Raise KeyboardInterrupt, so that temporary files go away; what somebody chose to ignore (nohup) stays ignored."""
+    """Raise KeyboardInterrupt, so that temporary files go away; what was ignored before (nohup) stays ignored."""
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

@@ -18,7 +18,7 @@ from elftools.construct.core import ConstructError  # noqa: E402
 from elftools.elf.structs import ELFStructs  # noqa: E402
 
 if not hasattr(_debugger, "Pdb"):
-    del sys.modules["pdb"]  # whoever wants to debug gets the real one
+    del sys.modules["pdb"]  # a debugger that is wanted later is the real one
 
 PARSE_ERRORS: Final = (ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError)
 """What damaged headers raise."""

@@ -33,7 +33,7 @@ _STEPS: Final = {
     "marker": "adds the option, and the marker that tells the kernel",
     "step": "adds the build step, which sets the marker",
     "documentation": "describes all of it",
-    "selftest": "passes whoever wrote the prologues",
+    "selftest": "passes whether the kernel or the build wrote the prologues",
 }
 _LEFT_OUT: Final = {"literals": "this release has no CALL_OPS, so no literals to set"}
 

@@ -41,7 +41,7 @@ class KernelInfo(NamedTuple):
     release: str = ""
     build_id: str = ""
     slide: int | None = None
-    anchors: Mapping[str, int] = {}  # nobody writes to it
+    anchors: Mapping[str, int] = {}  # not to be changed
 
 
 class Memory(Protocol):

@@ -74,6 +74,6 @@ def sum_command(piece: Range) -> str:
 def is_sum(said: str, tool: str, data: bytes) -> bool:
     """Whether that line of the tool, one of ``SUMS``, is the checksum of the bytes.
 
-    It has to notice what a kernel does to its text, not what somebody does who could forge the bytes as well.
+    It has to notice what a kernel does to its text, not what an attacker does, who could forge the bytes as well.
     """
     return said.split(" ", maxsplit=1)[0] == hashlib.new(SUMS[tool], data, usedforsecurity=False).hexdigest()

@@ -50,7 +50,7 @@ class LoadedModule(NamedTuple):
     sections: dict[str, int]
 
     def has_text(self, vaddr: int) -> bool:
-        """Whether that is text which stays after init; anywhere in the module where nobody said what its sections are.
+        """Whether that is text which stays after init; anywhere in the module if its sections are not known.
 
         Each section goes on to the next one; ``size`` bounds the last (from 6.4 on it counts all of a module's memory,
         of which text is one part).
@@ -90,7 +90,7 @@ class KernelState(NamedTuple):
     def names_code(self, vaddr: int) -> bool:
         """Whether a module has text there, or code of another owner (BPF, say) begins less than a page before.
 
-        A module's symbols do not count: they name data, and init text whose memory is somebody else's now.
+        A module's symbols do not count: they name data, and init text whose memory has another use now.
         """
         modules = {module.name for module in self.modules}
         near = (symbol.vaddr for symbol in self.symbols if symbol.owner and symbol.owner not in modules)

@@ -8,7 +8,7 @@ from typing import Final
 
 from prologue.protocol.form import Model, ProtocolVariant
 
-# Maintenance, barriers, and the waits of the kernel. A stop_machine without its beginning stops nobody.
+# Maintenance, barriers, and the waits of the kernel. A stop_machine without its beginning stops no CPU.
 _OPERATIONS: Final = frozenset({
     "DC", "IC", "DSB", "DMB", "ISB", "sync_cores", "rcu_tasks_wait", "stop_machine", "isb_everywhere",
 })  # fmt: skip

@@ -2,7 +2,7 @@
 /*
  * The machine that every protocol runs on. docs/protocols/README.md explains it.
  *
- * A site is an instruction word that somebody writes. Its values are numbered in the order of the stores. Caches and
+ * A site is an instruction word that is written. Its values are numbered in the order of the stores. Caches and
  * fetch queues are bounds on these numbers: a CPU may execute any value from oldest[] to last[]. Barriers raise the
  * bounds no more than the architecture promises, so every machine that keeps its promises is covered.
  *
@@ -22,7 +22,7 @@ byte cleaning[CPUS * SITES];     /* DC CVAU was issued and makes this one clean 
 byte clean_from[CPUS * SITES];   /* what a DC CVAU issued now cleans at least */
 byte dropping[CPUS * SITES];     /* IC IVAU was issued and makes caches drop older ones when it completes */
 byte drop_from[CPUS * SITES];    /* what an IC IVAU issued now refetches at least */
-/* What held when a value was written: whoever fetched that value did so, and all that follows, after that. */
+/* What held when a value was written: a CPU that fetched that value did so, and all that follows, after that. */
 byte then_last[SITES * DEPTH * SITES];
 byte then_clean[SITES * DEPTH * SITES];
 byte then_cached[SITES * DEPTH * SITES];

@@ -259,7 +259,7 @@ echo "$kib" >"$instance/buffer_size_kb" || die "no memory for a ring buffer of $
 # After each write the slot is cleared, with page 0.
 echo "index == $slot && page != 0" >"$events/fixmap/filter" || die "the filter of an event was refused"
 main=$$
-# If this shell is killed, this one cleans up after it. State Z: dead, and nobody has waited for it.
+# If this shell is killed, this one cleans up after it. State Z: dead, and not yet waited for.
 (
 	trap '' HUP INT TERM PIPE
 	while [ -d "$scratch" ] && grep -q '^State:	[^Z]' /proc/$main/status; do sleep 1; done

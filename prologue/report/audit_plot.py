@@ -50,7 +50,7 @@ Strip = tuple[U64, U64, U64]
 
 
 def _strips(kernel: AuditedFile) -> dict[str, Strip]:
-    """By mechanism; what nobody owns has a strip if something is wrong there."""
+    """By mechanism; what no mechanism owns has a strip if something is wrong there."""
     wrong = np.array([word.vaddr + 4 * k for word in kernel.audited.words for k in range(word.words)], np.uint64)
     parts: dict[str, list[tuple[U64, U64]]] = {}
     for table in kernel.audited.owned:
@@ -62,8 +62,8 @@ def _strips(kernel: AuditedFile) -> dict[str, Strip]:
         owned = np.concatenate([owned, could])
         if len(could):
             strips[name] = could, changed, wrong[among(wrong, could)]
-    nobody = wrong[~among(wrong, owned)]
-    return strips | ({"no mechanism": (nobody, nobody, nobody)} if len(nobody) else {})
+    free = wrong[~among(wrong, owned)]
+    return strips | ({"no mechanism": (free, free, free)} if len(free) else {})
 
 
 def _draw(axis: Any, name: str, strip: Strip, blocks: U64) -> None:

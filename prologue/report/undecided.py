@@ -13,7 +13,7 @@ from prologue.rules.base import Finding
 from prologue.rules.live import LiveWord, Undecided, undecided
 
 UNSTABLE: Final = "PL504"
-_AGAIN: Final = "take memory again when nobody switches tracers or probes, or a dump of the stopped machine"
+_AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 
 
@@ -24,7 +24,7 @@ def all_undecided(audit: Audit) -> Undecided:
 
 
 def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
-    """Whether words are left that nobody may take for right."""
+    """Whether words are left that may not be taken for right."""
     words = all_undecided(audit)
     return bool(words.restless or (words.lacking and not lacking_allowed))
 

@@ -55,7 +55,7 @@ def unseen(judged: JudgedWrites) -> list[str]:
     recording = judged.recording
     sees, ending = recording.origin.sees, recording.ending
     hidden = [sight for sight in SIGHTS if sight in _UNSEEN and sight not in sees]
-    # Nobody misses what nothing here depends on.
+    # What nothing here depends on need not be said.
     if "maintenance" in hidden or not any(group.live for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "lines"]
     if not any(group.writer.aside for group in judged.groups):

@@ -63,7 +63,7 @@ class Audited(NamedTuple):
 
 
 class Undecided(NamedTuple):
-    """Words that are right in form, and of which nobody can say whether they are right.
+    """Words that are right in form, and of which cannot be said whether they are right.
 
     ``restless`` were being changed, or what decides was: memory of another moment decides them. Nothing that was read
     decides ``lacking``: memory does not have it, or the vmlinux does not say where it is.

@@ -21,7 +21,7 @@ RULE = Rule(
     what="On a running kernel, a first slot that does not hold `MOV X9, X30`.",
     why="The site can be traced at any time: BL in the second slot overwrites X30, and without the MOV the return "
     "address is lost. A NOP there means that `ftrace_init` failed or never saw the record; anything else was "
-    "written by somebody who does not know of ftrace.",
+    "written by code that does not know of ftrace.",
     example="first slot of vfs_read holds NOP although the kernel has booted",
     fix="look for `ftrace bug` in the kernel log; do not trace this kernel until it has been booted again",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.1-7.2)',

@@ -9,7 +9,7 @@ from prologue.rules.live import live_hits
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Words that nobody owns."""
+    """Words that no mechanism owns."""
     return live_hits(subject.live, "unexplained")
 
 

@@ -21,8 +21,8 @@ RULE = Rule(
     what="A word of running text that still changed after it had been read several times.",
     why="Nothing can be said of such a word: it may be half of a change. Switching tracers on and off does this, "
     "and is harmless.",
-    example="second slot of schedule alternates between NOP and BL while somebody starts and stops a tracer",
-    fix="audit again when nobody switches tracers or probes, or take a dump of the stopped machine",
+    example="second slot of schedule alternates between NOP and BL while a tracer is started and stopped",
+    fix="audit again while no tracers or probes are switched, or take a dump of the stopped machine",
     citation='docs/live.md, "What can go wrong"',
     check=check,
 )

@@ -21,9 +21,9 @@ RULE = Rule(
     what="A write to kernel text by a function that is none of the kernel's mechanisms (ftrace, jump labels, kprobes, "
     "alternatives, relocation, runtime constants, dynamic SCS, KVM, BPF, static calls, module loading, kgdb), nor "
     "called by one.",
-    why="Whoever else writes text follows no protocol that is known to be safe; root kits hook functions so.",
+    why="Such a function follows no protocol that is known to be safe; root kits hook functions in this way.",
     example="a module stores a branch over the first instruction of a function",
-    fix="find out who that is, with the call chain; a mechanism that is missing here is worth a report",
+    fix="find out from the call chain what it belongs to; a mechanism that is missing here is worth a report",
     citation="arch/arm64/kernel/patching.c and its callers, kernels 5.5 to 7.2",
     check=of_no_file,
     check_write=check_write,

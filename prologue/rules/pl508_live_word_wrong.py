@@ -22,7 +22,7 @@ RULE = Rule(
     "jump label against its key, a part of an alternative, a literal that points nowhere, a constant that is "
     "not its variable.",
     why="The mechanism writes its word as a variable says that memory also has, and both disagree: a decision of "
-    "the kernel is turned around, or code runs that nobody chose. An intruder who knows the tables hides "
+    "the kernel is turned around, or code runs that the kernel did not choose. An intruder who knows the tables hides "
     "there.",
     example="the jump label at may_open+0x30 branches although its key is not enabled:",
     fix="find out who wrote there; take a dump for evidence",

@@ -114,8 +114,8 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
         after_mov = np.zeros_like(after_mov)
     lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP)
     if lone.any():
-        behind_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
-        start = value[lone] - np.where(behind_bti, np.uint64(8), np.uint64(4))
+        after_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
+        start = value[lone] - np.where(after_bti, np.uint64(8), np.uint64(4))
         begins = symbols.is_function_start(start)
         begins[begins] = ~symbols.is_function_start(value[lone][begins])
         after_mov[lone] = begins

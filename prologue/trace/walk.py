@@ -2,7 +2,7 @@
 
 A call pushes; a return pops up to the frame that it returns into; an exception pushes a frame that its return pops,
 with all above it; a branch to another function replaces the top one (a tail call). After a gap, or a return to where
-nobody called from (another task was chosen), nothing is known, and the stack begins anew.
+no call came from (another task was chosen), nothing is known, and the stack begins anew.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ _STYLE: Final[dict[Any, Any]] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-# Behind words, so that lines do not run through them.
+# What words are written on, so that lines do not run through them.
 _PLATE: Final = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "boxstyle": "square,pad=0.12"}
 # What keeps date and version out: the same picture is the same file.
 _METADATA: Final[dict[str, dict[str, Any]]] = {

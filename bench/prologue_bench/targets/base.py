@@ -25,7 +25,7 @@ class Attempt:
 
 
 class SeveralBoards(Protocol):
-    """Several boards of one type behind a target, one of them in use."""
+    """Several boards of one type that one target stands for; one of them is in use."""
 
     @property
     def board(self) -> str:

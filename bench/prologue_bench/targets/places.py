@@ -183,7 +183,7 @@ class CoordinatorPlaces:
         return f"no exporter has {unmatched}" if unmatched else None
 
     def _release(self) -> None:
-        """Release the place if it is ours: who kicked us may have given it to somebody else."""
+        """Release the place if it is ours: it may have been taken from us and given to another user."""
         if self.place is not None:
             ours = f"{self._session.gethostname()}/{self._session.getuser()}"  # as the session introduced itself
             self._quietly("ReleasePlace", messages.ReleasePlaceRequest(placename=self.place, fromuser=ours))

@@ -184,7 +184,7 @@ static uint64_t graph_offset;
  * The function graph tracer has put its return_to_handler where a return address
  * was: the code that stored the caller's frame record is in the same function.
  */
-static uint64_t behind_graph(uint64_t return_address, uint64_t frame)
+static uint64_t under_graph(uint64_t return_address, uint64_t frame)
 {
 	struct owner *owner = owner_of(frame);
 
@@ -224,7 +224,7 @@ static int chain(struct cpu *cpu, uint64_t *callers, uint64_t *frames, bool *who
 			callers[0] = called_from(record[1]);
 		frame = record[0];
 		frames[n] = frame;
-		callers[n++] = behind_graph(record[1], frame);
+		callers[n++] = under_graph(record[1], frame);
 		if (!frame) {
 			*whole = true;
 			return n;

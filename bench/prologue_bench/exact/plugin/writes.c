@@ -280,7 +280,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
 		int push;
 
-		/* Behind the end of memory there is no instruction to watch. */
+		/* After the end of memory there is no instruction to watch. */
 		if (!qemu_plugin_insn_haddr(insn)) {
 			n = k;
 			break;
