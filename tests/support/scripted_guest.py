@@ -1,4 +1,4 @@
-"""A guest that runs one shell script, with files of the test's own, instead of the jobs of ``guest/init``."""
+"""A guest that runs one shell script, with files of the test's own, instead of the jobs of ``guest/jobs.sh``."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ def build_initramfs(modules: Sequence[Path] = ()) -> Path:
 
     """
     debs = packages.download(_SUITE, _PACKAGES)
-    init = files("prologue_bench.guest").joinpath("init").read_bytes()
+    scripts = {name: files("prologue_bench.guest").joinpath(name).read_bytes() for name in ("init", "jobs.sh")}
     loaded = plain_modules(modules)
-    hashed = hashlib.sha256(b"layout %d" % _LAYOUT + init + "".join(p.name for p in debs).encode())
+    hashed = hashlib.sha256(b"layout %d" % _LAYOUT + b"".join(scripts.values()) + "".join(p.name for p in debs).encode())
     for name, data in loaded.items():
         hashed.update(name.encode() + data)
     key = f"initramfs/{hashed.hexdigest()[:16]}.cpio"
-    return cache.produce(key, lambda path: _make(path, init, debs, loaded))
+    return cache.produce(key, lambda path: _make(path, scripts, debs, loaded))
 
 
 def fetch_programs() -> tuple[dict[str, bytes], tuple[str, ...]]:
@@ -80,8 +80,8 @@ def _plain(module: Path) -> bytes:
     return data if module.suffix == ".ko" else decompress(data, module)
 
 
-def _make(path: Path, init: bytes, debs: tuple[Path, ...], modules: dict[str, bytes]) -> None:
-    content = {"init": init} | _programs(debs) | modules
+def _make(path: Path, scripts: dict[str, bytes], debs: tuple[Path, ...], modules: dict[str, bytes]) -> None:
+    content = scripts | _programs(debs) | modules
     path.write_bytes(pack(content, ("bin", "lib", "modules", "proc", "sys", "dev", "tmp")))
 
 

@@ -101,7 +101,7 @@ class Observer:
 class Job:
     """What the guest is to do.
 
-    ``names`` are jobs of ``guest/init``; ``parameters`` become ``prologue.NAME=VALUE`` (spaces become commas);
+    ``names`` are jobs of ``guest/jobs.sh``; ``parameters`` become ``prologue.NAME=VALUE`` (spaces become commas);
     ``append`` goes onto the kernel command line as it is; ``timeout`` is seconds of wall time for everything.
     """
 

@@ -37,7 +37,7 @@ def test_the_same_parts_give_the_same_archive(tmp_path: Path) -> None:
         before = os.umask(mask)
         try:
             path = tmp_path / f"{mask:o}"
-            initramfs._make(path, b"#!/bin/busybox sh\n", debs, {"modules/00-a.ko": b"a"})
+            initramfs._make(path, {"init": b"#!/bin/busybox sh\n"}, debs, {"modules/00-a.ko": b"a"})
         finally:
             os.umask(before)
         archives.append(path.read_bytes())

@@ -1,0 +1,370 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The guest's jobs, job_NAME each, and what several of them do. init reads this; emit, quote, parameter and $tracing are its.
+
+# entries LIMIT: how many trace entries there are, at most LIMIT; tracing must be off, or reading never ends
+entries() {
+	head -n "$1" $tracing/trace | grep -vc '^#'
+}
+
+# trace_once TRACER: swing every site, let it run, look, swing back
+trace_once() {
+	echo 0 >$tracing/tracing_on
+	echo >$tracing/trace
+	if ! echo "$1" 2>/tmp/error >$tracing/current_tracer; then
+		emit error "\"what\": $(quote "$1: $(cat /tmp/error)")"
+		return 1
+	fi
+	echo 1 >$tracing/tracing_on
+	sleep 0.3
+	echo 0 >$tracing/tracing_on
+	seen=$(entries 2000)
+	echo nop >$tracing/current_tracer
+	emit traced "\"tracer\": \"$1\", \"entries\": $seen"
+}
+
+# start_load: hackbench again and again until stop_load
+start_load() {
+	rm -f /tmp/stop /tmp/load-ran /tmp/load-failed
+	while [ ! -e /tmp/stop ]; do
+		# Four tasks: with the usual eighty, the one that swings the sites would wait for all of them.
+		hackbench -g 1 -f 2 -l 200 >/tmp/load-log 2>&1 || echo failed >>/tmp/load-failed
+		echo ran >>/tmp/load-ran
+	done &
+	loader=$!
+}
+
+# stop_load EVENT [MEMBERS]: waits, and says how often it ran
+stop_load() {
+	touch /tmp/stop
+	wait $loader
+	emit "$1" "${2:+$2, }\"runs\": $(grep -c . /tmp/load-ran), \"failed\": $(cat /tmp/load-failed 2>/dev/null | grep -c .), \"last\": $(quote "$(tail -n 1 /tmp/load-log)")"
+}
+
+# Two more tracers, on a function that is never called, for jobs that start and stop tracing under load. With a single one
+# ftrace_call calls that one's function, and takes its argument from function_trace_op: while they are exchanged, a CPU
+# may use the one with the other's, a NULL pointer (6.1, arch/arm64/kernel/entry-ftrace.S, ftrace_common; kernels with
+# CALL_OPS have it no more). A virtual CPU that its host lets wait is slow enough for that, processed kernel or not.
+start_bystanders() {
+	for name in one two; do
+		mkdir $tracing/instances/$name
+		echo kernel_halt >$tracing/instances/$name/set_ftrace_filter
+		echo function >$tracing/instances/$name/current_tracer
+	done
+}
+
+stop_bystanders() {
+	for name in one two; do
+		echo nop >$tracing/instances/$name/current_tracer
+		rmdir $tracing/instances/$name
+	done
+}
+
+job_smoke() { :; }
+
+job_ftrace_cycle() {
+	cycles=$(parameter cycles 10)
+	start_bystanders
+	start_load
+	cycle=0
+	while [ $cycle -lt "$cycles" ]; do
+		trace_once function || break
+		trace_once function_graph || break
+		cycle=$((cycle + 1))
+	done
+	stop_load load
+	stop_bystanders
+}
+
+job_trace_one() {
+	echo "$(parameter function vfs_read)" >$tracing/set_ftrace_filter
+	echo function >$tracing/current_tracer
+	hackbench -g 1 -l 10 >/dev/null
+	echo 0 >$tracing/tracing_on
+	head -n 40 $tracing/trace | grep -v '^#' | head -n 5 | while read -r line; do
+		emit entry "\"line\": $(quote "$line")"
+	done
+	emit traced "\"tracer\": \"function\", \"entries\": $(entries 2000)"
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+}
+
+# One function traced, so that it can be looked at from outside.
+job_hold() {
+	echo "$(parameter function vfs_read)" >$tracing/set_ftrace_filter
+	echo function >$tracing/current_tracer
+	emit held
+	sleep "$(parameter seconds 60)"
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+}
+
+job_hackbench() {
+	runs=$(parameter runs 3)
+	while [ "$runs" -gt 0 ]; do
+		# shellcheck disable=SC2046 # the arguments are meant to split
+		seconds=$(hackbench $(parameter args '-g 4 -l 100') | sed -n 's/^Time: //p')
+		emit hackbench "\"seconds\": ${seconds:-null}"
+		runs=$((runs - 1))
+	done
+}
+
+# result WHAT COMMAND...: whether the command succeeded
+result() {
+	what=$1
+	shift
+	if "$@" >/tmp/error 2>&1; then
+		emit result "\"what\": \"$what\", \"ok\": true"
+	else
+		emit result "\"what\": \"$what\", \"ok\": false, \"error\": $(quote "$(head -c 300 /tmp/error)")"
+	fi
+}
+
+same() {
+	[ "$(sha256sum <"$1")" = "$(sha256sum <"$2")" ]
+}
+
+# What each module is for, done for real; every check reads back what went through the module.
+exercise_overlay() {
+	rm -rf /tmp/ovl && mkdir -p /tmp/ovl/lower /tmp/ovl/upper /tmp/ovl/work /tmp/ovl/merged
+	dd if=/dev/urandom of=/tmp/ovl/lower/file bs=4k count=16 2>/dev/null
+	cp /tmp/ovl/lower/file /tmp/ovl/expected
+	echo more >>/tmp/ovl/expected
+	mount -t overlay overlay -o lowerdir=/tmp/ovl/lower,upperdir=/tmp/ovl/upper,workdir=/tmp/ovl/work /tmp/ovl/merged &&
+		echo more >>/tmp/ovl/merged/file && same /tmp/ovl/merged/file /tmp/ovl/expected &&
+		same /tmp/ovl/upper/file /tmp/ovl/expected && ! same /tmp/ovl/lower/file /tmp/ovl/expected
+	status=$?
+	umount /tmp/ovl/merged
+	return $status
+}
+
+exercise_loop() {
+	dd if=/dev/urandom of=/tmp/disk bs=64k count=8 2>/dev/null
+	losetup /dev/loop0 /tmp/disk && same /dev/loop0 /tmp/disk
+	status=$?
+	losetup -d /dev/loop0
+	return $status
+}
+
+exercise_brd() {
+	dd if=/dev/urandom of=/tmp/block bs=64k count=8 2>/dev/null
+	dd if=/tmp/block of=/dev/ram0 bs=64k conv=fsync 2>/dev/null && echo 3 >/proc/sys/vm/drop_caches &&
+		dd if=/dev/ram0 of=/tmp/back bs=64k count=8 2>/dev/null && same /tmp/back /tmp/block
+}
+
+# trace_module NAME TRACER: only the functions of that module, while it works
+trace_module() {
+	echo 0 >$tracing/tracing_on
+	echo >$tracing/trace
+	echo ":mod:$1" >$tracing/set_ftrace_filter
+	echo "$2" >$tracing/current_tracer || emit error "\"what\": \"$2 on $1\""
+	echo 1 >$tracing/tracing_on
+	result "$1 under $2" "exercise_$1"
+	echo 0 >$tracing/tracing_on
+	seen=$(entries 2000)
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+	emit module_traced "\"name\": \"$1\", \"tracer\": \"$2\", \"entries\": $seen"
+}
+
+# attempt WHAT EVENT-FILE TEXT: writes TEXT there; whether the kernel took it, and what it said if not
+attempt() {
+	what=$1 file=$2
+	shift 2
+	if echo "$*" 2>/tmp/error >>"$file"; then
+		emit attempt "\"what\": \"$what\", \"error\": null"
+	else
+		emit attempt "\"what\": \"$what\", \"error\": $(quote "$(sed 's/.*: //' /tmp/error)")"
+		return 1
+	fi
+}
+
+# Where the kernel runs, and the list of what can be traced, in its order.
+job_list() {
+	emit place "\"stext\": \"$(sed -n 's/ [Tt] _stext$//p' /proc/kallsyms)\""
+	emit list "\"count\": $(functions), \"sha256\": \"$(sha256sum <$tracing/available_filter_functions | cut -d' ' -f1)\""
+}
+
+# Probes on every instruction of a function's entry, alone and while the function is traced.
+job_kprobes() {
+	name=$(parameter function vfs_read)
+	for offset in $(parameter offsets '0 4'); do
+		if attempt "kprobe $offset" $tracing/kprobe_events "p:at_$offset $name+$offset"; then
+			echo 1 >$tracing/events/kprobes/at_$offset/enable
+		fi
+	done
+	echo "$name" >$tracing/set_ftrace_filter
+	for tracer in nop function; do
+		echo $tracer >$tracing/current_tracer
+		hackbench -g 1 -l 20 >/dev/null
+		for offset in $(parameter offsets '0 4'); do
+			hits=$(sed -n "s/^ *at_$offset  *\([0-9]*\) .*/\1/p" $tracing/kprobe_profile)
+			emit kprobe "\"offset\": $offset, \"tracer\": \"$tracer\", \"hits\": ${hits:-0}"
+		done
+	done
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+	echo 0 >$tracing/events/kprobes/enable 2>/dev/null
+	echo >$tracing/kprobe_events
+}
+
+# All sites, or those that toggled= matches, on and off again and again, while the machine works.
+job_toggle() {
+	set -f
+	for glob in $(parameter toggled ''); do
+		echo "$glob" >>$tracing/set_ftrace_filter
+	done
+	set +f
+	start_bystanders
+	start_load
+	toggles=0
+	while [ $toggles -lt "$(parameter toggles 50)" ]; do
+		echo function >$tracing/current_tracer && echo nop >$tracing/current_tracer || break
+		toggles=$((toggles + 1))
+	done
+	stop_load toggle "\"toggles\": $toggles"
+	stop_bystanders
+	echo >$tracing/set_ftrace_filter
+}
+
+# direct_calls TRACER: how many calls of wake_up_process() the sample module's own trampoline sees
+direct_calls() {
+	echo "$1" >$tracing/current_tracer
+	echo >$tracing/trace
+	echo 1 >$tracing/tracing_on
+	hackbench -g 1 -l 20 >/dev/null
+	echo 0 >$tracing/tracing_on
+	emit direct "\"tracer\": \"$1\", \"calls\": $(grep -c 'waking up' $tracing/trace)"
+	echo nop >$tracing/current_tracer
+}
+
+# samples/ftrace/ftrace-direct.c, alone and while the same function is traced
+job_direct() {
+	result 'load ftrace-direct' insmod /modules/*-ftrace-direct.ko
+	direct_calls nop
+	echo wake_up_process >$tracing/set_ftrace_filter
+	direct_calls function
+	echo >$tracing/set_ftrace_filter
+	result 'unload ftrace-direct' rmmod ftrace_direct
+}
+
+job_modules() {
+	names=
+	for file in /modules/*.ko; do
+		case $file in *-ftrace-direct.ko) continue ;; esac
+		name=$(basename "$file" .ko | cut -d- -f2- | tr - _)
+		if insmod "$file" 2>/tmp/error; then
+			names="$name $names"
+			emit module "\"name\": \"$name\", \"loaded\": true, \"functions\": $(grep -c "\[$name\]" $tracing/available_filter_functions)"
+		else
+			emit module "\"name\": \"$name\", \"loaded\": false, \"error\": $(quote "$(cat /tmp/error)")"
+		fi
+	done
+	for name in $names; do
+		result "$name untraced" "exercise_$name"
+		trace_module "$name" function
+		trace_module "$name" function_graph
+	done
+	for name in $names; do
+		result "unload $name" rmmod "$name"
+	done
+}
+
+# Every mechanism that writes text, while the machine works: modules come and go, tracers, kprobes on every Nth
+# function that can be traced, a static key.
+job_text() {
+	start_bystanders
+	start_load
+	names=
+	for file in /modules/*.ko; do
+		[ -e "$file" ] || continue
+		name=$(basename "$file" .ko | cut -d- -f2- | tr - _)
+		if insmod "$file" 2>/tmp/error; then
+			names="$name $names"
+		else
+			emit error "\"what\": $(quote "$name: $(cat /tmp/error)")"
+		fi
+	done
+	cycle=0
+	while [ $cycle -lt "$(parameter cycles 2)" ]; do
+		trace_once function || break
+		trace_once function_graph || break
+		cycle=$((cycle + 1))
+	done
+	cut -d' ' -f1 $tracing/available_filter_functions | awk "NR % $(parameter step 200) == 0" |
+		head -n "$(parameter kprobes 200)" | while read -r function; do
+		echo "p:k_$function $function" >>$tracing/kprobe_events
+	done 2>/dev/null
+	echo 1 >$tracing/events/kprobes/enable
+	sleep 0.5
+	emit kprobes "\"set\": $(grep -c . $tracing/kprobe_events)"
+	echo 0 >$tracing/events/kprobes/enable
+	echo >$tracing/kprobe_events
+	echo 1 >/proc/sys/kernel/sched_schedstats
+	echo 0 >/proc/sys/kernel/sched_schedstats
+	for name in $names; do
+		rmmod "$name" 2>/tmp/error || emit error "\"what\": $(quote "$(cat /tmp/error)")"
+	done
+	emit text "\"modules\": $(echo "$names" | wc -w)"
+	stop_load load
+	stop_bystanders
+}
+
+# held STATE: waits for a line on the console, which says that memory has been looked at from outside
+held() {
+	sleep 0.5
+	emit held "\"state\": \"$1\", \"tracer\": \"$(cat $tracing/current_tracer)\", \"kprobes\": $(grep -c . $tracing/kprobe_events)"
+	read -r -t 300 answer || emit error '"what": "no answer from outside for 300 s"'
+}
+
+# States of the kernel's text for a look from outside; the probe is on a first slot.
+job_states() {
+	echo 0 >$tracing/tracing_on
+	held idle
+	attempt 'kprobe for a look' $tracing/kprobe_events "p:held $(parameter function vfs_read)+$(parameter first 0)" &&
+		echo 1 >$tracing/events/kprobes/held/enable
+	for tracer in function function_graph; do
+		echo $tracer >$tracing/current_tracer || emit error "\"what\": \"$tracer\""
+		held $tracer
+	done
+	echo nop >$tracing/current_tracer
+	echo 0 >$tracing/events/kprobes/enable
+	echo >$tracing/kprobe_events
+	held after
+	echo 1 >$tracing/tracing_on
+}
+
+# What the kernel's own tests said at boot (CONFIG_FTRACE_STARTUP_TEST).
+job_startup_tests() {
+	emit startup_tests "\"passed\": $(dmesg | grep -c PASSED), \"failed\": $(quote "$(dmesg | grep -E 'FAILED|failed!')")"
+}
+
+# The kernel's self-test of its prologues, and what runs it, lie in /ftrace.
+job_selftest() {
+	(cd /ftrace && mkdir -p logs && sh ./ftracetest test.d/ftrace/func_arm64_prologue.tc) >/tmp/selftest 2>&1
+	emit selftest "\"outcome\": $(quote "$(grep -oE '\[(PASS|FAIL|UNRESOLVED|UNTESTED|UNSUPPORTED|XFAIL)\]' /tmp/selftest)")"
+}
+
+# The recorder, whose lines go to a virtio port of our own and not to the console, where the kernel prints too.
+job_record() {
+	for file in /modules/*.ko; do
+		[ -e "$file" ] || continue
+		if ! insmod "$file" 2>/tmp/error; then
+			emit error "\"what\": $(quote "$(cat /tmp/error)")"
+			return
+		fi
+	done
+	# The port gets its name from the host some time after the driver is loaded.
+	for try in $(seq 100); do
+		for port in /sys/class/virtio-ports/*; do
+			if [ "$(cat "$port/name" 2>/dev/null)" = prologue.results ]; then
+				# stdout is the port, stderr stays here
+				sh /record.sh >"/dev/${port##*/}"
+				return
+			fi
+		done
+		sleep 0.1
+	done
+	emit error '"what": "no virtio port prologue.results: the kernel has no driver for it (virtio_mmio, virtio_console)"'
+}
