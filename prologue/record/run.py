@@ -18,8 +18,9 @@ _CONNECTION_BROKE: Final = 255  # ssh's own exit status
 
 
 def script() -> str:
-    """The recorder, for any POSIX shell."""
-    return files("prologue.record").joinpath("record.sh").read_text(encoding="utf-8")
+    """The recorder, for any POSIX shell: one script of two files."""
+    parts = [files("prologue.record").joinpath(name) for name in ("record.sh", "printing.sh")]
+    return "".join(part.read_text(encoding="utf-8") for part in parts)
 
 
 def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ()) -> str:
