@@ -40,7 +40,8 @@ def build_initramfs(modules: Sequence[Path] = ()) -> Path:
     debs = packages.download(_SUITE, _PACKAGES)
     scripts = {name: files("prologue_bench.guest").joinpath(name).read_bytes() for name in ("init", "jobs.sh")}
     loaded = plain_modules(modules)
-    hashed = hashlib.sha256(b"layout %d" % _LAYOUT + b"".join(scripts.values()) + "".join(p.name for p in debs).encode())
+    parts = [*scripts.values(), *(p.name.encode() for p in debs)]
+    hashed = hashlib.sha256(b"layout %d" % _LAYOUT + b"".join(parts))
     for name, data in loaded.items():
         hashed.update(name.encode() + data)
     key = f"initramfs/{hashed.hexdigest()[:16]}.cpio"
