@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.support.texts import text_at
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 SOURCE = Path(__file__).parent / "kvm" / "run_guest.c"
+OTHER = Spec(form="static", layout="4,2", compiler="clang")
 HYPERVISOR = Machine(cpu="max,pauth-impdef=on", memory=512, virtualization=True)
 
 
@@ -68,6 +70,18 @@ def record_host(mini: Mini, directory: Path, append: str) -> Virtual:
     return Virtual(live, guest, program, files.out, directory / "truth", header.slide)
 
 
+def stale_in(images: tuple[Path, ...], made: Path, host: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
+    """How many words of each guest's image cannot be what ran, if the guests have the VMIDs 1 and 2 in this order."""
+    _, records = load_recording(made)
+    own = sorted(vmids(records, 1))
+    assert len(own) == len(images)
+    named = [f"--guest-vmlinux={image}@{vmid}" for image, vmid in zip(images, own, strict=True)]
+    capsys.readouterr()
+    main(["trace", "check", str(made), "--vmlinux", str(host), *named, "--json"])
+    said = json.loads(capsys.readouterr().out)
+    return [sum(place["image"] == str(image) for place in said["stale"]) for image in images]
+
+
 def vmids(records: TraceRecords, level: int) -> set[int]:
     return set(records["vmid"][records["level"] == level].tolist())
 
@@ -109,3 +123,35 @@ def test_nvhe(mini: Mini, tmp_path: Path) -> None:
     slide = [int(offset) for offset in offsets if offset & np.uint64(0xFFFF) == 0]
     hyp = [made.words(made.live, offset, 2) for offset in slide]
     assert [(ran.outside, ran.wrong) for ran in hyp if ran.inside > 5_000] == [(0, 0)]
+
+
+def test_two_guests(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Side by side, two kernels at the same addresses: each range is of the guest whose VMID it has."""
+    needs_tools("qemu-system-aarch64")
+    host = Kernel(needs_kernel("trixie").vmlinux)
+    specs = {"one": Spec(form="static"), "two": OTHER}
+    guests = {name: mini(spec).rename(tmp_path / f"vmlinux.{name}") for name, spec in specs.items()}
+    more = {"run_guest": build_program(tmp_path).read_bytes()}
+    for name, vmlinux in guests.items():
+        write_flat(ElfImage(vmlinux), tmp_path / name)
+        more[f"{name}.Image"] = (tmp_path / name).read_bytes()
+    files = RecordingFiles(**{name: tmp_path / name for name in ("out", "truth", "dump", "log")})
+    places = "; ".join(f"mkdir /{name} && mv /{name}.Image /{name}/guest" for name in guests)
+    both = " ".join(f"cd /{name}; /run_guest >said &" for name in guests)
+    archive = pack_guest(["sh", "-c", f"{both} wait; cat /*/said"], places, more=more)
+    record(host, Window(begin="kvm_arch_vcpu_ioctl_run"), files, Guest(initramfs=archive, machine=HYPERVISOR))
+    assert (tmp_path / "log").read_text().count("mini: FAIL CPU 1 does not start") == 2
+
+    one, two = guests.values()
+    found = {order: stale_in(order, files.out, host.path, capsys) for order in ((one, two), (two, one))}
+    right = min(found, key=lambda order: sum(found[order]))
+    assert found[right] == [0, 0]
+    assert min(found[right[::-1]]) > 10  # the other way round neither image is what ran
+    _, records = load_recording(files.out)
+    for guest, vmid in zip(right, sorted(vmids(records, 1)), strict=True):
+        mine = records[(records["level"] == 1) & (records["vmid"] == vmid)]
+        assert mine["count"].sum() > 5_000
+        inside = np.zeros(len(mine), np.bool_)
+        for vaddr, words in text_at(guest, 0):
+            inside |= (mine["start"] >= vaddr) & (mine["start"] < vaddr + 4 * len(words))
+        assert inside.all()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Runs the flat Image /guest as a KVM guest with one CPU and 64 MiB, and prints
- * what it writes to its PL011. No library: the numbers are those of
+ * Runs the flat Image in the file guest as a KVM guest with one CPU and 64 MiB,
+ * and prints what it writes to its PL011. No library: the numbers are those of
  * include/uapi/linux/kvm.h and arch/arm64/include/uapi/asm/kvm.h.
  */
 #include <stdint.h>
@@ -74,7 +74,7 @@ static long map(long size, long file)
 void _start(void)
 {
 	long kvm = must(call(__NR_openat, -100, (long)"/dev/kvm", 2, 0, 0, 0), 'k');
-	long file = must(call(__NR_openat, -100, (long)"/guest", 0, 0, 0, 0), 'g');
+	long file = must(call(__NR_openat, -100, (long)"guest", 0, 0, 0, 0), 'g');
 	long vm = must(call(__NR_ioctl, kvm, KVM_CREATE_VM, 0, 0, 0, 0), 'v');
 	char *ram = (char *)map(SIZE, -1), *to = ram + IMAGE - RAM;
 	struct memory memory = { 0, 0, RAM, SIZE, (uint64_t)ram };
