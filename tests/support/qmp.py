@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from qemu.qmp import ExecuteError, QMPClient
 
-_PATIENCE: Final = 10  # seconds for a CPU to be in the kernel
+_PATIENCE: Final = 60  # seconds for a CPU to be in the kernel
 
 
 def execute(socket: Path, command: str, **arguments: Any) -> Any:

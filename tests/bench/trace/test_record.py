@@ -112,10 +112,12 @@ def test_a_window(mini: Mini, tmp_path: Path) -> None:
     assert end.vaddr not in mine
 
 
-def test_a_count(mini: Mini, tmp_path: Path) -> None:
+def test_a_count(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "-q")) == 0
-    assert 20_000 <= ranges(out)["count"].sum() < 1_000_000
+    assert main(command(vmlinux, out, "--begin", "work_fibonacci", "--count", "20000", "--json")) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["ended_by"] == "count"
+    assert said["instructions"] == ranges(out)["count"].sum() >= 20_000
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         command = ["trace", "etm", str(out), "--vmlinux", str(live), "-o", str(tmp_path / name)]
         assert main([*command, "--memory", str(memory), "--json"]) == 0
         data = json.loads(capsys.readouterr().out)
-    decoded = 0
+    decoded, misled = 0, False
     for cpu in data["cpus"]:
         good, bad = (
             decode(tmp_path / name, cpu["source"], tmp_path / f"{name}{cpu['cpu']}") for name in ("good", "bad")
@@ -66,6 +66,7 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             offset = mine["start"] - np.uint64(vaddr)
             inside |= offset + 4 * mine["count"].astype(np.uint64) <= 4 * len(words)
         assert np.array_equal(good, merged(mine["start"][inside], mine["count"][inside]))
-        assert not np.array_equal(good, bad)
+        misled |= not np.array_equal(good, bad)
         decoded += cpu["instructions"]
     assert decoded == ran.inside
+    assert misled  # by the vmlinux, on one CPU at least: what each executes in the window is the scheduler's choice

@@ -78,9 +78,9 @@ def differing(recorded: Recorded, *, with_writes: bool) -> tuple[int, int]:
 
 def test_each_executed_word_is_known(recorded: Recorded) -> None:
     wrong, looked = differing(recorded, with_writes=True)
-    assert looked > 2_000_000
+    assert looked > 500_000
     assert wrong == 0
-    assert differing(recorded, with_writes=False)[0] > 10_000
+    assert differing(recorded, with_writes=False)[0] > 1_000
 
 
 def test_check_is_clean_with_the_writes_and_not_without(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,9 +38,12 @@ def make_key(directory: Path) -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Of the ports that the kernel gives to no process by itself, so that it is still free when it is used."""
+    while True:
+        port = random.randrange(10_000, 30_000)  # noqa: S311 - not a secret
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def login(key: Path, port: int) -> tuple[str, ...]:
