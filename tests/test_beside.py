@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import HEEDING
 
 BESIDE = Path(__file__).parents[1] / ".ci/beside"
 
@@ -34,12 +37,17 @@ def test_a_signal_ends_both(tmp_path: Path, number: signal.Signals) -> None:
     os.mkfifo(ready)
     second = f"trap 'echo cleaned up; exit 5' INT TERM; echo >{ready}; while :; do sleep 0.05; done"
     running = subprocess.Popen(
-        [BESIDE, "sleep 100", "bash", "-c", second], stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [*HEEDING, BESIDE, "sleep 100", "bash", "-c", second],
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     ready.read_text()
-    if number == signal.SIGINT:
-        os.killpg(running.pid, number)
-    else:
-        running.send_signal(number)
-    said, _ = running.communicate(timeout=30)
+    try:
+        if number == signal.SIGINT:
+            os.killpg(running.pid, number)
+        else:
+            running.send_signal(number)
+        said, _ = running.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
     assert (running.returncode, said) == (5, "cleaned up\n")
