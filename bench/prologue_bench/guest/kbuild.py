@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prologue_bench.host.progress import Progress
 
 CROSS: Final = "aarch64-linux-gnu-"
+NOT_BUILT: Final = ("Documentation/", "tools/")  # no kernel is another for what is there
 _HOST_TOOLS: Final = ("make", "gcc", "flex", "bison", "bc", "perl", "xz", "dpkg-deb")
 _LLVM: Final = ("clang", "ld.lld", "llvm-nm", "llvm-objcopy")
 # What some options need on the build machine.
@@ -145,11 +146,11 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
 
 
 def _our_changes(recipe: Recipe) -> list[bytes]:
-    """What goes into the tree; messages, documentation and self-tests make no other kernel."""
+    """What goes into the tree and makes another kernel."""
     from prologue.kernel_tree.patches import load_patch
 
     changes = load_patch(recipe.source.removeprefix("linux-source-")).changes
-    return [change.text for change in changes if not change.path.startswith(("Documentation/", "tools/"))]
+    return [change.text for change in changes if not change.path.startswith(NOT_BUILT)]
 
 
 def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
