@@ -54,10 +54,10 @@ types: setup-test
 
 # mypy needs one CPU, some 40 s of it where nothing is cached: it runs beside the tests, and its lines come after theirs.
 test-all: setup-test
-	.ci/beside '$(mypy)' $(pytest)
+	$(python) .ci/beside '$(mypy)' $(pytest)
 
 test-fast: setup-test
-	.ci/beside '$(mypy)' $(pytest) -m 'not kernel and not thorough'
+	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not kernel and not thorough'
 
 # Commands build the plugins that they need; this shows that they can be built here.
 plugins: setup-bench
