@@ -15,6 +15,7 @@ from prologue_bench.host.events import Event
 from tests.kernels.files import Form
 from tests.real_kernels.native import entry_offsets
 from tests.support import qmp
+from tests.support.ftracetest import needed
 
 FUNCTION: Final = "vfs_write"  # exported, so that it has a landing pad where there are any, and hackbench calls it
 MODULES: Final = ("overlay", "ftrace-direct")  # there are more samples than one
@@ -22,8 +23,6 @@ HOT: Final = "vfs_* sock_* unix_* *schedule*"  # what hackbench runs all the tim
 STATES: Final = ("idle", "function", "function_graph", "after")
 # kernel/trace/trace_events.c, setup_trace_event(): who wants events from the beginning gets no tests; here, none.
 _NO_TESTS: Final = "trace_event="
-_TEST: Final = "func_arm64_prologue.tc"
-_ROOM: Final = "tools/testing/selftests/ftrace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +101,7 @@ def _job(built: BuiltKernel, modules: list[Path], toggles: int) -> Job:
 
 def _selftest(built: BuiltKernel) -> bytes:
     """An archive with what ftracetest needs to run the self-test of the prologues."""
-    room = built.tree / _ROOM
-    names = ("ftracetest", "test.d/functions", f"test.d/ftrace/{_TEST}")
-    content = {f"ftrace/{name}": (room / name).read_bytes() for name in names}
+    content = {f"ftrace/{name}": text for name, text in needed(built.tree).items()}
     return pack(content, ("ftrace", "ftrace/test.d", "ftrace/test.d/ftrace"))
 
 

@@ -11,16 +11,14 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn import a64
 from prologue.sites.kernel import Kernel
-from prologue_bench.guest.kbuild import BuiltKernel
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.elf_edit import ElfEdit
+from tests.support.ftracetest import TEST, needed
 from tests.support.needs import needs_built_kernel, needs_tools
 from tests.support.scripted_guest import run_script
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.qemu, pytest.mark.timeout(2400)]
 
-ROOM: Final = "tools/testing/selftests/ftrace"
-TEST: Final = "test.d/ftrace/func_arm64_prologue.tc"
 SCRIPT: Final = f"cd /ftrace\nmkdir -p logs\nsh ./ftracetest -vvv {TEST} 2>/dev/null\n"
 FUNCTION: Final = "vfs_read"  # the test's own
 UNWRITTEN: Final = f"ftrace: no MOV X9, LR before {FUNCTION}+"
@@ -45,7 +43,8 @@ def test_the_outcome(release: str, form: str, outcome: str, tmp_path: Path) -> N
         elf.set_word(elf.value(FUNCTION) + entry_offsets(built.vmlinux, FUNCTION)[0], a64.NOP)
         elf.save(vmlinux)
     assert main(["image", str(vmlinux), "-o", str(tmp_path / "Image")]) == 0
-    lines = run_script(tmp_path / "Image", SCRIPT, files(built), tmp_path / "log", MACHINES[release])
+    files = {f"ftrace/{name}": content for name, content in needed(built.tree).items()}
+    lines = run_script(tmp_path / "Image", SCRIPT, files, tmp_path / "log", MACHINES[release])
     assert [line.strip() for line in lines if line.strip() in ("[PASS]", "[FAIL]")] == [f"[{outcome}]"]
     # What the kernel said at boot, as the self-test read it from the log.
     counted = [int(line.split()[0]) for line in lines if "prologues were written by the build" in line]
@@ -53,10 +52,3 @@ def test_the_outcome(release: str, form: str, outcome: str, tmp_path: Path) -> N
     assert sites is not None
     assert counted == ([] if form == "as linked" else [len(sites)])
     assert any(UNWRITTEN in line for line in lines) is (outcome == "FAIL")
-
-
-def files(built: BuiltKernel) -> dict[str, bytes]:
-    """What ftracetest needs to run this one test."""
-    root = built.tree / ROOM
-    names = ["ftracetest", "test.d/functions", TEST]
-    return {f"ftrace/{name}": (root / name).read_bytes() for name in names}
