@@ -1,5 +1,7 @@
 """What instructions do with X9, which the MOV overwrites: masks over arrays of words, and the exact effect of one.
 
+All of them can be asked about another register, to which a value in X9 was moved.
+
 The masks say "may read" too often and never too seldom; ``effect`` decides on the few words that they stop at. It asks
 capstone about loads, stores and vectors. On integer instructions capstone 5 is wrong about some aliases (it has CMP
 write its first operand and UBFX read its destination), but there the masks are exact.
@@ -16,7 +18,7 @@ from prologue.insn import a64
 from prologue.insn.decode import BL, Pattern, field, matches
 from prologue.insn.disasm import register_use
 
-_X9: Final = 9
+X9: Final = 9
 # (mask, value) of loads and stores: with a register as offset; LDXR and its kind; STXR and its kind, whose status
 # register stands where others have a source.
 _BY_REGISTER: Final[Pattern] = (0x3B200C00, 0x38200800)
@@ -28,16 +30,16 @@ def names_x9(words: U32) -> Bool:
     """Which words have a 9 where an instruction may name a register."""
     result = np.zeros(len(words), np.bool_)
     for low in (0, 5, 10, 16):
-        result |= words & np.uint32(31 << low) == np.uint32(_X9 << low)
+        result |= words & np.uint32(31 << low) == np.uint32(X9 << low)
     return result
 
 
-def may_read_x9(words: U32) -> Bool:
-    """Which words may read X9 or W9: every form whose register fields could say so.
+def may_read(words: U32, number: int = X9) -> Bool:
+    """Which words may read X9 or W9, or another register: every form whose register fields could say so.
 
     Groups and fields are those of the Arm ARM, "A64 instruction set encoding" (op0 at bits 28:25).
     """
-    rt, rn, rm, ra = (field(words, low) == np.uint32(_X9) for low in (0, 5, 16, 10))
+    rt, rn, rm, ra = (field(words, low) == np.uint32(number) for low in (0, 5, 16, 10))
     immediate = matches(words, (0x1C000000, 0x10000000))
     adr, wide = matches(words, (0x1F000000, 0x10000000)), matches(words, (0x1F800000, 0x12800000))
     # MOVK and BFM change part of Rd; EXTR has two sources.
@@ -77,9 +79,9 @@ def may_read_x9(words: U32) -> Bool:
     return result
 
 
-def must_write_x9(words: U32) -> Bool:
-    """Which words, if they do not read X9, certainly write it: the forms that compilers use for temporaries."""
-    rd = field(words, 0) == np.uint32(_X9)
+def must_write(words: U32, number: int = X9) -> Bool:
+    """Which words, if they do not read X9 (or another register), certainly write it: the forms of temporaries."""
+    rd = field(words, 0) == np.uint32(number)
     immediate = matches(words, (0x1C000000, 0x10000000))
     flags_only = matches(words, (0x1FE00000, 0x1A400000)) | matches(words, (0x1FE00400, 0x1A000400))  # CCMP, CCMN; RMIF
     register = matches(words, (0x0E000000, 0x0A000000)) & ~flags_only
@@ -89,41 +91,42 @@ def must_write_x9(words: U32) -> Bool:
     prefetch = matches(words, (0xFF800000, 0xF9800000)) | matches(words, (0xFFA00000, 0xF8800000))
     prefetch |= matches(words, (0xFFE00C00, 0xF8A00800))
     literal = matches(words, (0xBF000000, 0x18000000))
-    pair = matches(words, (0x3E400000, 0x28400000)) & (rd | (field(words, 10) == np.uint32(_X9)))
+    pair = matches(words, (0x3E400000, 0x28400000)) & (rd | (field(words, 10) == np.uint32(number)))
     mrs = matches(words, (0xFFF00000, 0xD5300000))
     loads = ((load | near_load | far_load) & ~prefetch) | literal | matches(words, _EXCLUSIVE_LOAD)
-    status = matches(words, _EXCLUSIVE_STORE) & (field(words, 16) == np.uint32(_X9))
+    status = matches(words, _EXCLUSIVE_STORE) & (field(words, 16) == np.uint32(number))
     result: Bool = rd & (immediate | register | loads | mrs) | pair | status
     return result
 
 
-def effect(word: int) -> Literal["read", "write", "neither"]:
-    """What an instruction that may read X9 does with a value that a caller may have left there.
+def effect(word: int, number: int = X9) -> Literal["read", "write", "neither"]:
+    """What an instruction that may read X9, or another register, does with a value that a caller may have left there.
 
     Compilers read a register before they write it in two harmless ways: they insert one field after the other (BFI,
     BFXIL, MOVK) until the register is full, and they spill an ``int`` that is not initialised on every path. Code
     that has to preserve X9 stores all 64 bits.
     """
-    inserts = word & 0x7F800000 == 0x72800000 or (word & 0x7F800000 == 0x33000000 and word >> 5 & 31 != _X9)
-    if inserts and word & 31 == _X9:
+    inserts = word & 0x7F800000 == 0x72800000 or (word & 0x7F800000 == 0x33000000 and word >> 5 & 31 != number)
+    if inserts and word & 31 == number:
         return "write"
     if word & 0x1C000000 == 0x10000000 or word & 0x0E000000 == 0x0A000000:
         return "read"  # integer arithmetic: the masks are exact
-    stored_half = word & 0xFFC003FF == 0xB90003E9  # STR W9, [SP, #imm]
-    stored_half |= word & 0xFFC003E0 == 0x290003E0 and _X9 in (word & 31, word >> 10 & 31)  # STP Wt, Wt2, [SP, #imm]
+    stored_half = word & 0xFFC003FF == 0xB90003E0 | number  # STR Wt, [SP, #imm]
+    of_pair = number in (word & 31, word >> 10 & 31)
+    stored_half |= word & 0xFFC003E0 == 0x290003E0 and of_pair  # STP Wt, Wt2, [SP, #imm]
     if stored_half:
         return "neither"
     sources = _sources(word)
     if sources is not None:  # loading capstone takes longer than all else here
-        return "read" if _X9 in sources else "write"
+        return "read" if number in sources else "write"
     read, written = register_use(word)
-    return "read" if _X9 in read else "write" if _X9 in written else "neither"
+    return "read" if number in read else "write" if number in written else "neither"
 
 
 def _sources(word: int) -> tuple[int, ...] | None:
     """Registers that the most frequent branches, loads and stores read; None for all other instructions.
 
-    One of their registers must be X9, as ``may_read_x9`` has found.
+    One of their registers must be the one that is asked about, as ``may_read`` has found.
     """
     first, base, second, index = (word >> low & 31 for low in (0, 5, 10, 16))
     if word & 0x7C000000 == 0x34000000:  # CBZ, CBNZ, TBZ, TBNZ

@@ -6,7 +6,7 @@ relies on a promise of the function that it calls, such as Clang's ``preserve_mo
 A path ends where X9 is written, where it is read, at a call (X9 is the caller's to save: AAPCS64, "General-purpose
 registers"), at a return, at the BRK of a BUG, or at an indirect jump, whose targets the code does not show. Few entries
 and calls have a read after them, so a walk against the flow, from all reads, finds these first; a forward walk, which
-knows each instruction exactly, confirms them.
+knows each instruction exactly, confirms them; one by one, and the constants that decide branches are followed then.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
-from prologue.insn.x9 import effect, ends_path, may_read_x9, must_write_x9, names_x9, stores_all
+from prologue.insn.x9 import effect, ends_path, may_read, must_write, names_x9, stores_all
 from prologue.sites.binary import Binary
 from prologue.sites.callees import Callees
+from prologue.sites.feasible import Meaning, is_call, read_from
 from prologue.sites.flow import Flow
 from prologue.sites.tables import bug_words
 
@@ -67,7 +68,9 @@ class Liveness:
         second = self._flow.positions(self._first + np.uint64(4))
         begin = second + 1
         sites = np.flatnonzero((second >= 0) & self._seen[self._next(begin)])
-        return [Read(int(sites[k]), *where) for k, where in self._reads_from(begin[sites]).items()]
+        found = self._reads_from(begin[sites]).items()
+        confirmed = ((k, self._confirmed(int(begin[sites[k]]), where, dumps=True)) for k, where in found)
+        return [Read(int(sites[k]), *where) for k, where in confirmed if where is not None]
 
     @cached_property
     def over_calls(self) -> list[Lost]:
@@ -84,11 +87,14 @@ class Liveness:
             calls = calls[~among(calls, done)]
             done = np.concatenate([done, calls])
             kept = []
-            for k, where in self._reads_from(calls + 1, dumps=False).items():
+            for k, found in self._reads_from(calls + 1, dumps=False).items():
                 call, target = self._call(int(calls[k]))
                 # A module's call of another file's function has no target yet, and seems to call itself.
                 callee = callees.find(target) if target != call else None
-                if callee is not None and callee.returns:
+                if callee is None or not callee.returns:
+                    continue
+                where = self._confirmed(int(calls[k]) + 1, found, dumps=False)
+                if where is not None:
                     kept.append(int(calls[k]))
                     self._origin[kept[-1]] = where
                     if callee.traced is not None:
@@ -148,7 +154,7 @@ class Liveness:
             seen[todo] = True
             reads += todo[among(todo, self._kept)].tolist()
             todo = todo[~over[todo]]
-            maybe = todo[may_read_x9(words[todo])]
+            maybe = todo[may_read(words[todo])]
             effects = {p: effect(int(words[p])) for p in maybe.tolist() if dumps or not self._is_dump(p)}
             reads += [p for p, what in effects.items() if what == "read"]
             ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
@@ -160,6 +166,35 @@ class Liveness:
             edges.append((source, target))
             todo = _fresh(target, seen)
         return self._attribute(starts, reads, edges) if reads else {}
+
+    def _confirmed(self, begin: int, where: tuple[int, int], *, dumps: bool) -> tuple[int, int] | None:
+        """Where X9 is read on a way that constants leave open, or None; ``where`` if there are too many ways."""
+
+        def meaning(position: int) -> Meaning | None:
+            if position in kept:
+                return "read"
+            word = self._flow.words[[position]]
+            over = self._over[position]
+            if position in self._pairs or (over and ends_path(word)[0] and not is_call(int(word[0]))):
+                return "end"
+            if over:
+                return "written"
+            return "untouched" if not dumps and self._is_dump(position) else None
+
+        kept = set(self._kept.tolist())
+        position = read_from(self._flow, begin, meaning)
+        if position is None:
+            return None
+        return where if position == begin else self._origin.get(position) or self._at(position)
+
+    @cached_property
+    def _pairs(self) -> frozenset[int]:
+        """Positions of first slots: another function begins."""
+        return frozenset(self._flow.positions(self._first).tolist())
+
+    def _at(self, position: int) -> tuple[int, int]:
+        """Address and word."""
+        return int(self._flow.vaddrs(np.array([position]))[0]), int(self._flow.words[position])
 
     def _is_dump(self, position: int) -> bool:
         before, word, after = self._flow.words[[position - 1, position, position + 1]].tolist()
@@ -179,7 +214,7 @@ class Liveness:
         ordered = begin[by_start]
         found: dict[int, tuple[int, int]] = {}
         for read in reads:
-            where = self._origin.get(read) or (int(self._flow.vaddrs(np.array([read]))[0]), int(self._flow.words[read]))
+            where = self._origin.get(read) or self._at(read)
             todo, seen = [read], {read}
             while todo:
                 position = todo.pop()
@@ -208,11 +243,11 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, I64, npt.NDArr
         look[part] |= matches(words, B)
         # Few words have a 9 in any register field, and only these need the many masks.
         nine = np.flatnonzero(names_x9(words))
-        may_read = may_read_x9(words[nine])
-        over[start + nine[may_read]] = False
-        over[start + nine[~may_read & must_write_x9(words[nine])]] = True
-        look[start + nine[may_read]] = True
-        reading.append(start + nine[may_read])
+        maybe = may_read(words[nine])
+        over[start + nine[maybe]] = False
+        over[start + nine[~maybe & must_write(words[nine])]] = True
+        look[start + nine[maybe]] = True
+        reading.append(start + nine[maybe])
     bugs, is_warning = bug_words(binary)
     over[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
     over[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from prologue.insn.disasm import insn_text, register_use
-from prologue.insn.x9 import effect, may_read_x9, must_write_x9
+from prologue.insn.x9 import effect, may_read, must_write
 from prologue.sites.kernel import Kernel
 from prologue.sites.liveness import Liveness
 from tests.mini_kernel.build import Spec
@@ -70,9 +70,7 @@ MEMORY = (0b0100, 0b0110, 0b1100, 0b1110)
 def test_the_masks_never_overlook_a_read() -> None:
     words = words_about_x9()
     known = 0
-    for word, may_read, must_write in zip(
-        words.tolist(), may_read_x9(words).tolist(), must_write_x9(words).tolist(), strict=True
-    ):
+    for word, maybe, must in zip(words.tolist(), may_read(words).tolist(), must_write(words).tolist(), strict=True):
         text, group = insn_text(word), word >> 25 & 15
         if text.startswith(".word"):
             continue
@@ -80,14 +78,14 @@ def test_the_masks_never_overlook_a_read() -> None:
         read, written = register_use(word)
         if group in INTEGER:
             reads = reads_by_its_text(text)
-            assert may_read >= reads, f"{word:08x} {text}"
+            assert maybe >= reads, f"{word:08x} {text}"
             assert (effect(word) == "read") >= reads or inserts(text), f"{word:08x} {text}"
         elif group in MEMORY:
-            assert may_read >= (9 in read), f"{word:08x} {text}"
-            if must_write and not may_read:
+            assert maybe >= (9 in read), f"{word:08x} {text}"
+            if must and not maybe:
                 assert 9 in written, f"{word:08x} {text}"
             spilled = re.match(r"(str|stp) .*\bw9\b.*\[sp", text)  # half of X9: below
-            if may_read and not word >> 26 & 1 and not spilled:
+            if maybe and not word >> 26 & 1 and not spilled:
                 assert (effect(word) == "read") == (9 in read), f"{word:08x} {text}"
     assert known > 10_000
 
@@ -98,8 +96,8 @@ def test_real_code_is_decoded_exactly(mini: Callable[[Spec], Path]) -> None:
     for section in image.text_sections:
         words = image.view(section, "<u4")
         integer = words[np.isin(words >> 25 & 15, INTEGER)]
-        for word, may_read in zip(integer.tolist(), may_read_x9(integer).tolist(), strict=True):
-            assert may_read == reads_by_its_text(insn_text(word)), insn_text(word)
+        for word, maybe in zip(integer.tolist(), may_read(integer).tolist(), strict=True):
+            assert maybe == reads_by_its_text(insn_text(word)), insn_text(word)
 
 
 def inserts(text: str) -> bool:
