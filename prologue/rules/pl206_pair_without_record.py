@@ -62,8 +62,9 @@ RULE = Rule(
     why="The function looks traceable, but ftrace does not know it: its record was lost, or points elsewhere. A MOV "
     "without a record was written by a tool that does not follow the records.",
     example="vfs_read: d503201f d503201f, and no record holds its address",
-    fix="find out what dropped the record: a discarded section, or a tool that edits the table",
-    citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" (6.12)',
+    fix="find out what dropped the record: a discarded section, a tool that edits the table, or scripts/sorttable, "
+    "which overlooks the function that nm lists after an undefined symbol (seen in 7.2, Clang with thin LTO)",
+    citation='kernel include/asm-generic/vmlinux.lds.h "MCOUNT_REC" (6.12), scripts/sorttable.c "parse_symbols" (7.2)',
     check=check,
     words=(0xD503201F, 0xD503201F),
 )

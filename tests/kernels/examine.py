@@ -7,7 +7,7 @@ from pathlib import Path
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import BuiltKernel
 from tests.kernels.boots import Booted, boot_form
-from tests.kernels.files import copy_form, release_of, scanned, verified
+from tests.kernels.files import copy_form, forgotten, release_of, scanned, verified
 from tests.kernels.judge import problems
 from tests.kernels.recipes import Unusual
 from tests.kernels.table import Seen
@@ -25,14 +25,16 @@ def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: in
     """Verify and boot both forms; with ``only`` the processed one is booted, once, without its tests at boot."""
     failed: dict[str, list[str]] = {}
     boots: list[Booted] = []
-    facts = {"release": release_of(built)}
+    facts, lost = {"release": release_of(built)}, frozenset[str]()
     for processed in (False, True):
         form, refused = copy_form(built, processed, directory / ("processed" if processed else "linked"))
-        found = refused or verified(form, built)
-        failed.setdefault("verify", []).extend(f"{form.name}: {problem}" for problem in found)
         if not processed:
             scan = scanned(form)
             facts["sites"] = f"{scan['sites']:,} ({scan['layout']}; {scan['encoding']})"
+            lost = forgotten(built) if scan["zero_records"] else lost
+            facts["lost"] = f"no finding but PL206 for {len(lost)}, which `--release` refuses" if lost else ""
+        found = refused or verified(form, built, lost)
+        failed.setdefault("verify", []).extend(f"{form.name}: {problem}" for problem in found)
         if refused or (only and not processed):
             continue
         for machine in (kernel.machine, *(kernel.others if processed and not only else ())):
