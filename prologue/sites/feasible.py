@@ -18,7 +18,6 @@ from prologue.sites.flow import Flow
 _KEPT: Final = frozenset(range(19, 30))  # AAPCS64, "General-purpose registers": a call keeps X19-X29
 _STATES: Final = 20_000  # more than a compiler's function needs; then a way is believed
 
-
 Meaning = Literal["read", "written", "untouched", "end"]
 
 
@@ -53,7 +52,7 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
 
 def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] | None:
     """Which registers hold the value after the instruction; None if it reads the value."""
-    holders = set(state.holders)
+    gone, copies = set[int](), set[int]()
     word, array = int(flow.words[state.position]), flow.words[[state.position]]
     for register in state.holders:
         happens = what if register == X9 else None
@@ -62,7 +61,7 @@ def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] 
             copy = word & 31
             if does == "read" and word & 0xFFE0FFE0 == 0x2A0003E0 and copy in _KEPT | {X9}:  # MOV Wd, Wm
                 # Half of X9 is no promise that was kept, as where W9 is stored to the stack: follow it.
-                holders.add(copy)
+                copies.add(copy)
             elif does == "read":
                 happens = "read"
             elif does == "write" or must_write(array, register)[0]:
@@ -70,8 +69,8 @@ def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] 
         if happens == "read":
             return None
         if happens == "written":
-            holders.discard(register)
-    return frozenset(holders)
+            gone.add(register)
+    return state.holders - gone | copies  # a register that is written may get the value again
 
 
 def _next(flow: Flow, state: _State, holders: frozenset[int]) -> list[_State]:

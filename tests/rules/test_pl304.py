@@ -80,6 +80,8 @@ CASES = {
     "half of it copied over a call, and read": ("bl traced; mov w25, w9; bl plain; mov w0, w25", 1),
     "half of it copied over a call and back": ("bl traced; mov w25, w9; bl plain; mov w9, w25; mov w0, w9", 1),
     "half of it copied, and lost": ("bl traced; mov w25, w9; mov w9, #0; mov w25, w9; mov w0, w25", 0),
+    "half of it copied twice": ("bl traced; mov w25, w9; mov w25, w9; mov w9, #0; mov w0, w25", 1),
+    "half of it copied to and fro": ("bl traced; mov w25, w9; mov w9, w25; mov w25, #0; mov w0, w9", 1),
     "half of it copied to where no call keeps it": ("bl traced; mov w3, w9", 1),
     "all of it copied": ("bl traced; mov x25, x9", 1),
     "an indirect call": ("adr x1, traced; blr x1; mov x0, x9", 0),  # left out: decision 6
