@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prologue.trace.recording import RecordingHeader
 
 SCHEMA: Final = "prologue.trace-etm/1"
+_HIGHEST_VMID: Final = 0xFFFF  # of 16 bits (Arm ARM, VTTBR_EL2)
 HELP: Final = "write a recording as the ETMv4 trace of each CPU, for OpenCSD (trc_pkt_lister)"
 EXAMPLES: Final = (
     "  prologue trace etm read.ptrace --vmlinux vmlinux.live -o snapshot/\n"
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     """
     from prologue.trace.etm_snapshot import write_snapshot
+    from prologue.trace.recording import senseless
     from prologue.trace.truth import load_recording
 
     if args.output.exists() or args.output.is_symlink():
@@ -60,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     header, records = load_recording(args.recording)
     if header.slide is None:
         raise InputError("does not say the kernel's slide: the kernel never ran where it moves to", path=args.recording)
+    if count := int((senseless(records) | (records["vmid"] > _HIGHEST_VMID)).sum()):
+        raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     text = _text(args.vmlinux, header.slide, header)
     memory = None if args.memory is None else _text(args.memory, header.slide, header)
     streams = write_snapshot(records, text, args.output, levels=args.levels, memory=memory)

@@ -71,7 +71,7 @@ def read_figures(path: Path) -> Figures:
             return Figures(tuple(_scanned(data)))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             "has no figures: give the output of bench/exact_counts.py --json or of prologue scan --json", path=path
         ) from error

@@ -53,7 +53,7 @@ class Capture(PlainCore):
             self._state = state_from_data(said)
             self.unstable = tuple(int(vaddr, 16) for vaddr in said["unstable"])
             self.settled = bool(said.get("settled", not self.unstable))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"damaged capture: its note {NOTE} does not read ({error})", path=self.name) from error
 
     def state(self, vmlinux: Path | None = None) -> KernelState:

@@ -79,7 +79,7 @@ def _features(recording: PokeRecording) -> dict[Feature, bytes]:
         found[Feature.BUILD_ID] = RECORD.pack(0, HOST_KERNEL, RECORD.size + len(body)) + body
     for number, text in ((Feature.RELEASE, recording.release), (Feature.MACHINE, recording.machine)):
         if text:
-            field = (text.encode() + b"\0").ljust(64, b"\0")
+            field = (text.encode("utf-8", "backslashreplace") + b"\0").ljust(64, b"\0")
             found[number] = struct.pack("<I", len(field)) + field
     if recording.cpus:
         found[Feature.CPUS] = struct.pack("<II", recording.cpus, recording.cpus)

@@ -54,7 +54,7 @@ def writes_of_output(output: RecorderOutput) -> Recording:
     """
     try:
         return _Reader(output).recording()
-    except (ValueError, IndexError, KeyError) as error:
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
         raise InputError(f"damaged: what the recorder printed does not read ({error})", path=output.path) from error
 
 

@@ -100,7 +100,7 @@ def read_line(line: bytes) -> PerfLine:
         if found and _is_whole(found):
             if not _can_be(found):
                 return PerfLine(LineKind.UNREADABLE)
-            return PerfLine(_kind(found), found, (found["event"] or b"").decode())
+            return PerfLine(_kind(found), found, (found["event"] or b"").decode("ascii", "backslashreplace"))
     for pattern, kind in ((_TARGET, LineKind.TARGET), (_STACK, LineKind.STACK)):
         stack = pattern.match(line)
         if stack:

@@ -114,6 +114,17 @@ def read_records(stream: BinaryIO, account: Tally) -> Iterator[Batch]:
         yield Batch(ranges, reader.names.tasks, reader.names.dsos)
 
 
+def senseless(records: npt.NDArray[Any]) -> Bool:
+    """Which of ``records`` (dtype ``RECORD``) are ranges that no CPU can execute; shape (n,)."""
+    size = records["count"].astype(np.uint64) * np.uint64(4)
+    level, start = records["level"], records["start"]
+    wrong: Bool = (start & np.uint64(3) != 0) | (records["cpu"] > HIGHEST_CPU)
+    wrong |= ((level > _HIGHEST_LEVEL) & (level != NO_LEVEL)) | (records["vmid"] < NO_VMID)
+    wrong |= (size > np.uint64(LONGEST)) | (start + size < start)
+    wrong &= size != 0
+    return wrong
+
+
 class _Reader:
     def __init__(self, account: Tally) -> None:
         self._account = account
@@ -126,12 +137,7 @@ class _Reader:
         exception = records["flags"] & np.uint8(EXCEPTION | GAP | LOST) == np.uint8(EXCEPTION)
         records = records[(records["count"] != 0) | ~exception]
         size = records["count"].astype(np.uint64) * np.uint64(4)
-        notes = size == 0
-        wrong = ~notes & ((records["start"] & np.uint64(3) != 0) | (records["cpu"] > HIGHEST_CPU))
-        wrong |= ~notes & (
-            ((records["level"] > _HIGHEST_LEVEL) & (records["level"] != NO_LEVEL)) | (records["vmid"] < NO_VMID)
-        )
-        wrong |= ~notes & ((size > np.uint64(LONGEST)) | (records["start"] + size < records["start"]))
+        notes, wrong = size == 0, senseless(records)
         self._account.add("places where the recorder lost data", int(notes.sum()))
         self._account.add("records that make no sense: a gap on every CPU", int(wrong.sum()))
         ranges = new_ranges(len(records))

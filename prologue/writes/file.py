@@ -19,7 +19,19 @@ import numpy as np
 
 from prologue.errors import InputError, OutputError
 from prologue.outputs import new_file
-from prologue.writes.form import SIGHTS, WRITE, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
+from prologue.writes.form import (
+    SIGHTS,
+    WRITE,
+    Ending,
+    Flag,
+    Function,
+    Loss,
+    Maintenance,
+    Origin,
+    Recording,
+    Rows,
+    empty_rows,
+)
 
 SCHEMA: Final = "prologue.writes/2"
 _OLDER: Final = ("prologue.writes/1",)  # has less: no lines, and nothing of what ran
@@ -27,6 +39,8 @@ MAGIC: Final = b"PROLWRT1"
 _BLOCK: Final = struct.Struct("<IIQ")
 _ORIGIN, _ROWS, _ENDING = 1, 2, 3
 _AT_ONCE: Final = 1 << 15  # rows in a block
+_STEPS: Final = (0, *Maintenance)  # digits of ``maintenance``
+_MOST_CPUS: Final = 1 << 16  # numbers that a row has room for
 _LARGEST: Final = 1 << 28  # bytes of a block, unpacked
 
 
@@ -165,20 +179,26 @@ def _check(rows: Rows, path: Path) -> None:
         raise _damaged(path, "time goes backwards")
     if (rows["flags"] & ~np.uint32(sum(Flag))).any():
         raise _damaged(path, "flags that are not known")
+    for shift in range(0, 64, 4):
+        if not np.isin(rows["maintenance"] >> np.uint64(shift) & np.uint64(15), _STEPS).all():
+            raise _damaged(path, "maintenance that is not known")
 
 
 def _origin(said: dict[str, Any], path: Path) -> Origin:
     try:
         if said["clock"] not in ("instructions", "ns"):
             raise ValueError(f"clock {said['clock']!r}")
+        bytes.fromhex(build_id := str(said["build_id"]))
+        if not 0 <= (cpus := int(said["cpus"])) <= _MOST_CPUS:
+            raise ValueError(f"{cpus} CPUs")
         return Origin(
             source=str(said["source"]),
             machine=str(said["machine"]),
             clock=said["clock"],
             sees=tuple(sight for sight in SIGHTS if sight in list(said["sees"])),
             release=str(said["release"]),
-            build_id=str(said["build_id"]),
-            cpus=int(said["cpus"]),
+            build_id=build_id,
+            cpus=cpus,
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(path, f"what was recorded does not read ({error!r})") from error

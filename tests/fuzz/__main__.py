@@ -1,13 +1,20 @@
-"""``python -m tests.fuzz [SECONDS]``: a run guided by coverage (atheris); failures go to tests/corpus, made small."""
+"""``python -m tests.fuzz [SECONDS]``: a run guided by coverage (atheris); failures go to tests/corpus, made small.
+
+Inputs are tried by one child after the other, since libFuzzer never gives memory back: what reached something new is
+kept in a directory, which the next child begins with.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import resource
 import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,47 +24,100 @@ with atheris.instrument_imports(include=["prologue", "prologue_bench"]):
     from tests.fuzz.harness import CORPUS, Harness, WrongEndError, smaller
 
 _LONGEST: Final = 2 + 6 * 8  # bytes of an input: eight edits
+_ROUND: Final = 10_000  # inputs that a child tries
 
 
-class Run:
-    """One run: counts what happened, keeps what failed, and goes on."""
+@dataclass
+class Figures:
+    """What happened; ``codes`` counts exit codes, by their text."""
 
-    def __init__(self, harness: Harness) -> None:
-        self.harness = harness
-        self.begun, self.slowest, self.failures = time.monotonic(), 0.0, 0
-        self.codes: Counter[int] = Counter()
+    codes: Counter[str] = field(default_factory=Counter)
+    failures: int = 0
+    slowest: float = 0.0  # seconds of CPU
+    peak: int = 0  # MiB that a child had resident
 
-    def one(self, script: bytes) -> None:
-        begun = time.process_time()
-        try:
-            self.codes[self.harness.run(script)] += 1
-        except WrongEndError as failure:
-            self._keep(script, failure)
-        self.slowest = max(self.slowest, time.process_time() - begun)
-        if sum(self.codes.values()) % 2000 == 0:
-            self.report()
+    @property
+    def inputs(self) -> int:
+        """How many were tried."""
+        return sum(self.codes.values()) + self.failures
 
-    def _keep(self, script: bytes, failure: WrongEndError) -> None:
-        self.failures += 1
-        small = smaller(self.harness, script)
-        path = CORPUS / f"failed-{hashlib.sha256(small).hexdigest()[:12]}"
-        if not path.exists():
-            path.write_bytes(small)
-            print(f"{path.name}: {' '.join(self.harness.command(small))}: {failure}", flush=True)
+    def add(self, other: Figures) -> None:
+        """Count what another child did."""
+        self.codes.update(other.codes)
+        self.failures += other.failures
+        self.slowest, self.peak = max(self.slowest, other.slowest), max(self.peak, other.peak)
 
-    def report(self) -> None:
-        done, seconds = sum(self.codes.values()) + self.failures, time.monotonic() - self.begun
+    def line(self, seconds: float) -> str:
+        """For a terminal."""
         codes = ", ".join(f"{count:,} ended with {code}" for code, count in sorted(self.codes.items()))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        print(
-            f"{done:,} inputs in {seconds:,.0f} s: {codes}; {self.failures:,} failures; "
-            f"slowest {self.slowest:.1f} s of CPU, {peak} MiB",
-            flush=True,
+        return (
+            f"{self.inputs:,} inputs in {seconds:,.0f} s: {codes}; {self.failures:,} failures; "
+            f"slowest {self.slowest:.1f} s of CPU, {self.peak:,} MiB"
         )
 
 
-def main() -> None:
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 1800
+class Round:
+    """What one child does: counts what happens, keeps what fails, and goes on."""
+
+    def __init__(self, harness: Harness, figures: Path, until: float) -> None:
+        self._harness, self._path, self._until = harness, figures, until
+        self._figures = Figures()
+
+    def one(self, script: bytes) -> None:
+        """Try an input; the last one ends the process."""
+        figures, begun = self._figures, time.process_time()
+        try:
+            figures.codes[str(self._harness.run(script))] += 1
+        except WrongEndError as failure:
+            figures.failures += 1
+            self._keep(script, failure)
+        figures.slowest = max(figures.slowest, time.process_time() - begun)
+        if figures.inputs == _ROUND or time.monotonic() > self._until:
+            figures.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            self._path.write_text(json.dumps(asdict(figures)), encoding="utf-8")
+            os._exit(0)
+
+    def _keep(self, script: bytes, failure: WrongEndError) -> None:
+        small = smaller(self._harness, script)
+        path = CORPUS / f"failed-{hashlib.sha256(small).hexdigest()[:12]}"
+        if not path.exists():
+            path.write_bytes(small)
+            print(f"{path.name}: {' '.join(self._harness.command(small))}: {failure}", flush=True)
+
+
+def _round(harness: Harness, directory: Path, until: float) -> Figures | None:
+    """Let a child try inputs; None if it did not get to its end."""
+    path = directory / "figures"
+    path.unlink(missing_ok=True)
+    child = os.fork()
+    if not child:
+        options = [
+            f"-max_len={_LONGEST}",
+            f"-artifact_prefix={directory}/",
+            "-timeout=60",
+            "-rss_limit_mb=3072",
+            "-len_control=0",
+            "-verbosity=0",
+        ]
+        run = Round(harness, path, until)
+        atheris.Setup([sys.argv[0], *options, str(directory / "corpus"), str(CORPUS)], run.one)
+        atheris.Fuzz()
+    os.waitpid(child, 0)
+    if not path.exists():
+        return None
+    said = json.loads(path.read_text(encoding="utf-8"))
+    return Figures(Counter(said["codes"]), said["failures"], said["slowest"], said["peak"])
+
+
+def main() -> int:
+    """Try inputs until the time is over.
+
+    Returns:
+        0, or 1 if something failed.
+
+    """
+    begun = time.monotonic()
+    until = begun + (int(sys.argv[1]) if len(sys.argv) > 1 else 1800)
     directory = Path(tempfile.mkdtemp(prefix="prologue-fuzz-"))
     corpus = directory / "corpus"
     for path in (directory / "work", corpus):
@@ -69,20 +129,17 @@ def main() -> None:
                 script = bytes((number, command))
                 harness.run(script)
                 (corpus / f"{number}-{command}").write_bytes(script)
-    run = Run(harness)
-    options = [
-        f"-max_total_time={seconds}",
-        f"-max_len={_LONGEST}",
-        f"-artifact_prefix={directory}/",
-        "-timeout=60",
-        "-rss_limit_mb=2048",
-        "-len_control=0",
-        "-verbosity=0",
-    ]
     print(f"inputs that reach something new: {corpus}", flush=True)
-    atheris.Setup([sys.argv[0], *options, str(corpus), str(CORPUS)], run.one)
-    atheris.Fuzz()
+    all_of_it = Figures()
+    while time.monotonic() < until:
+        figures = _round(harness, directory, until)
+        if figures is None:
+            print(f"a child ended early: its input is in {directory}", flush=True)
+            return 1
+        all_of_it.add(figures)
+        print(all_of_it.line(time.monotonic() - begun), flush=True)
+    return int(all_of_it.failures > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

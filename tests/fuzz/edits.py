@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import struct
 from collections.abc import Iterator
@@ -119,6 +120,19 @@ def edit_bytes(data: bytearray, edit: Edit) -> None:
         del data[at:]
 
 
+def edit_numbers(healthy: bytes, script: list[Edit]) -> bytes:
+    """Change a file of binary records: numbers of 1 to 8 bytes where they may stand, and bytes."""
+    data = bytearray(healthy)
+    for edit in script:
+        if edit.action % 4 and data:
+            width = 1 << edit.action % 4
+            at = (edit.place * 256 + edit.field) % len(data) // width * width
+            _set(data, 0, (at, width), edit.value)
+        else:
+            edit_bytes(data, edit)
+    return bytes(data)
+
+
 _DEEP: Final = "nested deeply"  # stands for that: Python cannot write it
 # What may stand where something else was expected.
 ODD: Final[tuple[Any, ...]] = (
@@ -160,7 +174,7 @@ def _edit_list(documents: list[Any], edit: Edit) -> None:
 def _edit_document(document: Any, edit: Edit) -> Any:
     holders = list(_holders(document))
     if not holders:
-        return ODD[edit.value % len(ODD)]
+        return _odd(edit)
     holder, key = holders[(edit.field * 257 + edit.place // 7) % len(holders)]
     if edit.action % 8 == 0:
         del holder[key]
@@ -169,8 +183,13 @@ def _edit_document(document: Any, edit: Edit) -> Any:
     elif edit.action % 8 == 2:
         holder[key] = _DEEP
     else:
-        holder[key] = ODD[edit.value % len(ODD)]
+        holder[key] = _odd(edit)
     return document
+
+
+def _odd(edit: Edit) -> Any:
+    # A copy: a later edit may change what is inside.
+    return copy.deepcopy(ODD[edit.value % len(ODD)])
 
 
 def _holders(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -211,4 +230,32 @@ def edit_lines(healthy: bytes, script: list[Edit]) -> bytes:
             data = bytearray(b"\n".join(lines))
             edit_bytes(data, edit)
             lines = bytes(data).split(b"\n")
+    return b"\n".join(lines)
+
+
+_WORDS: Final = (
+    b"", b"0", b"-1", b"0x", b"ffffffffffffffff", b"0xffff800080010000", b"10000000000000000", b"9" * 400, b"1e9",
+    b"nan", b"[", b"]", b"(", b")", b"=>", b":", b"\t", b"\0", b"\xff\xfe", b"\x1b[2J", b"a" * 5000, b"vfs_read+0x4",
+    b"[kernel.kallsyms]", b"old=0xd503201f", b"4294967296.000001:", b"[999999999]", b"PERF_RECORD_TEXT_POKE",
+)  # fmt: skip
+
+
+def edit_text(healthy: bytes, script: list[Edit]) -> bytes:
+    """Change a text that tools print: its lines, words of a line, and bytes."""
+    lines = healthy.split(b"\n")
+    for edit in script:
+        at = edit.place % max(1, len(lines))
+        kind = edit.action % 6
+        if kind == 0 and lines:
+            del lines[at]
+        elif kind == 1 and lines:
+            lines.insert(edit.value % len(lines), lines[at])
+        elif kind == 5 or not lines:
+            data = bytearray(b"\n".join(lines))
+            edit_bytes(data, edit)
+            lines = bytes(data).split(b"\n")
+        else:
+            words = lines[at].split(b" ")
+            words[edit.field % len(words)] = _WORDS[edit.value % len(_WORDS)]
+            lines[at] = b" ".join(words)
     return b"\n".join(lines)

@@ -14,11 +14,11 @@ from prologue_bench.recorder.record import encode_record
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from tests.bench.recorder.test_reader import ten_of_each
 from tests.fuzz.edits import Edit, edit_bytes, edit_elf, edit_json, edit_lines
+from tests.fuzz.running import running_inputs
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl304
 from tests.support.built import built
-from tests.support.cores import running
 from tests.support.elf_edit import ElfEdit
 from tests.support.result_sets import Made, make
 
@@ -76,7 +76,6 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
     plan, image = ((directory / name).read_bytes() for name in ("plan", "image"))
     results = make(directory / "results", Made(pairs=7))
     records = "".join(encode_record(record) for record in ten_of_each()).encode()
-    core = running(directory / "vmlinux", {})
     elves = ("scan x", "patch x -o out", "image x -o out", "verify x", "variant x --kind build -o out")
     modules = (
         "scan x",
@@ -107,7 +106,10 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
                commands=_named("results", report)),
         Target(file=f"results/{CAMPAIGN}", healthy=(results / CAMPAIGN).read_bytes(), change=edit_json,
                commands=_named("results", report)),
-        Target(file="x", healthy=core, change=edit_elf, commands=("live overlay vmlinux x --at link -o out",)),
+        *(
+            Target(file="x", healthy=kind.healthy, change=kind.change, commands=kind.commands)
+            for kind in running_inputs(directory)
+        ),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from prologue.errors import InputError, OutputError
 from prologue.writes.file import MAGIC, read_recording, recording_file
-from prologue.writes.form import Ending, Function, Loss, Maintenance, empty_rows, maintenance_steps
+from prologue.writes.form import Ending, Function, Loss, Maintenance, Origin, empty_rows, maintenance_steps
 from tests.writes.made import ORIGIN, recording_of, write_recording
 
 ENDING = Ending(
@@ -65,11 +66,18 @@ def test_a_recording_that_was_not_ended_leaves_nothing(tmp_path: Path) -> None:
         ([{"address": 2}], "no multiple of 4"),
         ([{"time": 2}, {"time": 1}], "backwards"),
         ([{"flags": 1 << 30}], "flags"),
+        ([{}, {"maintenance": 0xA1}], "maintenance"),
     ],
 )
 def test_rows_that_cannot_be(tmp_path: Path, rows: list[dict[str, int]], said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_recording(write_recording(tmp_path / "w", recording_of(*rows)))
+
+
+@pytest.mark.parametrize("origin", [replace(ORIGIN, build_id="xy"), replace(ORIGIN, cpus=-1)])
+def test_a_machine_that_cannot_be(tmp_path: Path, origin: Origin) -> None:
+    with pytest.raises(InputError, match="what was recorded does not read"):
+        read_recording(write_recording(tmp_path / "w", replace(recording_of({}), origin=origin)))
 
 
 def test_another_file(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def parse_line(line: str, token: str) -> Event | None:
         return None
     try:
         data = json.loads(line[at + len(marker) :])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict) or "event" not in data:
         return None
