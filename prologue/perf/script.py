@@ -65,7 +65,7 @@ def read_perf_script(lines: Iterable[str], path: Path) -> PokeRecording:
         pokes=tuple(sorted(pokes, key=lambda poke: poke.time)),
         machine=header.get("arch", ""),
         release=header.get("os release", ""),
-        cpus=int(cpus) if cpus.isdecimal() else 0,
+        cpus=int(cpus) if re.fullmatch(r"[0-9]{1,5}", cpus) else 0,
         lost=lost,
     )
 

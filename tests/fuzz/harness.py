@@ -80,7 +80,7 @@ class Harness:
             raise WrongEndError(f"exit code {code}: {text}")
         lines = [line for line in text.splitlines() if not line.startswith(_LISTING)]
         told = words[0] == "trace"  # it says what it read before it says what is wrong
-        if (code == 2 and not (len(lines) == 1 or (lines and told))) or not all(map(_is_ours, lines)):
+        if code == 2 and not (all(map(_is_ours, lines)) and (len(lines) == 1 or (lines and told))):
             raise WrongEndError(f"an error that is not one line: {text}")
         if took > SECONDS:
             raise WrongEndError(f"took {took:.1f} s")
