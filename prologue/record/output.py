@@ -19,11 +19,12 @@ _LAST: Final = "end"
 # The kernel's messages, which a serial console puts anywhere into a line: a time, and with CONFIG_PRINTK_CALLER who.
 _MESSAGE: Final = re.compile(r"\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? .*$")
 _EVENT: Final = re.compile(
-    r"^ *.+-\d+ +(?:\( *[\d-]+\) )?\[(?P<cpu>\d+)\] \S+ +(?P<seconds>\d+)\.(?P<us>\d{6}): (?P<rest>.*)$"
+    r"^ *.+-\d+ +(?:\( *[\d-]+\) )?\[(?P<cpu>\d{1,5})\] \S+ +(?P<seconds>\d{1,10})\.(?P<us>\d{6}): (?P<rest>.*)$"
 )
-_PROBED: Final = re.compile(r"^(?P<name>\w+): \((?P<place>[^)]*)\)(?P<fields>(?: \w+=(?:0x[0-9a-f]+|\d+))*)$")
+_VALUE: Final = r"(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,19})"
+_PROBED: Final = re.compile(rf"^(?P<name>\w+): \((?P<place>[^)]*)\)(?P<fields>(?: \w+={_VALUE})*)$")
 _MARKED: Final = re.compile(r"^tracing_mark_write: prologue (?P<mark>\w+)$")
-_LOST: Final = re.compile(r"^CPU:\d+ \[LOST (?P<count>\d+) EVENTS\]$")
+_LOST: Final = re.compile(r"^CPU:\d+ \[LOST (?P<count>\d{1,20}) EVENTS\]$")
 
 
 class ProbeHit(NamedTuple):

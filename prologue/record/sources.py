@@ -48,8 +48,11 @@ _EXPECTED: Final = (
 
 def _of_text(path: Path) -> Recording:
     text = path.read_text(errors="replace")
-    if ANY_START in text:
-        return writes_of_output(read_output(text, path))
-    if MARK in text:
-        return writes_of(read_perf_script(text.splitlines(), path))
+    try:
+        if ANY_START in text:
+            return writes_of_output(read_output(text, path))
+        if MARK in text:
+            return writes_of(read_perf_script(text.splitlines(), path))
+    except ValueError as error:  # Python reads no number of more than 4,300 digits
+        raise InputError(f"damaged: a number that does not read ({error})", path=path) from error
     raise InputError(_EXPECTED, path=path)

@@ -243,8 +243,8 @@ class _Found:
         self.breaks: list[int] = []
 
     def add(self, lines: I64, rows: npt.NDArray[Any]) -> None:
-        """Rows of these lines; later ones of a line replace earlier ones."""
-        self._parts.append((lines, rows))
+        """Rows of these lines, or one row; later ones of a line replace earlier ones."""
+        self._parts.append((lines, np.atleast_1d(rows)))
 
     def rows(self, era: int) -> npt.NDArray[Any]:
         """All rows in the order of their lines; ``era`` is that of the first line."""

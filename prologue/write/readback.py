@@ -167,6 +167,8 @@ def _compare(after: Binary, *, processed: bool) -> None:
 
         starts = {section.name: section.addr for section in after.image.text_sections}
         places = reread_module(bytes(after.image.content), after.path, processed=processed)
+        if others := {name for name, _ in places} - starts.keys():
+            raise InternalError(f"LIEF reads a section {min(others)!r}, which we do not", path=after.path)
         same, first = True, tuple(starts[name] + offset for name, offset in places)
     if not same or not np.array_equal(np.array(first, np.uint64), sites.first):
         raise InternalError("LIEF reads other records or sites than we do", path=after.path)

@@ -29,6 +29,12 @@ def test_the_lines_of_the_mail() -> None:
     assert read(perf_text(STEPS)) == RANGES
 
 
+def test_one_line_that_is_read_alone() -> None:
+    account = Tally()
+    assert read("             cat    77/77    [000]     1", account) == []
+    assert account.lines() == ["1 samples at no instruction's address"]
+
+
 @pytest.mark.parametrize(
     "form",
     [
