@@ -123,6 +123,15 @@ def test_the_boot_file_belongs_to_the_vmlinux(case: Case, capsys: pytest.Capture
     assert other.is_dir()
 
 
+def test_a_kernel_in_several_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    """Debian 14 keeps boot file and modules in packages of their own."""
+    kernel = needs_kernel("sid")
+    package = needs_modules("sid", kernel.release)
+    assert len(find_modules(package)) > 900
+    assert verified(capsys, package, "--vmlinux", kernel.vmlinux) == (0, {})
+    assert verified(capsys, kernel.vmlinux, "--select", "PL404", "--image", boot_file(package)) == (0, {})
+
+
 def signature(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     """Exit code, and what is known of one module's signature."""
     capsys.readouterr()

@@ -17,17 +17,22 @@ if TYPE_CHECKING:
 
 
 def fetch_modules(suite: str, release: str, progress: Progress | None = None) -> Path:
-    """Return a directory with the unpacked package of that kernel release: ``boot`` and ``.../lib/modules``.
+    """Return a directory with the unpacked packages of that kernel release: ``boot`` and ``.../lib/modules``.
 
     Treat it as read-only: it is the cache's. Raises what ``packages.download`` raises.
     """
-    (deb,) = packages.download(suite, [f"linux-image-{release}"], progress)
-    return cache.produce(f"modules/{suite}/{deb.stem}", lambda path: extract_all(deb, path))
+    deb, *parts = packages.download_whole(suite, f"linux-image-{release}", progress)
+
+    def unpack(path: Path) -> None:
+        for package in (deb, *parts):
+            extract_all(package, path)
+
+    return cache.produce(f"modules/{suite}/{deb.stem}{'.whole' if parts else ''}", unpack)
 
 
 def boot_file(package: Path) -> Path:
-    """Return the vmlinuz of an unpacked package."""
-    found = sorted((package / "boot").glob("vmlinuz-*"))
+    """Return the vmlinuz of an unpacked package: in ``boot``, since Debian 14 beside the modules."""
+    found = sorted([*(package / "boot").glob("vmlinuz-*"), *package.glob("usr/lib/modules/*/vmlinuz")])
     if len(found) != 1:
         raise BenchError(f"{package} has {len(found)} boot files, expected one")
     return found[0]

@@ -28,11 +28,28 @@ def download(suite: str, names: Sequence[str], progress: Progress | None = None)
     with shown(progress) as report:
         private = apt.open_apt(suite)
         _refresh_if_possible(private, report)
-        packages = [private.show(name) for name in names]
-        return tuple(
-            cache.produce(_deb_key(suite, package), partial(fetch, private, package, progress=report))
-            for package in packages
-        )
+        return _fetched(private, [private.show(name) for name in names], report)
+
+
+def download_whole(suite: str, name: str, progress: Progress | None = None) -> tuple[Path, ...]:
+    """Return the .deb files of a package, which is the first, and of those that it needs in exactly its own version.
+
+    Debian 14 keeps a kernel's boot file and modules in packages of their own: linux-image-RELEASE holds no file.
+    Raises what ``download`` raises.
+    """
+    with shown(progress) as report:
+        private = apt.open_apt(suite)
+        _refresh_if_possible(private, report)
+        package = private.show(name)
+        parts = [private.show(part) for part, version in package.depends if version == package.version]
+        return _fetched(private, [package, *parts], report)
+
+
+def _fetched(private: apt.PrivateApt, packages: Sequence[apt.Package], report: Progress) -> tuple[Path, ...]:
+    return tuple(
+        cache.produce(_deb_key(private.suite, package), partial(fetch, private, package, progress=report))
+        for package in packages
+    )
 
 
 def fetch(private: apt.PrivateApt, package: apt.Package, destination: Path, *, progress: Progress) -> None:
