@@ -17,6 +17,7 @@ from prologue.memory.sources import open_memory
 from prologue.outputs import new_file, require_distinct, require_other
 from prologue.overlay.modules import module_files
 from prologue.report.audit import all_errors, closing, failed, render_audit
+from prologue.report.printable import printable
 from prologue.report.undecided import is_open
 from prologue.rules.base import Rule
 
@@ -77,4 +78,4 @@ def _report(args: Namespace, done: Audit) -> None:
     with new_file(args.output) as temporary:
         temporary.write_text(report + "\n", encoding="utf-8", errors="surrogateescape")
     if not quiet:
-        print(f"{args.output}: {closing(done)}", file=sys.stderr)
+        print(printable(f"{args.output}: {closing(done)}"), file=sys.stderr)

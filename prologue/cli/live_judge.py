@@ -7,6 +7,7 @@ from argparse import Namespace
 
 from prologue.outputs import new_file, require_other
 from prologue.record.sources import read_any
+from prologue.report.printable import printable
 from prologue.report.writes import render_writes, summary
 from prologue.rules.writes import judge_writes
 
@@ -21,7 +22,7 @@ def run(args: Namespace) -> int:
             with new_file(args.output) as temporary:
                 temporary.write_text(report + "\n", encoding="utf-8", errors="surrogateescape")
             if judged.failing or not args.quiet:
-                print(f"{args.output}: {summary(judged)}", file=sys.stderr)
+                print(printable(f"{args.output}: {summary(judged)}"), file=sys.stderr)
         else:
             print(report)
     return int(judged.failing)

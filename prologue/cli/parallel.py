@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from prologue.cli.signals import begin_worker
 from prologue.errors import InputError
 from prologue.held import held_signals
+from prologue.report.printable import printable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -53,10 +54,10 @@ def print_errors(errors: Sequence[tuple[str, str]]) -> None:
     for kind, message in errors:
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= _SHOWN:
-            print(f"prologue: {message}", file=sys.stderr)
+            print(f"prologue: {printable(message)}", file=sys.stderr)
     for kind, count in seen.items():
         if count > _SHOWN:
-            print(f"prologue: and {count - _SHOWN:,} more files: {kind}", file=sys.stderr)
+            print(f"prologue: and {count - _SHOWN:,} more files: {printable(kind)}", file=sys.stderr)
 
 
 def _shown(results: Iterator[Result], total: int, title: str) -> Iterator[Result]:

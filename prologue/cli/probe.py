@@ -12,6 +12,7 @@ from prologue.probe.judge import Judge
 from prologue.probe.places import find_places
 from prologue.probe.release import COMPARED, rules_of
 from prologue.probe.verdict import ProbeVerdict, verdict_on
+from prologue.report.printable import printable
 from prologue.report.probe import probe_data, probe_text, summary
 from prologue.sites.kernel import Kernel
 
@@ -49,4 +50,4 @@ def _note_release(judge: Judge) -> None:
         said = (
             f"{judge.kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared"
         )
-        print(f"prologue: {said}", file=sys.stderr)
+        print(f"prologue: {printable(said)}", file=sys.stderr)

@@ -20,6 +20,7 @@ from prologue.cli.trace_inputs import (
 )
 from prologue.errors import UsageError
 from prologue.outputs import new_file
+from prologue.report.printable import printable
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
 from prologue.trace.summary import TraceSummary
@@ -76,7 +77,7 @@ def print_said(lines: list[str]) -> None:
     """Say on standard error what was read and what could not be used: standard output is for the trace."""
     sys.stdout.flush()
     for line in lines:
-        print(f"prologue: {line}", file=sys.stderr)
+        print(f"prologue: {printable(line)}", file=sys.stderr)
 
 
 @contextmanager
