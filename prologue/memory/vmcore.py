@@ -84,7 +84,7 @@ class Vmcore:
             try:
                 info, program = read_vmcoreinfo(text, self.name), self._open(text)
                 program.read(info.anchors["_stext"], 4)
-            except (InputError, self._drgn.FaultError):
+            except (InputError, self._drgn.FaultError, UnicodeDecodeError):
                 continue
             return program, info
         raise InputError(_NO_VMCOREINFO, path=self.name)
@@ -95,6 +95,8 @@ class Vmcore:
             return bytes(self._program.read(vaddr, size))
         except self._drgn.FaultError as error:
             raise UnmappedError(f"no memory at {vaddr:#x}-{vaddr + size:#x}: {error}", path=self.name) from error
+        except UnicodeDecodeError as error:  # what libkdumpfile says of damage need not be text
+            raise InputError(f"damaged: drgn cannot read {vaddr:#x}-{vaddr + size:#x}", path=self.name) from error
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
         """Several ranges, one after the other."""
