@@ -64,6 +64,8 @@ def _disasm(command: Subcommand) -> None:
     add_filters(command)
     command.add_argument("--format", choices=("perf", "text", "json", "srcline"), default="perf",
                          help="perf: as arm-cs-trace-disasm.py -d (default); srcline: with source lines")  # fmt: skip
+    command.add_argument("-S", dest="format", action="store_const", const="srcline",
+                         help="source lines between the instructions: --format srcline")  # fmt: skip
     command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNC",
                          help="print the tree of what FUNC called instead of instructions; repeatable")  # fmt: skip
     command.add_argument("--depth", type=number_from(0), default=8, metavar="N", help="levels below FUNC (8)")

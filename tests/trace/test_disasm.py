@@ -191,6 +191,7 @@ def test_the_hosts_mode_is_what_the_trace_shows(
         (["--guest-vmlinux", "a@99999999999"], "expected VMLINUX"),
         (["--hyp-text", "0x1000"], "no .hyp.text"),
         (["--format", "srcline"], "no debug information"),
+        (["-S"], "no debug information"),
     ],
 )
 def test_bad_input_is_one_line(
