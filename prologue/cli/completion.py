@@ -11,7 +11,7 @@ from prologue.cli.subcommands import fill_all
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 _DIRECTORIES: Final = ("DIR", "TREE", "RELEASE|TREE")
 _RULES: Final = ("RULE", "CODE|SLUG")
-_FILES: Final = ("PLAN",)
+_FILES: Final = ("PLAN", "TRACE", "SOURCE", "SOURCE2")  # which may also be - or ssh:HOST
 
 # bash takes `example:NAME` for three words, so only what comes after the colon is to be completed.
 _PREAMBLE: Final = """\

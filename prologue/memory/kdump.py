@@ -59,9 +59,18 @@ class CompressedDump:
         self._numbers = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
         table = self._pread((1 + subs + bitmaps) * self.block, len(self._numbers) * _PAGE.itemsize)
         self._pages = np.frombuffer(table, _PAGE)
+        if self._flat is None:
+            self._require_blocks()
         at, size = _INFO.unpack(self._pread(self.block + _INFO_AT, _INFO.size))
         self.vmcoreinfo = self._pread(at, size) if 0 < size <= _MOST else b""
         self._content = lru_cache(_CACHED)(self._decompress)
+
+    def _require_blocks(self) -> None:
+        """All blocks are in the file: libkdumpfile maps it, and dies of SIGBUS where it ends too early."""
+        room, start, size = len(self._file), self._pages["offset"], self._pages["size"]
+        beyond = int(((start > room) | (size > room - np.minimum(start, room))).sum())
+        if beyond:
+            raise InputError(f"{beyond:,} of its {len(start):,} blocks are not in the file: truncated", path=self.name)
 
     def _index(self) -> tuple[I64, I64, I64]:
         """Offset in the whole file, size, and place in this file of every piece of a flattened dump."""

@@ -24,6 +24,7 @@ with atheris.instrument_imports(include=["prologue", "prologue_bench"]):
     from tests.fuzz.harness import CORPUS, Harness, WrongEndError, smaller
 
 _LONGEST: Final = 2 + 6 * 8  # bytes of an input: eight edits
+_ENDED: Final = ("crash-", "timeout-", "oom-", "slow-unit-")  # libFuzzer's names for inputs
 _ROUND: Final = 10_000  # inputs that a child tries
 
 
@@ -85,8 +86,13 @@ class Round:
             print(f"{path.name}: {' '.join(self._harness.command(small))}: {failure}", flush=True)
 
 
-def _round(harness: Harness, directory: Path, until: float) -> Figures | None:
-    """Let a child try inputs; None if it did not get to its end."""
+def _round(harness: Harness, directory: Path, until: float) -> Figures:
+    """Let a child try inputs; the one that ends it (60 s, memory, a signal) goes to the corpus as it is.
+
+    Raises:
+        RuntimeError: it ended early, and no input is known for it.
+
+    """
     path = directory / "figures"
     path.unlink(missing_ok=True)
     child = os.fork()
@@ -104,7 +110,16 @@ def _round(harness: Harness, directory: Path, until: float) -> Figures | None:
         atheris.Fuzz()
     os.waitpid(child, 0)
     if not path.exists():
-        return None
+        ended = [left for left in directory.iterdir() if left.name.startswith(_ENDED)]
+        for left in ended:
+            script = left.read_bytes()
+            kept = CORPUS / f"failed-{hashlib.sha256(script).hexdigest()[:12]}"
+            kept.write_bytes(script)
+            print(f"{kept.name}: {' '.join(harness.command(script))}: ended the process ({left.name})", flush=True)
+            left.unlink()
+        if not ended:
+            raise RuntimeError("a child ended early, and left no input")
+        return Figures(failures=len(ended))
     said = json.loads(path.read_text(encoding="utf-8"))
     return Figures(Counter(said["codes"]), said["failures"], said["slowest"], said["peak"])
 
@@ -132,11 +147,7 @@ def main() -> int:
     print(f"inputs that reach something new: {corpus}", flush=True)
     all_of_it = Figures()
     while time.monotonic() < until:
-        figures = _round(harness, directory, until)
-        if figures is None:
-            print(f"a child ended early: its input is in {directory}", flush=True)
-            return 1
-        all_of_it.add(figures)
+        all_of_it.add(_round(harness, directory, until))
         print(all_of_it.line(time.monotonic() - begun), flush=True)
     return int(all_of_it.failures > 0)
 

@@ -117,6 +117,17 @@ def test_a_dump_without_a_kernel(vmlinux: Path, tmp_path: Path, capsys: pytest.C
     assert "no VMCOREINFO in this dump" in capsys.readouterr().err
 
 
+def test_a_block_that_is_not_in_the_file(
+    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks of a page: libkdumpfile would read this one, and die of SIGBUS."""
+    source = tmp_path / "dump"
+    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0)[:-100])
+    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
+    assert "1 of its" in (said := capsys.readouterr().err)
+    assert "blocks are not in the file: truncated" in said
+
+
 def test_an_unknown_compression(memory: bytes, tmp_path: Path) -> None:
     source = tmp_path / "dump"
     whole = kdump(START, memory, 1 << 16, note=note_of(memory), flags=0).replace(b"", b"")
