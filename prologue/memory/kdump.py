@@ -1,4 +1,4 @@
-"""Physical memory in kdump-compressed dumps whose blocks are not the kernel's pages, as QEMU writes them for arm64.
+"""Physical memory in kdump-compressed dumps, also those whose blocks are not the kernel's pages: QEMU's for arm64.
 
 QEMU (``dump/dump.c``, 6.2-9.0) takes blocks of 64 KiB whatever the kernel's pages are, and flattens the file;
 libkdumpfile, by which drgn reads such dumps, takes blocks for pages and finds nothing. The format is that of
@@ -100,6 +100,11 @@ class CompressedDump:
         if filled < size:
             raise InputError(f"{filled} of {size} bytes at {offset:#x} of the dump: truncated", path=self.name)
         return bytes(data)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether each block is compressed in a way that ``read`` knows."""
+        return bool(np.isin(self._pages["flags"], (0, _ZLIB, _ZSTD)).all())
 
     @property
     def ranges(self) -> Iterator[Range]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.elf.files import open_regular
-from prologue.errors import InputError, how_to_install
+from prologue.errors import InputError, PrologueError, how_to_install
 from prologue.memory.base import KernelInfo, Range, UnmappedError, read_vmcoreinfo
 from prologue.memory.core import CoreFile
 from prologue.memory.kdump import FLATTENED, MAGIC, CompressedDump
@@ -84,7 +84,7 @@ class Vmcore:
             try:
                 info, program = read_vmcoreinfo(text, self.name), self._open(text)
                 program.read(info.anchors["_stext"], 4)
-            except (InputError, self._drgn.FaultError, UnicodeDecodeError):
+            except Exception:  # noqa: S112 - as in _open; the next text may be the right one
                 continue
             return program, info
         raise InputError(_NO_VMCOREINFO, path=self.name)
@@ -95,8 +95,11 @@ class Vmcore:
             return bytes(self._program.read(vaddr, size))
         except self._drgn.FaultError as error:
             raise UnmappedError(f"no memory at {vaddr:#x}-{vaddr + size:#x}: {error}", path=self.name) from error
-        except UnicodeDecodeError as error:  # what libkdumpfile says of damage need not be text
-            raise InputError(f"damaged: drgn cannot read {vaddr:#x}-{vaddr + size:#x}", path=self.name) from error
+        except PrologueError:
+            raise
+        except Exception as error:  # as in _open; what libkdumpfile says of damage need not even be text
+            reason = "" if isinstance(error, UnicodeDecodeError) else f": {_first_line(error)}"
+            raise InputError(f"drgn cannot read {vaddr:#x}-{vaddr + size:#x}{reason}", path=self.name) from error
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
         """Several ranges, one after the other."""
@@ -152,8 +155,11 @@ def _texts(data: bytes | mmap.mmap) -> Iterator[bytes]:
 
 
 def _needs_ours(dump: CompressedDump) -> bool:
-    """Whether libkdumpfile would not find its memory: blocks are no pages, or nothing says what the kernel's are."""
-    return f"\nPAGESIZE={dump.block}\n".encode() not in dump.vmcoreinfo
+    """Whether we read the blocks: libkdumpfile maps the file, and damage kills the process (SIGBUS).
+
+    It alone knows LZO and snappy, and finds memory only where blocks are the kernel's pages.
+    """
+    return dump.is_known or f"\nPAGESIZE={dump.block}\n".encode() not in dump.vmcoreinfo
 
 
 def _is_loadable(module: Any) -> bool:
