@@ -125,7 +125,7 @@ def _complain(said: str) -> None:
 
     lines = "\n".join(map(printable, said.split("\n")))  # a name, or what a board said, may hold escape sequences
     with suppress(OSError):  # a terminal that hung up
-        sys.stderr.write(f"prologue: {lines}\n")  # at once: print() can be interrupted before the line's end
+        print(f"prologue: {lines}\n", end="", file=sys.stderr)  # one piece: a signal must not cut the line's end off
 
 
 def _drop_output() -> None:
