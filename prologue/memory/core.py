@@ -25,6 +25,7 @@ NO_PADDR: Final = (1 << 64) - 1
 """What /proc/kcore gives as the physical address of what is not one piece of memory."""
 _MANY: Final = 0xFFFF  # PN_XNUM: the number is elsewhere
 _MAX_NOTES: Final = 64 << 20
+_NT_ARM_SVE: Final = 0x405  # include/uapi/linux/elf.h, 6.12
 
 
 class CoreSegment(NamedTuple):
@@ -43,6 +44,11 @@ class Note(NamedTuple):
     name: str
     type: int
     data: bytes
+
+
+def _size_of(note: Note) -> int:
+    """Bytes in the file, with the header; the name as it is written there ends with a zero byte."""
+    return 12 + (len(note.name) + 4) // 4 * 4 + (len(note.data) + 3) // 4 * 4
 
 
 class CoreFile:
@@ -71,15 +77,28 @@ class CoreFile:
         table = reader(phoff, phnum * phentsize)
         if len(table) < phnum * phentsize:
             raise InputError("the program headers are not all there: truncated", path=name)
-        found = []
-        for kind_, _, offset, vaddr, paddr, filesz, _, _ in _PHDR.iter_unpack(table):
-            if kind_ in (_PT_LOAD, _PT_NOTE):
-                found.append(CoreSegment(kind_, offset, vaddr, paddr, filesz))
-                if size is not None and offset + filesz > size:
-                    message = f"a segment ends at {offset + filesz:#x}, the file at {size:#x}: truncated"
-                    raise InputError(message, path=name)
-        self.loads = tuple(segment for segment in found if segment.type == _PT_LOAD and segment.filesz)
-        self._notes = [segment for segment in found if segment.type == _PT_NOTE]
+        headers = [CoreSegment(kind_, *places) for kind_, _, *places, _, _ in _PHDR.iter_unpack(table)]
+        self.loads = tuple(segment for segment in headers if segment.type == _PT_LOAD and segment.filesz)
+        self._notes = [segment for segment in headers if segment.type == _PT_NOTE]
+        self._require_inside(size, self._notes)
+        self._require_places()
+        self._require_inside(size, self.loads)
+
+    def _require_inside(self, size: int | None, segments: Sequence[CoreSegment]) -> None:
+        end = max((segment.offset + segment.filesz for segment in segments), default=0)
+        if size is not None and end > size:
+            raise InputError(f"a segment ends at {end:#x}, the file at {size:#x}: truncated", path=self.name)
+
+    def _require_places(self) -> None:
+        """Refuse a dump whose memory follows notes of another size than the headers have.
+
+        QEMU (seen with 7.2) takes the registers of the first CPU for the size of all CPUs' (cpu_get_note_size() in its
+        target/arm/arch_dump.c); those of SVE are as long as the vectors that the CPU uses at the time.
+        """
+        wanted = sum(segment.filesz for segment in self._notes)
+        if any(note.type == _NT_ARM_SVE for note in self.notes) and sum(map(_size_of, self.notes)) != wanted:
+            message = "its memory is not where its headers say: the CPUs used SVE vectors of different lengths"
+            raise InputError(f"{message}, which QEMU cannot dump; start it with -cpu ...,sve=off", path=self.name)
 
     @property
     def is_virtual(self) -> bool:

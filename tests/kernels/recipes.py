@@ -12,7 +12,7 @@ _BASE: Final = ("minimal", "native")
 _MEMORY: Final = 512  # MiB: less to dump
 PLAIN: Final = Machine(memory=_MEMORY)
 # With BTI and PAC; QEMU's own PAC algorithm is quick where the architecture's is slow under TCG.
-NEW: Final = Machine(cpu="max,pauth-impdef=on", memory=_MEMORY)
+NEW: Final = Machine(cpu="max,pauth-impdef=on,sve=off", memory=_MEMORY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import pytest
 from prologue.errors import InputError
 from prologue.memory.base import Range, UnmappedError
 from prologue.memory.capture import Capture, Piece, write_capture
+from prologue.memory.files import core_of
 from prologue.memory.reading import read_twice
 from prologue.memory.sources import open_memory, open_running
 from prologue.memory.state import KernelState, LiveSymbol, LoadedModule
@@ -43,6 +44,22 @@ def test_the_smallest_segment_counts(tmp_path: Path) -> None:
     memory = open_memory(saved(tmp_path, core([(TEXT - 64, NO_PADDR, b"v" * 256), (TEXT, 0x40000000, b"t" * 64)])))
     assert memory.read(TEXT, 64) == b"t" * 64
     assert memory.read(TEXT, 65) == b"v" * 65
+
+
+@pytest.mark.parametrize(("first", "second"), [(2208, 576), (576, 2208)], ids=["shorter", "longer"])
+def test_memory_that_follows_notes_of_another_size(tmp_path: Path, first: int, second: int) -> None:
+    """As QEMU dumps two CPUs whose SVE vectors have different lengths: the headers have the first one's twice."""
+
+    def dump(*sizes: int) -> bytes:
+        notes = [("LINUX", 0x405, b"v" * size) for size in sizes]
+        return core([(0, 0x40000000, bytes(range(256)) * 32)], notes)
+
+    start = 64 + 2 * 56
+    wrong = dump(first, first)[:start] + dump(first, second)[start:]
+    with pytest.raises(InputError, match=r"SVE vectors of different lengths.*sve=off"):
+        core_of("dump", wrong, len(wrong))
+    for content in (dump(first, first), dump(first, second)):
+        assert len(core_of("dump", content, len(content)).notes) == 2
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ RECIPES: Final = {
     ),
 }
 # A machine that has BTI and PAC; QEMU's own PAC algorithm is quick where the architecture's is slow under TCG.
-MACHINES: Final = {"6.1": Machine(), "6.12": Machine(cpu="max,pauth-impdef=on")}
+MACHINES: Final = {"6.1": Machine(), "6.12": Machine(cpu="max,pauth-impdef=on,sve=off")}
 
 
 def entry_offsets(vmlinux: Path, function: str) -> tuple[int, int]:

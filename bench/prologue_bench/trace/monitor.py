@@ -9,6 +9,8 @@ from pathlib import Path
 
 from qemu.qmp import ExecuteError, QMPClient, QMPError
 
+from prologue.errors import InputError
+from prologue.memory.files import open_core
 from prologue_bench.errors import BenchError, GuestLostError
 
 
@@ -19,12 +21,16 @@ def finish(socket: Path, dump: Path) -> None:
     forever (monitor_cleanup).
 
     Raises:
-        BenchError: QEMU cannot write the dump.
+        BenchError: QEMU cannot write the dump, or wrote one that cannot be read.
         GuestLostError: it ended before.
 
     """
     logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
     asyncio.run(_finish(str(socket), dump))
+    try:
+        open_core(dump)
+    except InputError as error:
+        raise BenchError(error.message, path=dump) from error
 
 
 async def _finish(socket: str, dump: Path) -> None:

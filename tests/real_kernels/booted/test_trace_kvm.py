@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
 SOURCE = Path(__file__).parent / "kvm" / "run_guest.c"
 OTHER = Spec(form="static", layout="4,2", compiler="clang")
-HYPERVISOR = Machine(cpu="max,pauth-impdef=on", memory=512, virtualization=True)
+HYPERVISOR = Machine(cpu="max,pauth-impdef=on,sve=off", memory=512, virtualization=True)
 
 
 def build_program(directory: Path) -> Path:

@@ -70,3 +70,15 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         decoded += cpu["instructions"]
     assert decoded == ran.inside
     assert misled  # by the vmlinux, on one CPU at least: what each executes in the window is the scheduler's choice
+
+
+def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A CPU that never started has shorter SVE vectors than the other; the recording itself is complete."""
+    needs_tools("qemu-system-aarch64")
+    vmlinux = needs_kernel("trixie").vmlinux
+    out, dump = tmp_path / "out", tmp_path / "dump"
+    command = ["trace", "record", str(vmlinux), "-o", str(out), "--dump", str(dump), "-q", "--run", "true"]
+    assert main([*command, "--cpu", "max,pauth-impdef=on", "--append", "maxcpus=1"]) == 2
+    assert "SVE vectors of different lengths, which QEMU cannot dump" in capsys.readouterr().err
+    assert main([*command, "--cpu", "max,pauth-impdef=on,sve=off", "--append", "maxcpus=1"]) == 0
+    assert main(["live", "overlay", str(vmlinux), str(dump), "-o", str(tmp_path / "live"), "-q"]) == 0
