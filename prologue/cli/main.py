@@ -123,7 +123,8 @@ def _show_traceback(error: Exception) -> None:
 def _complain(said: str) -> None:
     from prologue.report.printable import printable
 
-    lines = "\n".join(map(printable, said.split("\n")))  # a name, or what a board said, may hold escape sequences
+    # A name, or what a board said, may hold anything; lines of ours after the first one are indented.
+    lines = "\n  ".join(map(printable, said.split("\n  ")))
     with suppress(OSError):  # a terminal that hung up
         print(f"prologue: {lines}\n", end="", file=sys.stderr)  # one piece: a signal must not cut the line's end off
 

@@ -117,7 +117,7 @@ def _init_edits(kernel: Kernel) -> list[Edits]:
     """Neutralise ``ftrace_init_nop``; no edits where that is already done."""
     stub = kernel.init_stub
     if stub.state == "unrecognised":
-        listing = f"\n{stub.listing}" if stub.listing else ""
+        listing = "".join(f"\n  {line}" for line in stub.listing.splitlines())
         raise RefusedError(
             f"the stock contract does not recognise this kernel: {stub.reason}{listing}", path=kernel.path
         )

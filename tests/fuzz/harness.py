@@ -118,7 +118,7 @@ def _is_ours(line: str) -> bool:
 
 
 # The refusal to process an init stub shows its disassembly below the line.
-_LISTING: Final = "0x"
+_LISTING: Final = "  0x"
 
 
 def _peak(*, reset: bool = True) -> int:

@@ -130,7 +130,7 @@ class Execution:
                 void.add(place)  # if it is missing yet
                 continue
             tries = self.plan.retries + 1
-            given_up = GuestLostError(f"{lost.message}\ngiven up after {tries} {'tries' if tries > 1 else 'try'}")
+            given_up = GuestLostError(f"{lost.message}\n  given up after {tries} {'tries' if tries > 1 else 'try'}")
             if self.boards is None:
                 raise given_up from lost
             self.boards.replace(given_up)

@@ -211,7 +211,9 @@ def _lost(what: str, result: GuestRun) -> GuestLostError:
     # A panic's own line stands above a trace that is longer than what is shown.
     what += next((f" ({_PANIC}{line.partition(_PANIC)[2]})" for line in result.lines if _PANIC in line), "")
     end = tail(result.lines)
-    return GuestLostError(f"guest lost: {what}; console in {result.log}, its end:\n  {end}\ncommand: {result.command}")
+    return GuestLostError(
+        f"guest lost: {what}; console in {result.log}, its end:\n  {end}\n  command: {result.command}"
+    )
 
 
 def run_console(

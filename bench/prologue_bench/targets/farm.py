@@ -76,7 +76,7 @@ class FarmTarget:
         try:
             return read_recorded(lines, task)
         except GuestLostError as error:
-            raise GuestLostError(f"{error.message}\nconsole in {attempt.log}") from error
+            raise GuestLostError(f"{error.message}\n  console in {attempt.log}") from error
 
     def replace(self, lost: GuestLostError) -> None:
         """Go on with another board of the same type: this one is lost.
@@ -89,7 +89,7 @@ class FarmTarget:
         try:
             self._settle()
         except GuestLostError as error:
-            raise GuestLostError(f"{lost.message}\n{error.message}") from error
+            raise GuestLostError(f"{lost.message}\n  {error.message}") from error
 
     def _settle(self) -> Mapping[str, str]:
         """Take places until one answers and is of the type of those before; its facts."""

@@ -90,7 +90,7 @@ class LabgridTarget:
                 if self._image in (self._config.get("images") or {}):
                     raise
                 what = f"no kernel to probe the board with: name one that boots as images: {self._image}:"
-                raise BenchError(f"{self._file}: {what}\n{error.message}") from error
+                raise BenchError(f"{self._file}: {what}\n  {error.message}") from error
             facts = read_shell_facts(lines, self._where)
             self._facts = {"target": "labgrid", "board": self._name, **facts}
         return self._facts
@@ -105,7 +105,7 @@ class LabgridTarget:
         try:
             return read_recorded(lines, task)
         except GuestLostError as error:
-            raise GuestLostError(f"{error.message}\nconsole in {attempt.log}") from error
+            raise GuestLostError(f"{error.message}\n  console in {attempt.log}") from error
 
     def record(self, image: Path | None, log: Path | None, timeout: float, text: str) -> list[str]:
         """Boot, run a script there, switch off; the lines that it printed.

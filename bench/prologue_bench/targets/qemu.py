@@ -89,7 +89,7 @@ class QemuTarget:
             return recorded if run == task else _with_boot(recorded, seen)
         except GuestLostError as error:
             lost = True
-            said = f"\nresults until then: {results}" if results.stat().st_size else ""
+            said = f"\n  results until then: {results}" if results.stat().st_size else ""
             raise GuestLostError(error.message + said) from error
         finally:
             if not lost:  # the command in the error boots it again

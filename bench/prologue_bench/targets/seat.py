@@ -123,7 +123,7 @@ class _Held:
         except BenchError as error:  # it could be used before: something of it has gone since
             gone = self._places.gone() if self._places is not None else None
             if gone is not None:  # labgrid's own error does not say so
-                raise GuestLostError(f"board lost: {gone}\n{error.message}") from error
+                raise GuestLostError(f"board lost: {gone}\n  {error.message}") from error
             if isinstance(error, GuestLostError):
                 raise
             raise GuestLostError(f"board lost: {error.message}") from error

@@ -91,7 +91,7 @@ class SshTarget:
             try:
                 recorded = read_recorded(lines, task)
             except GuestLostError as error:
-                raise GuestLostError(f"{error.message}\nhost {self._remote.host}, log in {attempt.log}") from error
+                raise GuestLostError(f"{error.message}\n  host {self._remote.host}, log in {attempt.log}") from error
             if recorded.machine.get("boot_id") != boot_id:
                 raise session.lost(f"it rebooted once more before the recorder ran: boot {boot_id} is gone")
             return recorded

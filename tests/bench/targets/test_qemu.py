@@ -41,7 +41,7 @@ def test_a_lost_machine_can_be_booted_again_as_it_was(attempt: Attempt) -> None:
     attempt.log.parent.mkdir()
     with pytest.raises(GuestLostError, match="ended without a clean power-off") as lost:
         QemuTarget().boot(attempt, Task(workloads=(), runs=1))
-    (command,) = (line for line in lost.value.message.splitlines() if line.startswith("command: "))
+    (command,) = (line for line in lost.value.message.splitlines() if line.startswith("  command: "))
     words = shlex.split(command)
     assert Path(words[words.index("-initrd") + 1]).stat().st_size
     assert Path(words[words.index("-kernel") + 1]) == attempt.image
