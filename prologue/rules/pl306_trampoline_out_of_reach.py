@@ -16,10 +16,12 @@ def check(subject: Subject) -> Iterator[Hit]:
     caller = kernel.symbols.find("ftrace_caller")
     if sites is None or caller is None:
         return
+    second = sites.second
     # Unsigned and wrapping on purpose: read as signed it is the distance.
-    distance = (np.uint64(caller.vaddr) - sites.second).view(np.int64)
-    for k in np.flatnonzero((distance < -a64.BL_REACH) | (distance >= a64.BL_REACH)).tolist():
-        yield Hit(int(sites.second[k]), f"ftrace_caller is {int(distance[k]):+#x} bytes away, a BL reaches 128 MiB")
+    distance = (np.uint64(caller.vaddr) - second).view(np.int64)
+    far = (distance < -a64.BL_REACH) | (distance >= a64.BL_REACH)
+    for vaddr, bytes_away in zip(second[far].tolist(), distance[far].tolist(), strict=True):
+        yield Hit(vaddr, f"ftrace_caller is {bytes_away:+#x} bytes away, a BL reaches 128 MiB")
 
 
 RULE = Rule(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from prologue.errors import PrologueError
+from prologue.errors import Location, PrologueError
 from prologue.rules.base import Finding, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
@@ -75,7 +75,9 @@ def _run(code: str, mutation: Mutation, where: Where, material: Material, seed: 
         expected = mutation.mutate(world)
         places = expected if isinstance(expected, set) else {expected}
         findings = _findings(code, mutation, material, world)
-        good = any(_is_there(finding, place, world) for finding in findings for place in places)
+        rights = [(place, world.original.symbols.locate(place)) for place in places if place != NONE]
+        good = any(_is_there(finding, *right, world) for right in rights for finding in findings)
+        good |= NONE in places and bool(findings)
         said = str(findings[0]) if findings else f"nothing; expected at {', '.join(map(hex, sorted(places)[:3]))}"
         return Outcome(code, mutation.name, where, path, good, said)
     except PrologueError as error:
@@ -106,11 +108,8 @@ def _kernel(path: Path) -> Kernel:
     return _KERNELS[path]
 
 
-def _is_there(finding: Finding, place: int, world: World) -> bool:
-    """The finding names the place, and the symbol that the unbroken file has there."""
-    if place == NONE:
-        return True
-    right = world.original.symbols.locate(place)
+def _is_there(finding: Finding, place: int, right: Location, world: World) -> bool:
+    """The finding names the place, and where that is in the unbroken file."""
     found = finding.where
     if isinstance(world, RecordedWorld):
         return found.vaddr == place  # a recording knows functions, not sections
