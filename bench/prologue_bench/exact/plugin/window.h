@@ -65,7 +65,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void write_ranges(struct cpu *c)
 {
 	put(&out, c->range, c->ranges * sizeof(*c->range));
-	c->written += c->ranges;
 	c->ranges = 0;
 }
 
@@ -91,6 +90,7 @@ static void add_range(struct cpu *c, uint64_t start, uint32_t count,
 		.cpu = c - cpus, .level = c->level, .flags = flags,
 		.vmid = c->vmid, .task = c->task,
 	};
+	c->written += count != 0;	/* the others are notes */
 }
 
 static void close_range(struct cpu *c)
