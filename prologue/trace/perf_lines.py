@@ -23,29 +23,47 @@ _HEAD: Final = rb"""
         (?:\ *(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ *[ ]
             |\ *(?P<one>-?\d{1,10})\ (?!\ *\d*\ *[a-z-]+(?::[a-zA-Z]*)?:\ ))?)
     (?:\[(?P<cpu>-?\d{1,8})\]\ )?
+    (?:[KUHGg]{1,5}\ {1,5})?  # misc
+    (?:\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d{6,9}\ )?  # tod
     (?:\ *(?P<sec>\d{1,10})\.(?P<frac>\d{9}|\d{6}):\ )?
 """
+_MORE: Final = rb"""
+    (?P<fields>(?:\ \t\ IPC:\ [^\n\t=]*)?(?:\ ilen:\ \d+)?(?:\ insn:(?:\ [0-9a-f]{2})*)?(?:\t\t[^\n=]*)?
+        (?:\ \t\ IPC:\ [^\n\t=]*)?)
+"""
+_WORDS: Final = rb"(?:(?!\ =>\ |:\ |\ ilen:\ |\ insn:\ |\ \t\ IPC:\ |\t\t)[^\n])*"
+_FLAGS: Final = rb"\ \ [a-zA-Z][a-zA-Z ()/?]*(?=\ )"
+# A name of --call-trace's; one of hex digits alone could be an address that was cut.
+_CALL_INDENT: Final = rb"\ *(?P<callee>(?=\S*[^\s0-9a-f])[^\s\d=][^\s=]*)\ +(?=\ *[0-9a-f]{9,16}[\ \n])"
 _REST: Final = rb"""
     (?:\ *(?P<period>\d+)\ )?
     (?:\ *(?P<event>[a-z][^\s:=]*(?::[a-zA-Z]*)?):\ )?
-    (?P<flags>\ \ [a-z][a-z ()/]*(?=\ ))?
-    \ *(?P<ip>(?<=\ )[0-9a-f]{1,16})(?=[\ \n])
-    (?P<from>(?:(?!\ =>\ |:\ )[^\n])*)
-    (?:\ =>\ (?P<arrow>)\ *(?P<addr>[0-9a-f]{1,16})(?=[\ \n])(?P<to>(?:(?!\ =>\ |:\ )[^\n])*))?(?P<more>[^\n]*)\n
-"""
+    (?P<flags>%s)?(?:%s)?
+    (?:\ *(?P<data>[0-9a-f]{1,16})(?=\ \ *[0-9a-f]{9,16}[\ \n]))?  # what a sample says of data
+    \ *(?P<ip>(?<=\ )[0-9a-f]{1,16})(?=[\ \n\t])
+    (?P<from>%s)
+    (?:\ =>\ (?P<arrow>)(?=[\ 0-9a-f]{16}[\ \n\t])\ *(?P<addr>[0-9a-f]{1,16})(?P<to>%s))?
+    %s(?P<more>[^\n]*)\n
+""" % (_FLAGS, _CALL_INDENT, _WORDS, _WORDS, _MORE)
 MOST_SECONDS: Final = 10**10
 """Times of more digits are none: 64 bits of ns end at 18 * 10^9 s."""
 _WIDEST: Final = 16  # characters in which columns of seconds are read
-_COMM: Final = rb"(?P<comm>[^\n]{16})\ "
-_LINES: Final = tuple(re.compile(_HEAD % comm + _REST, re.VERBOSE) for comm in (b"", _COMM))
-_HEADS: Final = tuple(re.compile(_HEAD % comm + rb"(?P<rest>[^\n]*)\n", re.VERBOSE) for comm in (b"", _COMM))
-_STACK: Final = re.compile(
-    rb"[\t ]+(?P<ip>[0-9a-f]{1,16})(?=[ \n])"
-    rb"(?P<from>(?:(?! =>)[^\n])*)(?: => +(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?)?\n?$"
+# Names have at most 15 characters (those of kernel threads 63) and are padded to 16, but for samples with stacks.
+_COMMS: Final = (b"", rb"(?P<comm>\ [^\n]{15})\ ", rb"(?P<comm>(?=\S)[^\n]{1,63}?)\ (?=\ *-?\d|\[)")
+_LINES: Final = tuple(re.compile(_HEAD % comm + _REST, re.VERBOSE) for comm in _COMMS)
+_SAID: Final = rb"(?P<rest>\ *(?:\d+\ +)?(?:(?P<event>[a-zA-Z][^\s=]*?):(?=\s)|PERF_RECORD_)(?P<after>[^\n]*))\n"
+_HEADS: Final = tuple(re.compile(_HEAD % comm + _SAID, re.VERBOSE) for comm in _COMMS)
+_DATA_ENDS: Final = (16, 24 + 16)
+"""Columns after the event at which an address of data ends, without and with flags; a blank precedes others."""
+_WAITS: Final = re.compile(rb"\ ?(?:%s)?(?:\ *[0-9a-f]{1,16})?\s*" % _FLAGS, re.VERBOSE)
+_STACK: Final = re.compile(rb"\t(?=[ 0-9a-f]{16}[ \n]) *(?P<ip>[0-9a-f]{1,16})(?P<from>(?:(?! =>)[^\n])*)\n?$")
+_TARGET: Final = re.compile(rb" => (?=[ 0-9a-f]{16}[ \n]) *(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?\n?$")
+# A line of source by name, or an address without one; of +srccode, its text; or the fields after a stack.
+_NOTE: Final = re.compile(
+    rb"(?:(?:\ \ \S+(?:\.[a-zA-Z]+:\d+|\+\d+|\[[0-9a-f]+\])(?:\ \([a-z]+[^()]*\))*)?%s|\|\d+\ [^\n]*)\n?$" % _MORE,
+    re.VERBOSE,
 )
-_TARGET: Final = re.compile(rb" => +(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?\n?$")
 _LOSS: Final = re.compile(rb"PERF_RECORD_LOST|PERF_RECORD_AUX .*flags: 0x[0-9a-f]*[1357bd9f]\b|trace error")
-_EVENT: Final = re.compile(rb" *(?:\d+ +)?(?P<event>[a-zA-Z][^\s=]*?): ")
 _DSO: Final = re.compile(rb"\((?P<dso>(?:[^()]|\([^()]*\))*)\)\s*$")
 
 
@@ -57,9 +75,10 @@ class LineKind(Enum):
     HEAD = "head of a sample whose stack follows"
     STACK = "line of a stack"
     TARGET = "target after a stack"
+    NOTE = "line of source, or fields after a stack"
     LOSS = "loss"
     OTHER = "other event"
-    BLANK = "blank"
+    BLANK = "blank: the end of a stack"
     UNREADABLE = "unreadable"
 
 
@@ -91,38 +110,52 @@ class PerfLine(NamedTuple):
 
 def read_line(line: bytes) -> PerfLine:
     """Say what a line (with its line end) is."""
-    if not line.strip():
+    if not line.strip(b"\r\n"):
         return PerfLine(LineKind.BLANK)
     if _LOSS.search(line):
         return PerfLine(LineKind.LOSS, next(filter(None, (head.match(line) for head in _HEADS)), None))
+    if line.startswith((b"\t", b" => ")):
+        stack = _STACK.match(line) or _TARGET.match(line)
+        kind = LineKind.TARGET if stack and stack.re is _TARGET else LineKind.STACK
+        return PerfLine(kind, stack) if stack else PerfLine(LineKind.UNREADABLE)
     for pattern in _LINES:
         found = pattern.match(line)
         if found and _is_whole(found):
             if not _can_be(found):
                 return PerfLine(LineKind.UNREADABLE)
             return PerfLine(_kind(found), found, (found["event"] or b"").decode("ascii", "backslashreplace"))
-    for pattern, kind in ((_TARGET, LineKind.TARGET), (_STACK, LineKind.STACK)):
-        stack = pattern.match(line)
-        if stack:
-            return PerfLine(kind, stack)
-    for pattern in _HEADS:
-        head = pattern.match(line)
-        event = _EVENT.match(head["rest"] + b" ") if head and (head["cpu"] or head["sec"] or head["tid"]) else None
-        if head and not _can_be(head):
-            return PerfLine(LineKind.UNREADABLE)
-        if head and event:
-            name = event["event"].decode("ascii", "backslashreplace")
-            waits = name.startswith(("branches", "instructions")) and not head["rest"][event.end() :].strip()
-            if waits or not name.startswith(("branches", "instructions")):
-                return PerfLine(LineKind.HEAD if waits else LineKind.OTHER, head, name)
-        elif head and b"PERF_RECORD_" in head["rest"]:
-            return PerfLine(LineKind.OTHER, head, head["rest"].split()[0].decode("ascii", "backslashreplace"))
-    return PerfLine(LineKind.UNREADABLE)
+    if _NOTE.match(line):
+        return PerfLine(LineKind.NOTE)
+    return next(filter(None, (_read_head(pattern.match(line)) for pattern in _HEADS)), PerfLine(LineKind.UNREADABLE))
+
+
+def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
+    """A line that has no address: of another event, or of a sample whose stack follows; None if it is neither."""
+    if head is None:
+        return None
+    if not _can_be(head):
+        return PerfLine(LineKind.UNREADABLE)
+    said = head["cpu"] or head["sec"] or head["tid"]
+    name = (head["event"] or head["rest"].split()[0]).decode("ascii", "backslashreplace")
+    if not name.startswith(("branches", "instructions")):
+        return PerfLine(LineKind.OTHER, head, name) if said else None
+    return PerfLine(LineKind.HEAD, head, name) if _WAITS.fullmatch(head["after"]) else None
 
 
 def _is_whole(found: re.Match[bytes]) -> bool:
-    """Whether a match says something: an address alone is a line of a stack, and a line may not hold a second one."""
-    if not (found["event"] or found["cpu"] or found["sec"] or found["tid"] or found["arrow"] is not None):
+    """Whether a match says something: an address alone is a line of a stack, and a line may not hold a second one.
+
+    perf prints addresses 16 columns wide: one that has fewer was cut.
+    """
+    arrow, end = found["arrow"] is not None, found.end("ip")
+    if found["event"] and not arrow and found["data"] is None and end - found.end("event") - 2 in _DATA_ENDS:
+        return False
+    if not (found["event"] or found["cpu"] or found["sec"] or found["tid"] or arrow):
+        return False
+    padded = found.string[max(end - 16, 0) : end]
+    if end <= 16 or found.string[end - 17 : end - 16] != b" " or padded.strip(b" 0123456789abcdef"):
+        return False
+    if found["data" if arrow else "callee"] is not None:
         return False
     return b" => " not in found["more"] and not found["more"].startswith(b": ")
 
@@ -138,7 +171,10 @@ def _kind(found: re.Match[bytes]) -> LineKind:
         return LineKind.BRANCH if found["arrow"] is not None else LineKind.SAMPLE
     if event.startswith(b"branches"):
         return LineKind.BRANCH
-    return LineKind.SAMPLE if event.startswith(b"instructions") else LineKind.OTHER
+    if event.startswith(b"instructions"):
+        return LineKind.SAMPLE
+    # Nothing but a branch has a target: the event's name is damaged.
+    return LineKind.OTHER if found["arrow"] is None else LineKind.UNREADABLE
 
 
 def dso_of(text: bytes) -> str:
@@ -163,7 +199,7 @@ class Shape:
         self.length = end + 1
         self.colons = line.count(b": ")
         self.dso = dso_of(found["from"]) != ""
-        self.usable = self.ip >= 0 and not line[self.ip : end].strip(b" 0123456789abcdef") and not found["more"].strip()
+        self.usable = not found["more"].strip() and (self.has_target or not found["fields"])
         self._masks = self._literals(line, found)
 
     @staticmethod

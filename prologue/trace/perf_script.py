@@ -24,6 +24,7 @@ from prologue.trace.streams import Peekable, blocks
 _BEFORE: Final = b"\n" * 16  # so that the characters before a number at the start, and after one at the end, are there
 _AFTER: Final = b"\n" * 1024
 _MOST_SHAPES: Final = 64
+_BY_CPU: Final = 2
 _TO: Final = int.from_bytes(b" => ", "little")
 
 
@@ -54,9 +55,11 @@ class _Reader:
         self._task_rows: list[int] = []  # row in tasks of each key
         self._era = 0
         self._waiting: npt.NDArray[Any] | None = None  # a sample whose stack follows
+        self._next = -1  # line of the block at which a stack may go on
         self.names = BatchNames()
         self.samples = 0
         self._untargeted = 0
+        self._sorted_by: int | None = None  # what the last line said of where it ran, see _part_unlike
 
     def nothing(self) -> str:
         """Why there is no sample, in one line."""
@@ -73,12 +76,36 @@ class _Reader:
             rest = self._take(shape, text, rest, found)
         while len(rest):
             rest = self._look(text, rest, found)
+        if self._next != text.count:
+            self._give_up(found)
+        self._next -= text.count
         rows = found.rows(self._era)
         self._era += len(found.breaks)
+        self._part_unlike(rows)
         lanes = rows["cpu"].copy()
         rows["lane"] = np.where(lanes >= 0, lanes, -1 - rows["task"].astype(np.int32))
         self.samples += len(rows)
         return rows
+
+    def _part_unlike(self, rows: npt.NDArray[Any]) -> None:
+        """Leave a gap where a line says its CPU, or its task, and the one before it does not: perf does so for all.
+
+        The one that lacks it was damaged, and no other line shows which CPU's branch is missing.
+        """
+        if not len(rows):
+            return
+        has_cpu = rows["cpu"] >= 0
+        if self._sorted_by == _BY_CPU and has_cpu.all():
+            return
+        has_task = np.array([task.tid >= 0 for task in self.names.tasks])[rows["task"]]
+        said = np.where(has_cpu, _BY_CPU, has_task.astype(np.int64))
+        before = said[:1] if self._sorted_by is None else [self._sorted_by]
+        unlike = np.diff(said, prepend=before) != 0
+        self._sorted_by = int(said[-1])
+        if unlike.any():
+            rows["era"] += np.cumsum(unlike).astype(np.uint32)
+            self._era += int(unlike.sum())
+            self._account.add("lines with other fields than the one before: a gap on every CPU", int(unlike.sum()))
 
     def _look(self, text: _Text, rest: I64, found: _Found) -> I64:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
@@ -184,10 +211,14 @@ class _Reader:
     def _alone(self, line: PerfLine, at: int, found: _Found) -> None:
         """Use a line that was read alone."""
         kind = line.kind
-        if self._waiting is not None:
-            self._stack(line, self._waiting, at, found)
-            if kind in (LineKind.STACK, LineKind.TARGET):
-                return
+        if kind in (LineKind.STACK, LineKind.TARGET, LineKind.NOTE):
+            self._stack(line, at, found)
+            return
+        self._give_up(found)
+        if kind is LineKind.BLANK and at == self._next:
+            return
+        if kind in (LineKind.HEAD, LineKind.OTHER):  # others have stacks, too
+            self._next = at + 1
         if kind in (LineKind.BRANCH, LineKind.SAMPLE):
             if kind is LineKind.BRANCH and line.number("addr", 16) is None:
                 self._untargeted += 1
@@ -200,26 +231,42 @@ class _Reader:
         elif kind is LineKind.LOSS:
             found.breaks.append(at)
             self._account.add("losses that perf says: a gap on every CPU")
-        elif kind is LineKind.UNREADABLE:
-            found.breaks.append(at)
-            self._account.add("lines that are none of perf script's: a gap on every CPU")
+        elif kind in (LineKind.UNREADABLE, LineKind.BLANK):
+            self._unreadable(at, found)
         elif kind is LineKind.OTHER:
             self._account.add(f"other events: {line.event}")
 
-    def _stack(self, line: PerfLine, waiting: npt.NDArray[Any], at: int, found: _Found) -> None:
-        """Complete a sample whose addresses stand in the lines after it: the first of its stack, and the target."""
-        if line.kind in (LineKind.STACK, LineKind.TARGET):
-            ip, addr = (line.number(name, 16) for name in ("ip", "addr"))
-            if ip is not None and not waiting["ip"]:
-                waiting["ip"] = ip
-                waiting["dso"] = self.names.dso(dso_of(line.found["from"])) if line.found else 0
-            if addr is not None:
-                waiting["addr"] = addr
-            if not waiting["sample"] and addr is None:
-                return
-        if (waiting["sample"] and waiting["ip"]) or waiting["addr"]:
-            found.add(np.array([at]), waiting)
+    def _unreadable(self, at: int, found: _Found) -> None:
+        found.breaks.append(at)
+        self._account.add("lines that are none of perf script's: a gap on every CPU")
+
+    def _give_up(self, found: _Found) -> None:
+        """Of a branch whose target does not follow, nothing but that it was there is known."""
+        if self._waiting is not None and not self._waiting["sample"]:
+            self._unreadable(self._next, found)
         self._waiting = None
+
+    def _stack(self, line: PerfLine, at: int, found: _Found) -> None:
+        """Use one of the lines after a sample: the first address of its stack, and the target, complete it."""
+        if at != self._next:
+            self._give_up(found)
+            if line.kind is not LineKind.NOTE:  # what it belongs to is lost
+                self._unreadable(at, found)
+            return
+        self._next = -1 if line.kind is LineKind.TARGET else at + 1
+        waiting, ip, addr = self._waiting, line.number("ip", 16), line.number("addr", 16)
+        if waiting is None:
+            if line.kind is LineKind.TARGET:
+                self._unreadable(at, found)
+            return
+        if ip is not None and not waiting["ip"]:
+            waiting["ip"] = ip
+            waiting["dso"] = self.names.dso(dso_of(line.found["from"])) if line.found else 0
+        if addr is not None:
+            waiting["addr"] = addr
+        if (waiting["ip"] and waiting["sample"]) or line.kind is LineKind.TARGET:
+            found.add(np.array([at]), waiting)
+            self._waiting = None
 
     def _row(self, line: PerfLine) -> Any:
         row = np.zeros((), BRANCH)

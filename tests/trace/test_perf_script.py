@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from itertools import pairwise
 
 import pytest
 import zstandard
@@ -31,7 +32,7 @@ def test_the_lines_of_the_mail() -> None:
 
 def test_one_line_that_is_read_alone() -> None:
     account = Tally()
-    assert read("             cat    77/77    [000]     1", account) == []
+    assert read(f"             cat    77/77    [000]  {1:16x}", account) == []
     assert account.lines() == ["1 samples at no instruction's address"]
 
 
@@ -178,3 +179,42 @@ def test_compressed_files(tmp_path_factory: pytest.TempPathFactory) -> None:
             path.write_bytes(content[: len(content) // 2])
             with pytest.raises(InputError, match="damaged or cut"), open_trace(str(path)) as trace:
                 list(trace.batches)
+
+
+def stacked(ip: int, addr: int, comm: str, cpu: int) -> str:
+    head = f"{comm} {77:7}/{77:<7} [{cpu:03}] {1:5}.000001: {'branches:k':>14}: \n"
+    return f"{head}\t{ip:16x} sym+0x4 ([kernel.kallsyms])\n\t{D:16x} caller (vmlinux)\n => {addr:16x} other (x)\n"
+
+
+DAMAGES = {
+    "put in": lambda text, at: text[:at] + "." + text[at:],
+    "replaced": lambda text, at: text[:at] + "." + text[at + 1 :],
+    "cut": lambda text, at: text[:at] + text[text.index("\n", at) :],
+    "lost": lambda text, at: text[:at] + text[text.index("\n", at) + 1 :],
+    "begun late": lambda text, at: text[at:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("comm", ["cat", "dd", "my cat 3"])
+@pytest.mark.parametrize("form", ["line", "stack"])
+def test_wherever_a_branch_is_damaged_nothing_is_invented_and_a_gap_is_left(form: str, comm: str, damage: str) -> None:
+    lines = []
+    for k in range(6):
+        for cpu in (0, 1):
+            ip, addr = A + 0x100 * k + 0x20 * cpu + 8, A + 0x100 * (k + 1) + 0x20 * cpu
+            lines.append(perf_line(ip, addr, cpu=cpu, comm=comm) if form == "line" else stacked(ip, addr, comm, cpu))
+    whole = read("".join(lines))
+    assert len(whole) == 10
+    bad = 5
+    starts = {0, *(k + 1 for k, letter in enumerate(lines[bad]) if letter == "\n")}
+    for at in range(len(lines[bad])):
+        if damage == "lost" and at in starts:  # a whole line: no line shows it
+            continue
+        damaged = [*lines[:bad], DAMAGES[damage](lines[bad], at), *lines[bad + 1 :]]
+        found = read("".join(damaged))
+        for cpu in (0, 1):
+            mine = [row[:3] for row in whole if row[0] == cpu]
+            places = [(mine.index(row[:3]), row[3]) for row in found if row[0] == cpu]
+            for (before, _), (place, flags) in pairwise(places):
+                assert place == before + 1 or (place > before and flags & GAP), damaged[bad]
