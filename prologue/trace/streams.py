@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, Final, cast
 
 from prologue.elf.compressed import compression
 from prologue.elf.files import open_regular
-from prologue.errors import InputError, PrologueError
+from prologue.errors import InputError
 
 STDIN: Final = "-"
 BLOCK: Final = 2 << 20
 """Bytes of text that are looked at together: what the caches of a CPU hold, and enough for numpy's calls to be few."""
-_STEP: Final = 1 << 16
+_STEP: Final = 1 << 12  # bytes of zstd's: what damage loses, with what comes before it in the step
 _WINDOW: Final = 128 << 20  # what zstd -22 --ultra asks for: a damaged header gets no more
 LONGEST_LINE: Final = 1 << 20
 """No tool prints a longer one; without a bound, a file without line ends would be read into memory whole."""
@@ -29,32 +29,45 @@ class Peekable:
     """A stream whose first bytes can be looked at; reads are as long as asked for, but for the last one."""
 
     def __init__(self, raw: Any, name: str) -> None:
-        self._raw = raw
+        # read() of what Python decompresses loses all of a call in which the damage stands.
+        self._read_some = getattr(raw, "read1", raw.read)
         self.name = name
         self._head = b""
+        self._damage: InputError | None = None
 
     def peek(self, size: int) -> bytes:
         """Up to ``size`` bytes that the next read begins with."""
         if len(self._head) < size:
             self._head += self._fill(size - len(self._head))
+        self._raise_at_the_end()
         return self._head[:size]
 
     def read(self, size: int) -> bytes:
-        """The next bytes; fewer than ``size`` at the end only.
+        """The next bytes; fewer than ``size`` at the end, and before damage, only.
 
         Raises:
-            InputError: the file or what is compressed in it is damaged.
+            InputError: the file or what is compressed in it is damaged, and all before the damage was read.
 
         """
         if len(self._head) < size:
             self._head += self._fill(size - len(self._head))
+        if size:
+            self._raise_at_the_end()
         head, self._head = self._head[:size], self._head[size:]
         return head
 
+    def _raise_at_the_end(self) -> None:
+        if not self._head and self._damage is not None:
+            raise self._damage
+
     def _fill(self, size: int) -> bytes:
         parts = []
-        while size > 0:
-            part = self._some(size)
+        while size > 0 and self._damage is None:
+            try:
+                part = self._some(size)
+            except InputError as damage:
+                self._damage = damage
+                break
             if not part:
                 break
             parts.append(part)
@@ -65,7 +78,7 @@ class Peekable:
         from zstandard import ZstdError
 
         try:
-            return bytes(self._raw.read(size))
+            return bytes(self._read_some(size))
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ZstdError) as error:
             raise InputError(f"its compressed data are damaged or cut ({error})", path=self.name) from error
         except OSError as error:
@@ -148,16 +161,12 @@ def blocks(stream: Peekable, before: bytes = b"", after: bytes = b"") -> Iterato
     """Whole lines, 2 MB at once, between ``before`` and ``after``; the last line may lack its end, and gets it.
 
     Raises:
-        InputError: there are no lines, or the stream is damaged.
+        InputError: there are no lines, or the stream is damaged; then after the last whole line before the damage.
 
     """
     rest = b""
     while True:
-        try:
-            data = stream.read(BLOCK)
-        except PrologueError:
-            yield from [before + rest[: rest.rfind(b"\n") + 1] + after] if b"\n" in rest else []
-            raise
+        data = stream.read(BLOCK)
         if not data:
             break
         end = data.rfind(b"\n") + 1

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import random
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from prologue.cli.main import main
 from prologue.errors import InputError
@@ -66,3 +71,37 @@ def test_a_cut_text_gives_a_part_of_its_ranges(tmp_path: Path) -> None:
             except InputError:
                 part = []
         assert part == whole[: len(part)]
+
+
+COMPRESSED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "gz": (gzip.compress, lambda data: zlib.decompressobj(wbits=31).decompress(data)),
+    "xz": (lzma.compress, lambda data: lzma.LZMADecompressor().decompress(data)),
+    "zst": (zstandard.compress, lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data)),
+}
+
+
+@pytest.mark.parametrize("kind", ["perf", "opencsd", "recording"])
+@pytest.mark.parametrize("ending", COMPRESSED)
+def test_all_that_a_cut_file_still_has_is_read_before_the_error(kind: str, ending: str, tmp_path: Path) -> None:
+    def collect(name: str, rows: list[tuple[int, ...]]) -> None:
+        with open_trace(str(tmp_path / name)) as trace:
+            for batch in trace.batches:
+                rows += batch.ranges[["start", "end", "cpu", "flags"]].tolist()
+
+    compress, decompress = COMPRESSED[ending]
+    head = WHOLE[kind][:64] if kind == "recording" else b""
+    noise = random.Random(ending)  # noqa: S311 - the same every time; what cannot be packed well has several blocks
+    body = b"".join(WHOLE[kind][len(head) :] + bytes([noise.randrange(256)]) * 40 for _ in range(3000))
+    packed = compress(head + body)
+    cut = packed[: len(packed) * 2 // 3]
+    there = decompress(cut)
+    assert len(there) > 1_000_000
+    (tmp_path / "plain").write_bytes(there if kind == "recording" else there[: there.rfind(b"\n") + 1])
+    (tmp_path / "cut").write_bytes(cut)
+    found: list[tuple[int, ...]] = []
+    expected: list[tuple[int, ...]] = []
+    collect("plain", expected)
+    with pytest.raises(InputError, match="cut"):
+        collect("cut", found)
+    assert found == expected
+    assert len(found) > 10_000
