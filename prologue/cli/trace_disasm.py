@@ -21,6 +21,7 @@ from prologue.cli.trace_inputs import (
 from prologue.errors import UsageError
 from prologue.outputs import new_file
 from prologue.report.printable import printable
+from prologue.trace.filters import kept
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
 from prologue.trace.summary import TraceSummary
@@ -36,7 +37,8 @@ def run(args: Namespace) -> int:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels), TraceSummary(known)
-        lines = _trees(args, known) if args.root else _renderer(args.format, known)
+        trees = _trees(args, known) if args.root else None
+        lines = _renderer(args.format, known)
         with _output(args.output) as out:
             head = {
                 "schema": SCHEMA,
@@ -47,9 +49,10 @@ def run(args: Namespace) -> int:
             form = "trees" if args.root else args.format
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
             for batch, every in known.numbered(trace):
-                kept, numbers = filters.kept(batch, every, known)
-                summary.add(kept, numbers)
-                out.writelines(lines.render(kept, numbers))
+                keep = filters.mask(batch, every, known)
+                wanted = kept(batch, every, keep)
+                summary.add(*wanted)
+                out.writelines(trees.render(batch, every, keep) if trees else lines.render(*wanted))
             out.write(PERF_TAIL if form == "perf" else b"")
         print_said([*summary.lines(), *trace.account.lines()])
     return 0

@@ -13,6 +13,7 @@ from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.errors import PrologueError
 from prologue.outputs import new_file, require_distinct
+from prologue.trace.filters import kept
 from prologue.trace.form import SAMPLE
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
@@ -52,10 +53,10 @@ def run(args: Namespace) -> int:
         for batch, every in known.numbered(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
             trace.account.add("instruction samples: not counted", samples)
-            kept, numbers = filters.kept(batch, every, known)
-            summary.add(kept, numbers)
+            keep = filters.mask(batch, every, known)
+            summary.add(*kept(batch, every, keep))
             if stacks is not None:
-                stacks.add(kept, numbers)
+                stacks.add(batch, every, keep)
         rest = [*summary.lines(), *trace.account.lines()]
     found = [_stats(known, summary, row) for row in range(len(kernels.programs))]
     if stacks is not None and args.flames is not None:

@@ -11,6 +11,13 @@ from prologue.trace.form import SAMPLE, Batch
 from prologue.trace.known import KnownRanges
 
 
+def kept(batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64]:
+    """The ranges that pass, and their numbers."""
+    if keep.all():
+        return batch, numbers
+    return batch._replace(ranges=batch.ranges[keep]), numbers[keep]
+
+
 class Filters(NamedTuple):
     """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
 
@@ -23,8 +30,8 @@ class Filters(NamedTuple):
     levels: frozenset[int] = frozenset()
     samples: bool = True
 
-    def kept(self, batch: Batch, numbers: I64, known: KnownRanges) -> tuple[Batch, I64]:
-        """The ranges that pass, and their numbers."""
+    def mask(self, batch: Batch, numbers: I64, known: KnownRanges) -> Bool:
+        """Which ranges pass; shape (n,)."""
         ranges = batch.ranges
         keep = np.ones(len(ranges), np.bool_)
         if not self.samples:
@@ -37,9 +44,7 @@ class Filters(NamedTuple):
             keep &= (ranges["time"] >= np.uint64(self.times[0])) & (ranges["time"] <= np.uint64(self.times[1]))
         if self.places:
             keep &= self._touching(known)[numbers]
-        if keep.all():
-            return batch, numbers
-        return batch._replace(ranges=ranges[keep]), numbers[keep]
+        return keep
 
     def _touching(self, known: KnownRanges) -> Bool:
         """Which distinct ranges have an instruction of one of the symbols."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64
+from prologue.arrays import I64, U64, Bool
 from prologue.trace.assign import UNDECIDED, USER
 from prologue.trace.form import Batch
 from prologue.trace.known import KnownRanges
@@ -87,13 +87,13 @@ class FoldedStacks:
         self._root = _Node()
         self._open: dict[int, list[_Node]] = {}  # for each lane, the nodes of its stack, the root first
 
-    def add(self, batch: Batch, numbers: I64) -> None:
-        """Take in a batch."""
+    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
+        """Take in a batch; only the ranges that are kept are counted, but stacks are of all that ran."""
         from prologue.trace.steps import lanes
 
         ranges = batch.ranges
         lane = lanes(ranges)
-        sizes = ((ranges["end"] - ranges["start"]) >> np.uint64(2)).astype(np.int64)
+        sizes = np.where(keep, (ranges["end"] - ranges["start"]) >> np.uint64(2), np.uint64(0)).astype(np.int64)
         totals: dict[int, tuple[I64, I64]] = {}
         for own in np.unique(lane).tolist():
             rows = np.flatnonzero(lane == own)

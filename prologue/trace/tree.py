@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.arrays import I64
+from prologue.arrays import I64, Bool
 from prologue.trace.form import Batch
 from prologue.trace.known import KnownRanges
-from prologue.trace.walk import ENTER, FORGET, LEAVE, POP, REPLACE, Frame, StackChange, Walk
+from prologue.trace.walk import ENTER, FORGET, LEAVE, POP, REENTER, REPLACE, Frame, StackChange, Walk
 
 _HEAD: Final = "{seconds}.{rest:09} cpu {cpu} "
 
@@ -25,10 +25,10 @@ class CallTrees:
         # For each lane in a tree, the depth of its root, and the function there: the root, or what that went on to.
         self._inside: dict[int, tuple[int, Frame]] = {}
 
-    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
-        """The lines of a batch, lane by lane."""
-        lines = [line for change in self._walk.changes(batch, numbers) for line in self._lines(batch, change)]
-        yield "".join(lines).encode()
+    def render(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[bytes]:
+        """The lines of a batch, lane by lane; only those of ranges that are kept, but calls are of all that ran."""
+        said = [(change.row, self._lines(batch, change)) for change in self._walk.changes(batch, numbers)]
+        yield "".join(line for row, lines in said if keep[row] for line in lines).encode()
 
     def _lines(self, batch: Batch, change: StackChange) -> list[str]:
         stack, lane = change.stack, change.lane
@@ -52,7 +52,7 @@ class CallTrees:
         depth = len(stack) - 1 - base
         if depth <= self._depth:
             name = self._known.kernels.programs[top.program].name_at(top.function) if top.program >= 0 else "[user]"
-            mark = "(exception) " if change.what == ENTER else ""
+            mark = "(exception) " if change.what in (ENTER, REENTER) else ""
             said.append(f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n")
         return said
 

@@ -1,8 +1,9 @@
 """Call stacks while a trace is read: what every step does to the stack of its CPU.
 
 A call pushes; a return pops up to the frame that it returns into; an exception pushes a frame that its return pops,
-with all above it; a branch to another function replaces the top one (a tail call). After a gap, or a return to where
-no call came from (another task was chosen), nothing is known, and the stack begins anew.
+with all above it, also where another exception comes at once; a branch to another function replaces the top one (a
+tail call). After a gap, or a return to where no call came from (another task was chosen), nothing is known, and the
+stack begins anew.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from prologue.trace.form import EXCEPTION, SAMPLE, Batch
 from prologue.trace.known import KnownRanges
 from prologue.trace.steps import Steps, lanes
 
-STAY, PUSH, POP, REPLACE, ENTER, LEAVE, FORGET = range(7)
+STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET = range(8)
+_GUEST_ENTRIES: Final = ("__guest_enter", "__kvm_nvhe___guest_enter")
 _EXCEPTION: Final = -1
 """Instead of a return address."""
 
@@ -101,7 +103,32 @@ class Walk:
         entered = np.isin(after["start"], np.concatenate([program.vectors for program in self._programs]))
         entered |= steps["flags"] & np.uint8(EXCEPTION) != 0
         found[entered] = np.where(before["program"] == USER, FORGET, ENTER)[entered]
+        returned = np.flatnonzero(entered & (kind == ERET))
+        found[returned[~self._in_guest_entry(before[returned])]] = REENTER
         return found
+
+    def _in_guest_entry(self, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Which ranges end where KVM enters a guest: the exception that ends its run returns to KVM's callers.
+
+        ``__guest_enter`` (arch/arm64/kvm/hyp/entry.S, 6.1-7.2), to whose caller ``__guest_exit`` returns.
+        """
+        found = np.zeros(len(ranges), np.bool_)
+        for row, program in enumerate(self._programs):
+            places = [place for name in _GUEST_ENTRIES for place in program.find(name)]
+            mine = np.flatnonzero(ranges["program"] == row)
+            found[mine] = np.isin(program.place_starts(ranges["end"][mine] - np.uint64(4)), places)
+        return found
+
+
+def _unwind(stack: list[Frame], back: int) -> None:
+    """Pop up to the frame that goes on at ``back``; all, if there is none."""
+    for depth in range(len(stack) - 1, -1, -1):
+        if stack[depth].back == back:
+            del stack[depth:]
+            return
+        if stack[depth].back == _EXCEPTION:  # no return leads out of an exception
+            break
+    stack.clear()
 
 
 def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
@@ -112,19 +139,13 @@ def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
         stack.append(frame._replace(back=_EXCEPTION))
     elif kind == REPLACE:
         stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]
+    elif kind == REENTER:
+        _unwind(stack, _EXCEPTION)
+        stack.append(frame._replace(back=_EXCEPTION))
     elif kind == FORGET:
         stack[:] = [frame._replace(back=0)]
     else:
-        wanted = start if kind == POP else _EXCEPTION
-        for depth in range(len(stack) - 1, -1, -1):
-            if stack[depth].back == wanted:
-                del stack[depth:]
-                break
-            if stack[depth].back == _EXCEPTION:  # no return leads out of an exception
-                stack.clear()
-                break
-        else:
-            stack.clear()
+        _unwind(stack, start if kind == POP else _EXCEPTION)
         if not stack or (stack[-1].function, stack[-1].program) != (frame.function, frame.program):
             # What it returned into began before the trace, or its caller is not what was thought.
             stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]

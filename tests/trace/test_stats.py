@@ -69,6 +69,59 @@ def test_a_loss_forgets_the_stack(tmp_path: Path, vmlinux: Path, capsys: pytest.
     assert sorted(out.read_text().splitlines()) == ["read_zero 5", "vfs_read 5"]
 
 
+def levels(*rows: tuple[str, int, int]) -> bytes:
+    """A recording of (place, instructions, level)."""
+    return recording([{"start": KERNEL.at(place), "count": count, "level": level} for place, count, level in rows])
+
+
+CALLED = [("vfs_read", 5, 1), ("read_zero", 5, 1), ("read_zero+24", 1, 1), ("vfs_read+20", 2, 1), ("vfs_read+32", 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("option", "stacks"),
+    [
+        (("--symbols", "read_zero"), {"vfs_read;read_zero": "6"}),
+        (("--level", 1), {"vfs_read": "9", "vfs_read;read_zero": "6"}),
+        (("--level", 2), {"vfs_read;read_zero;vectors": "2"}),
+        (("--time", "5,6"), {"vfs_read;read_zero": "1"}),
+    ],
+)
+def test_what_is_left_out_still_called(
+    tmp_path: Path,
+    vmlinux: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: tuple[str, object],
+    stacks: dict[str, str],
+) -> None:
+    """Filters say what is counted; the stacks are those of the whole trace."""
+    trace, out = tmp_path / "trace", tmp_path / "stacks"
+    rows = [*CALLED[:2], ("vectors+0x200", 2, 2), *CALLED[2:]]
+    made = [{"start": KERNEL.at(place), "count": count, "level": level, "time": 5 * 10**9 * (k == 3)} for k, (
+        place, count, level) in enumerate(rows)]  # fmt: skip
+    trace.write_bytes(recording(made))
+    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--folded", out, *option)
+    assert dict(line.rsplit(" ", 1) for line in out.read_text().splitlines()) == stacks
+
+
+def test_call_trees_of_a_part(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace"
+    trace.write_bytes(levels(("vfs_read", 5, 2), *CALLED[1:]))
+    said = run(capsys, "disasm", trace, "--vmlinux", vmlinux, "--from", "vfs_read", "--depth", 2, "--level", 1)
+    rows = [line.partition("cpu 0")[2] for line in said.splitlines()]
+    assert rows == ["   read_zero"]
+
+
+def test_an_exception_right_after_a_return_from_one_is_not_below_it(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, out = tmp_path / "trace", tmp_path / "stacks"
+    irq = [("vectors+0x280", 2, 1)]
+    trace.write_bytes(levels(*CALLED[:2], *irq * 3, CALLED[2], CALLED[3]))
+    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--folded", out)
+    found = dict(line.rsplit(" ", 1) for line in out.read_text().splitlines())
+    assert found == {"vfs_read": "7", "vfs_read;read_zero": "6", "vfs_read;read_zero;vectors": "6"}
+
+
 def test_call_trees(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace"
     trace.write_text(perf_text(STEPS * 2))
