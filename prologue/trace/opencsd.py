@@ -31,28 +31,41 @@ from prologue.trace.form import (
 from prologue.trace.streams import Peekable, blocks
 
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
+_PACKET: Final = rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t[^\n]*\n"
+# The packets before an element, then the element; or a line that is neither.
 _ELEMENT: Final = re.compile(
-    rb"(?:ID:([0-9a-f]+);[^\n]*?)?OCSD_GEN_TRC_ELEM_(?:"
+    rb"(?:%s)*+(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
     rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
-    rb"last_sz\(\d+\) \(ISA=(\w+)\)[^\n]*\)[^\n]*\n"
-    rb"|(\w+)([^\n]*))"
+    rb"last_sz\(\d+\) \(ISA=(\w+)\) [EN] [\w+:.<> -]*(?: \[CC=\d+\]; )?\)\r?\n"
+    rb"|(\w+)\(([^\n]*)\)\r?\n)|([^\n]+)\n|\n|\Z)" % _PACKET
+)
+_GLUED: Final = re.compile(rb"(?<=[^\n])(?=Idx:)")
+_REMARK: Final = re.compile(
+    rb"ID:[0-9a-f]+\tEND OF TRACE DATA|Trace Packet Lister : |Gen_Info : |Filename=|Frame Data;|\s*$"
 )
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
 _HIGHEST_VMID: Final = (1 << 31) - 1  # what ranges, and guests' numbers, can be
 _HIGHEST_CONTEXT: Final = (1 << 32) - 1  # CONTEXTIDR_EL1 has 32 bits
 _LATEST: Final = (1 << 64) - 1
-_LEVEL: Final = re.compile(rb"\bEL([0-3])")
-_VMID: Final = re.compile(rb"VMID=0x([0-9a-f]+)")
-_CONTEXT: Final = re.compile(rb"CTXTID=0x([0-9a-f]+)")
-_TIME: Final = re.compile(rb"TS=0x([0-9a-f]+)")
+_CONTEXT: Final = re.compile(
+    rb"\(ISA=\w+\) (?:EL([0-3]))?(?:S|N|Root|Realm); (?:64|32)-bit; "
+    rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"
+)
+_TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
 _BREAKS: Final = {
     b"TRACE_ON": "places where tracing began (trace on)",
     b"NO_SYNC": "places without synchronisation",
     b"ADDR_NACC": "places where the decoder had no memory to follow the program",
     b"UNKNOWN": "unknown elements of the decoder: a gap",
     b"I_RANGE_NOPATH": "ranges whose path the decoder does not know: a gap",
+    b"ADDR_UNKNOWN": "places where the decoder did not know the address",
     b"EO_TRACE": "ends of trace",
 }
+_BESIDE: Final = frozenset(
+    (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"MEMTRANS", b"INSTRUMENTATION", b"CUSTOM")
+)
+"""Elements that say nothing of where execution went."""
+_ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
 
 
 @dataclass(slots=True)
@@ -87,7 +100,7 @@ def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
 def _can_be(first: int, last: int, count: bytes, isa: bytes) -> bool:
     """Whether a range of so many instructions (decimal digits) can be."""
     size = last - first
-    if not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
+    if isa not in _ISAS or not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
         return False
     return isa != b"A64" or (first & 3 == 0 and size == 4 * int(count))
 
@@ -100,11 +113,17 @@ class _Reader:
 
     def ranges(self, block: bytes) -> Any:
         """The ranges of some lines."""
+        if block.count(b"Idx:") != block.count(b"\nIdx:") + block.startswith(b"Idx:"):
+            block = _GLUED.sub(b"\n(lost)\n", block)
         rows: list[tuple[int, ...]] = []
-        for name, start, end, count, isa, element, said in _ELEMENT.findall(block):
+        for name, start, end, count, isa, element, said, other in _ELEMENT.findall(block):
+            if not name:
+                if self._sources and other and not _REMARK.match(other):
+                    self._unreadable()
+                continue
             source = self._sources.get(name)
             if source is None:
-                if int(name or b"0", 16) > _HIGHEST_ID:
+                if int(name, 16) > _HIGHEST_ID:
                     self._unreadable()
                     continue
                 source = self._sources[name] = _Source()
@@ -114,19 +133,19 @@ class _Reader:
                     self._unreadable()
                     continue
                 flags = source.flags if isa == b"A64" else source.flags | AARCH32
-                cpu = int(name or b"-1", 16)
+                cpu = int(name, 16)
                 rows.append((source.time, first, last, cpu, source.task, 0, source.vmid, source.level, flags, 0))
                 source.flags = 0
-            elif element == b"INSTR_RANGE":
-                self._unreadable()
             else:
                 self._apply(source, element, said)
         return np.array(rows, RANGE)
 
     def _unreadable(self) -> None:
+        """Whatever it was, it may have been of any CPU, and a change of its context."""
         self._account.add("lines that cannot be read: a gap on every CPU")
         for source in self._sources.values():
             source.flags = GAP
+            source.level, source.vmid, source.task = NO_LEVEL, NO_VMID, 0
 
     def _apply(self, source: _Source, element: bytes, said: bytes) -> None:
         if element in _BREAKS:
@@ -137,27 +156,18 @@ class _Reader:
             source.flags |= EXCEPTION
         elif element == b"EXCEPTION_RET":
             source.flags |= RETURN
-        elif element == b"TIMESTAMP":
-            found = _number(_TIME, said, source.time)
-            if found > _LATEST:
-                self._unreadable()
-            else:
-                source.time = found
-        elif element == b"PE_CONTEXT":
-            self._context(source, said)
-
-    def _context(self, source: _Source, said: bytes) -> None:
-        level = _LEVEL.search(said)
-        vmid, context = _number(_VMID, said, NO_VMID), _number(_CONTEXT, said, 0)
-        if vmid > _HIGHEST_VMID or context > _HIGHEST_CONTEXT:
+        elif element == b"TIMESTAMP" and (time := _TIME.fullmatch(said)) and int(time[1], 16) <= _LATEST:
+            source.time = int(time[1], 16)
+        elif element == b"PE_CONTEXT" and (context := _CONTEXT.fullmatch(said)):
+            self._context(source, *context.groups())
+        elif element not in _BESIDE:
             self._unreadable()
-            source.level, source.vmid, source.task = NO_LEVEL, NO_VMID, 0
-            return
-        source.level = int(level[1]) if level else NO_LEVEL
-        source.vmid = vmid
-        source.task = self.names.task(TracedTask("", context, context)) if context else 0
 
-
-def _number(pattern: re.Pattern[bytes], said: bytes, unsaid: int) -> int:
-    found = pattern.search(said)
-    return int(found[1], 16) if found else unsaid
+    def _context(self, source: _Source, level: bytes | None, vmid: bytes | None, context: bytes | None) -> None:
+        source.level = NO_LEVEL if level is None else int(level)
+        source.vmid = NO_VMID if vmid is None else int(vmid, 16)
+        task = 0 if context is None else int(context, 16)
+        if source.vmid > _HIGHEST_VMID or task > _HIGHEST_CONTEXT:
+            self._unreadable()
+        else:
+            source.task = self.names.task(TracedTask("", task, task)) if task else 0

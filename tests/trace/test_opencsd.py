@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 import pytest
 
@@ -13,6 +14,7 @@ from prologue.trace.streams import Peekable
 from tests.trace.made import spans
 
 A = 0xFFFF800080010000
+PACKET = "Idx:9; ID:0; [0xf7 ];\tI_ATOM_F1 : Atom format 1.; E\n"
 CONTEXT = "Idx:20; ID:10; OCSD_GEN_TRC_ELEM_PE_CONTEXT((ISA=A64) EL2N; 64-bit; VMID=0x7; CTXTID=0x4d2; )\n"
 
 
@@ -53,6 +55,8 @@ def test_ranges_and_contexts() -> None:
         ("INSTR_RANGE(exec range=0xffff8000", GAP),
         ("INSTR_RANGE(exec range=0xffff800080010000:[0xffff800080010004] num_i(2) last_sz(4) (ISA=A64) E )", GAP),
         ("CYCLE_COUNT( [CC=2]; )", 0),
+        ("EVENT( Numbered:3; )", 0),
+        ("ADDR_UNKNOWN()", GAP | LOST),
     ],
 )
 def test_what_stands_between_two_ranges(between: str, flags: int) -> None:
@@ -73,3 +77,64 @@ def test_trace_ids_are_sequences_of_their_own() -> None:
 def test_no_ranges_are_bad_input() -> None:
     with pytest.raises(InputError, match="no instruction ranges"):
         read(element("TRACE_ON( [begin or filter])"))
+
+
+DAMAGES = {
+    "put in": lambda text, at: text[:at] + "?" + text[at:],
+    "replaced": lambda text, at: text[:at] + "?" + text[at + 1 :],
+    "cut": lambda text, at: text[:at] + "\n",
+    "lost": lambda text, at: text[:at],
+    "begun late": lambda text, at: text[at:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("which", ["range", "context"])
+def test_wherever_a_line_is_damaged_nothing_is_invented_and_a_gap_is_left(which: str, damage: str) -> None:
+    lines = []
+    for k in range(6):
+        for number in ("10", "12"):
+            lines += [range_(A + 0x100 * k, 3, number), PACKET, CONTEXT.replace("ID:10", f"ID:{number}")]
+    whole = read("".join(lines))
+    assert len(whole) == 12
+    bad = 15 if which == "range" else 17
+    for at in range(1, len(lines[bad]) - 1):
+        damaged = [*lines[:bad], DAMAGES[damage](lines[bad], at), *lines[bad + 1 :]]
+        account = Tally()
+        found = read("".join(damaged), account)
+        for cpu in (16, 18):
+            mine = [row[:3] for row in whole if row[0] == cpu]
+            places = [(mine.index(row[:3]), row[3]) for row in found if row[0] == cpu]
+            for (before, _), (place, flags) in pairwise(places):
+                assert place == before + 1 or (place > before and flags & GAP), damaged[bad]
+        # Nothing but a byte in a packet's or element's index, or in what is not used, may pass.
+        if found != whole:
+            assert any(row[3] & GAP for row in found[2:]), damaged[bad]
+
+
+def test_after_a_damaged_line_the_context_is_not_known() -> None:
+    text = (
+        CONTEXT
+        + range_(A, 3)
+        + "Idx:20; ID:10; OCSD_GEN_TRC_ELEM_PE_CON\n"
+        + range_(A + 64, 1)
+        + CONTEXT
+        + range_(A, 3)
+    )
+    batch = next(iter(read_opencsd(Peekable(io.BytesIO(text.encode()), "x"), Tally())))
+    assert batch.ranges["level"].tolist() == [2, 255, 2]
+    assert batch.ranges["vmid"].tolist() == [7, -1, 7]
+
+
+def test_what_the_decoder_prints_besides_is_no_damage() -> None:
+    account = Tally()
+    text = (
+        "Trace Packet Lister: CS Decode library testing\n---\n\nFilename=a/memory0.bin\n"
+        + CONTEXT
+        + range_(A, 3)
+        + PACKET
+    )
+    end = "Idx:30; ID:10; OCSD_GEN_TRC_ELEM_EO_TRACE( [end-of-trace])\nID:0\tEND OF TRACE DATA\n"
+    text += range_(A + 64, 1) + end + "Trace Packet Lister : Trace buffer done, processed 742673 bytes.\n"
+    assert len(read(text, account)) == 2
+    assert account.lines() == ["1 ends of trace"]
