@@ -74,8 +74,9 @@ def _disasm(command: Subcommand) -> None:
 
 def add_images(command: Subcommand) -> None:
     """Add the trace, and what ran."""
-    command.add_argument("trace", metavar="TRACE",
-                         help="text of perf script or trc_pkt_lister -decode, a recording, or - (stdin)")  # fmt: skip
+    command.add_argument("trace", nargs="+", metavar="TRACE",
+                         help="text of perf script or trc_pkt_lister -decode, a recording, or - (stdin); "
+                              "several are read one after the other")  # fmt: skip
     command.add_argument("--vmlinux", type=Path, required=True, metavar="VMLINUX",
                          help="unstripped; best the overlay of live overlay")  # fmt: skip
     command.add_argument("--memory", metavar="SOURCE",

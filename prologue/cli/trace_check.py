@@ -80,7 +80,8 @@ def _owner(stale: StaleWord, owners: Mechanisms | None) -> str:
 def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
     name, offset = program.place(stale.vaddr)
     place = f"{name}+{offset:#x}" if name else f"{stale.vaddr:#x}"
-    first = f", first on cpu {stale.cpu} at {stale.time // 10**9}.{stale.time % 10**9:09}" if stale.cpu >= 0 else ""
+    when = f" at {stale.time // 10**9}.{stale.time % 10**9:09}" if stale.time else ""
+    first = f", first on cpu {stale.cpu}{when}" if stale.cpu >= 0 else ""
     times = "once" if stale.count == 1 else f"{stale.count:,} times"
     writes = f"; {_owner(stale, owners) or 'no mechanism that the audit knows'}" if owners else ""
     return f"image stale at {place} ({stale.vaddr:#x}): {check.describe(stale)} ({times}{first}{writes})"

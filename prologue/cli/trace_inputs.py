@@ -18,7 +18,7 @@ from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
 from prologue.trace.host_mode import find_host_level
-from prologue.trace.merging import GuestTrace, merged
+from prologue.trace.merging import GuestTrace, merged, one_after_the_other
 from prologue.trace.programs import Program, linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
@@ -41,7 +41,7 @@ def require_no_input(out: Path | None, args: Namespace) -> None:
 
 def _input_files(args: Namespace) -> Iterator[Path]:
     """Every file that the options name; not all need to be there."""
-    for text in (args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
+    for text in (*args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
         yield _STDIN if text == STDIN else Path(text)
     yield args.vmlinux
     yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
@@ -66,7 +66,7 @@ def _without_id(text: str) -> str:
 
 @contextmanager
 def open_traces(args: Namespace) -> Iterator[Trace]:
-    """The trace, with those of ``--guest-trace`` merged into it.
+    """The traces one after the other, with those of ``--guest-trace`` merged into them.
 
     Raises:
         InputError: one cannot be opened, or is damaged from the start; its batches raise it, too.
@@ -74,10 +74,13 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
 
     """
     named = [_guest_trace(text) for text in args.guest_trace]
-    if [args.trace, *(path for path, _, _ in named)].count(STDIN) > 1:
+    if [*args.trace, *(path for path, _, _ in named)].count(STDIN) > 1:
         raise UsageError(f"{STDIN} is named for more than one trace: standard input has one")
     with ExitStack() as stack:
-        trace = stack.enter_context(open_trace(args.trace))
+        trace = stack.enter_context(open_trace(args.trace[0]))
+        more = [stack.enter_context(open_trace(path, trace.account)) for path in args.trace[1:]]
+        if more:
+            trace = one_after_the_other([trace, *more])
         guests = []
         for path, number, behind in named:
             one = stack.enter_context(open_trace(path, trace.account))

@@ -14,7 +14,7 @@ HELP: Final = "record in QEMU which instructions a kernel executes: each range, 
 EXAMPLES: Final = (
     "  prologue trace record vmlinux -o hackbench.ptrace --run 'hackbench -g 1 -l 100'\n"
     "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000\n"
-    "  prologue trace record vmlinux -o read.ptrace --function vfs_read --run 'cat /proc/version'\n"
+    "  prologue trace record vmlinux -o read.ptrace --function vfs_read --run 'head -c 64 /dev/zero'\n"
     "  prologue trace record vmlinux -o all.ptrace --truth all.words --dump all.core \\\n"
     "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
     "  prologue live overlay vmlinux all.core -o vmlinux.live     the text that was executed\n"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import U64
+from prologue.errors import InputError
 from prologue.trace.assign import guest_name
 from prologue.trace.form import Batch, BatchNames, TraceRanges, new_ranges, shifted
+from prologue.trace.recording import RecordingHeader
+from prologue.trace.sources import Trace
+
+_EVER: Final = (1 << 64) - 1
 
 
 class GuestTrace(NamedTuple):
@@ -38,6 +43,40 @@ def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batc
         ranges = np.concatenate([part[0] for part in parts])
         order = np.argsort(np.concatenate([part[1] for part in parts]), kind="stable")
         yield Batch(ranges[order], names.tasks, names.dsos)
+
+
+def one_after_the_other(traces: Sequence[Trace]) -> Trace:
+    """Traces of one machine as one: each begins with a gap on every CPU.
+
+    Raises:
+        InputError: they are of several kinds, or recordings of several boots or kernels.
+
+    """
+    first, kept = traces[0], traces[0].header
+    for trace in traces[1:]:
+        if trace.kind != first.kind:
+            raise InputError(f"is of another kind ({trace.kind}) than {first.name} ({first.kind})", path=trace.name)
+        if kept is not None and trace.header is not None:
+            kept = _common(kept, trace.header, trace.name, first.name)
+    name = ", ".join(trace.name for trace in traces)
+    return Trace(name, first.kind, _chained([trace.batches for trace in traces]), first.account, kept)
+
+
+def _common(kept: RecordingHeader, header: RecordingHeader, name: str, first: str) -> RecordingHeader:
+    if header.build_id and not kept.may_be_of(header.build_id.hex()):
+        raise InputError(f"was recorded of another kernel than {first}: build-ids differ", path=name)
+    if None not in (kept.slide, header.slide) and kept.slide != header.slide:
+        raise InputError(f"was recorded of another boot than {first}: slides differ", path=name)
+    slide = header.slide if kept.slide is None else kept.slide
+    return kept._replace(build_id=kept.build_id or header.build_id, slide=slide)
+
+
+def _chained(parts: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
+    names = BatchNames()
+    for batches in parts:
+        source = _Source(batches, 0, None, 0, names)
+        while source.fill():
+            yield Batch(source.take(_EVER)[0], names.tasks, names.dsos)
 
 
 class _Source:

@@ -55,7 +55,9 @@ class TraceSummary:
         ranges, distinct = int(runs.sum()), int((runs > 0).sum())
         cpus = "1 CPU" if len(self._cpus) == 1 else f"{len(self._cpus)} CPUs"
         said = [
-            f"{ranges:,} ranges ({distinct:,} distinct), {self.instructions:,} instructions, {cpus}, {self.gaps:,} gaps"
+            f"{ranges:,} {'range' if ranges == 1 else 'ranges'} ({distinct:,} distinct), {self.instructions:,} "
+            f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
+            f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
         ]
         return [*said, *self._unknown()]
 

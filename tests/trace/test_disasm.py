@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.recording import RecordingHeader
 from tests.trace.made import KERNEL, perf_text, recording
 
 STEPS: list[tuple[str | int, str | int]] = [
@@ -94,7 +95,7 @@ def test_filters(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[st
     ):  # fmt: skip
         said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", *option)
         assert said.splitlines()[0].endswith(symbol)
-        assert about.splitlines()[0] == "prologue: 1 ranges (1 distinct), 2 instructions, 1 CPU, 0 gaps"
+        assert about.splitlines()[0] == "prologue: 1 range (1 distinct), 2 instructions, 1 CPU, 0 gaps"
 
 
 def test_the_slide_of_a_recording_or_of_the_command_line(
@@ -202,6 +203,40 @@ def test_bad_input_is_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_several_traces_are_read_one_after_the_other(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one, but for a gap where the next one begins; their names are those of all."""
+    parts = [written(tmp_path / f"part{k}", perf_text(STEPS[:4], cpu=k, pid=70 + k)) for k in (0, 1, 0)]
+    said = [disasm(capsys, part, "--vmlinux", vmlinux, "--format", "text")[0] for part in parts]
+    out, about = disasm(capsys, parts[0], *parts[1:], "--vmlinux", vmlinux, "--format", "text")
+    assert [line for line in out.splitlines() if "trace on" not in line and "gap" not in line] == [
+        line for part in said for line in part.splitlines() if "gap" not in line
+    ]
+    assert ", 1 gap\n" in about
+    assert main(["trace", "check", *map(str, parts), "--vmlinux", str(vmlinux)]) == 0
+    assert "none impossible" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (perf_text(STEPS).encode(), "another kind (perf)"),
+        (recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\2" * 20, slide=0x10000)), "another kernel"),
+        (recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\1" * 20, slide=0x20000)), "another boot"),
+    ],
+)
+def test_traces_that_do_not_go_together(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], other: bytes, said: str
+) -> None:
+    first = recording([{"start": 8, "count": 1}], RecordingHeader(build_id=b"\1" * 20, slide=0x10000))
+    paths = [written(tmp_path / "first", first), written(tmp_path / "other", other)]
+    assert main(["trace", "stats", *map(str, paths), "--vmlinux", str(vmlinux)]) == 2
+    error = capsys.readouterr().err
+    assert "other: " in error
+    assert said in error
 
 
 def test_an_output_is_no_input(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,18 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert good[first][0] <= place < good[first][1]
 
 
+def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was there before stays."""
+    needs_tools("qemu-system-aarch64")
+    out, truth = tmp_path / "out", tmp_path / "truth"
+    out.write_text("older")
+    command = ["trace", "record", str(mini(Spec())), "-o", str(out), "--truth", str(truth), "--boot", "--memory", "64"]
+    assert main([*command, "--until", "work_loop", "--function", "work_loop"]) == 2
+    assert "nothing was recorded: work_loop was not called in the window" in capsys.readouterr().err
+    assert out.read_text() == "older"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["out", "vmlinux"]
+
+
 def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, recording, out = mini(Spec()), tmp_path / "recording", tmp_path / "out"
     command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out)]

@@ -70,7 +70,7 @@ def test_the_last_word_of_all_addresses(tmp_path: Path, capsys: Said) -> None:
         assert "..-0x" not in said.out
         assert "-4 " not in said.out
         assert '"0x0"' not in said.out
-        assert "1 ranges (1 distinct), 5 instructions" in said.err
+        assert "1 range (1 distinct), 5 instructions" in said.err
         assert "1 ranges that end before they begin" in said.err
 
 
@@ -113,7 +113,7 @@ def test_samples_of_t32_tasks(tmp_path: Path, capsys: Said, dso: str, slide: int
 def test_no_number_of_opencsd_either(tmp_path: Path, capsys: Said, wrong: str) -> None:
     assert disasm(tmp_path, CONTEXT + range_(A, 2) + wrong + range_(A, 2)) == 0
     said = capsys.readouterr()
-    assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gaps" in said.err
+    assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gap\n" in said.err
     assert "1 lines that cannot be read: a gap on every CPU" in said.err
 
 

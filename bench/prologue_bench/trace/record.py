@@ -10,11 +10,12 @@ import signal
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.elf.flat import write_flat
+from prologue.outputs import new_file
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.writes import WritesPlugin
@@ -126,33 +127,62 @@ class Guest:
 def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) -> RecordedTrace:
     """Boot a kernel, record the window, stop the machine. The kernel has to boot on QEMU's virt board, with a PL011.
 
+    The recording and the truth appear when all went well, but for pipes.
+
     Raises:
-        BenchError: a QEMU that cannot do it, unknown functions, a machine that does not start.
+        BenchError: a QEMU that cannot do it, unknown functions, a machine that does not start, a window in which
+            nothing ran that was to be recorded.
         GuestLostError: the window never began, or the machine ended before it was over.
 
     """
     if qemu_version() >= (9, 0):
         raise BenchError(f"record needs QEMU 7.2 to 8.2, this is {qemu_version()}: its plugins have another interface")
-    with tempfile.TemporaryDirectory(prefix="prologue-record-") as name:
-        scratch = Path(name)
-        image, archive = scratch / "Image", scratch / "initramfs"
-        write_flat(kernel.image, image)
-        archive.write_bytes(guest.initramfs or b"")
-        words = f"{COMMAND_LINE} {guest.append}".strip()
-        command = guest.machine.command(image, None if guest.initramfs is None else archive, words)
-        with image.open("rb") as stream:
-            option = ",".join(_plugin_words(kernel, stream.read(64), window, files, scratch / "status"))
-        command += ["-plugin", option, "-pidfile", str(scratch / "pid")]
-        if files.dump is not None:
-            command += ["-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
-        if files.writes is None:
-            return _run(command, files, scratch, guest.timeout)
-        plugin = WritesPlugin(kernel, image, guest.machine, scratch, nanoseconds=True)
-        recorded = _run([*command, *plugin.options()], files, scratch, guest.timeout)
-        if not plugin.has_ended():
-            raise GuestLostError(f"{files.writes}: the machine ended before its writes were complete")
-        plugin.convert(files.writes)
+    with (
+        tempfile.TemporaryDirectory(prefix="prologue-record-") as name,
+        _when_whole(files.out) as out,
+        contextlib.nullcontext() if files.truth is None else _when_whole(files.truth) as truth,
+    ):
+        recorded = _record(kernel, window, replace(files, out=out, truth=truth), guest, Path(name))
+        if not recorded.instructions:
+            raise BenchError(_nothing(window))
         return recorded
+
+
+@contextlib.contextmanager
+def _when_whole(path: Path) -> Iterator[Path]:
+    """Where to write a file that is to appear when all went well; into a pipe at once."""
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    with new_file(path) as temporary:
+        yield temporary
+
+
+def _nothing(window: Window) -> str:
+    if window.function is not None:
+        return f"nothing was recorded: {window.function} was not called in the window"
+    return "nothing was recorded: no instruction of the window is wanted"
+
+
+def _record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest, scratch: Path) -> RecordedTrace:
+    image, archive = scratch / "Image", scratch / "initramfs"
+    write_flat(kernel.image, image)
+    archive.write_bytes(guest.initramfs or b"")
+    words = f"{COMMAND_LINE} {guest.append}".strip()
+    command = guest.machine.command(image, None if guest.initramfs is None else archive, words)
+    with image.open("rb") as stream:
+        option = ",".join(_plugin_words(kernel, stream.read(64), window, files, scratch / "status"))
+    command += ["-plugin", option, "-pidfile", str(scratch / "pid")]
+    if files.dump is not None:
+        command += ["-qmp", f"unix:{qemu_value(scratch / 'qmp')},server=on,wait=off"]
+    if files.writes is None:
+        return _run(command, files, scratch, guest.timeout)
+    plugin = WritesPlugin(kernel, image, guest.machine, scratch, nanoseconds=True)
+    recorded = _run([*command, *plugin.options()], files, scratch, guest.timeout)
+    if not plugin.has_ended():
+        raise GuestLostError(f"{files.writes}: the machine ended before its writes were complete")
+    plugin.convert(files.writes)
+    return recorded
 
 
 def _plugin_words(kernel: Kernel, head: bytes, window: Window, files: RecordingFiles, status: Path) -> Iterator[str]:
