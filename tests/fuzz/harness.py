@@ -92,7 +92,7 @@ class Harness:
         after = self._listing()
         for name in sorted(after.keys() - self._before.keys()):
             (self.directory / name).unlink()
-            if name.partition("/")[0] != _OUTPUT:
+            if name.partition("/")[0].partition(".")[0] != _OUTPUT:
                 raise WrongEndError(f"left {name}")
         shutil.rmtree(self.directory / _OUTPUT, ignore_errors=True)  # what is a directory is empty now
         if changed := [

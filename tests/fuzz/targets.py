@@ -63,7 +63,10 @@ class Target:
 
 
 def make_targets(directory: Path) -> tuple[Target, ...]:
-    """Every kind of input; makes the healthy files that commands need besides the damaged one."""
+    """Every kind of input; makes the healthy files that commands need besides the damaged one.
+
+    The corpus numbers them and their commands: new ones come last.
+    """
     vmlinux, module = built(Spec(form="relr")).read_bytes(), built(ModuleSpec()).read_bytes()
     stock = built(Spec(contract="stock", layout="4,2", bti=True)).read_bytes()
     (directory / "vmlinux").write_bytes(vmlinux)
@@ -84,6 +87,7 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
         "patch x --dry-run --vmlinux vmlinux",
     )
     report = ("bench table x", "bench compare x", "bench table x --format json", "bench compare x --format csv")
+    export, plot = "bench export results --kcidb --origin lab -o out", "bench plot results -o out.svg"
     as_stock = "patch x -o out --contract stock"
     boot_file = "verify vmlinux --image x --select PL404"
     samples = json.dumps(SAMPLES).encode()
@@ -110,6 +114,13 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
             Target(file="x", healthy=kind.healthy, change=kind.change, commands=kind.commands)
             for kind in running_inputs(directory)
         ),
+        Target(file="x.gz", healthy=vmlinux, change=_compressed("gzip"), commands=("scan x.gz", "verify x.gz")),
+        Target(file="x.xz", healthy=vmlinux, change=_compressed("xz"), commands=("scan x.xz", "verify x.xz")),
+        Target(file="x.zst", healthy=vmlinux, change=_compressed("zstd"), commands=("scan x.zst", "verify x.zst")),
+        Target(file=f"results/{RESULTS}", healthy=(results / RESULTS).read_bytes(), change=edit_json,
+               commands=(export, plot)),
+        Target(file=f"results/{CAMPAIGN}", healthy=(results / CAMPAIGN).read_bytes(), change=edit_json,
+               commands=(export, plot)),
     )  # fmt: skip
 
 
