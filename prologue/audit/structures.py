@@ -18,19 +18,25 @@ from prologue.memory.take import Structures
 HEADS: Final = ("ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops")
 """Variables where the lists begin. A kernel without ``CONFIG_KALLSYMS_ALL`` does not say where they are."""
 _OPS_POINTERS: Final = 256  # bytes in which direct_call is (at 208 in 6.12; include/linux/ftrace.h, 6.4-7.2)
-_OPS: Final = 320  # bytes of a struct ftrace_ops that are kept; it has some 250 (include/linux/ftrace.h, 6.1-7.2)
+# Bytes of a struct ftrace_ops that are kept. It has some 250 (include/linux/ftrace.h, 6.1-7.2), and two mutexes before
+# direct_call, 128 bytes more each with CONFIG_PROVE_LOCKING and LOCK_STAT; one at the end of mapped memory has less.
+_OPS: Final = (512, 320)
 
 
 def find_structures(memory: Memory, heads: Mapping[str, int]) -> Structures:
     """Walk the lists; ``heads`` are run-time addresses of those of ``HEADS`` that are known."""
     variables = _Walked(memory, heads)
     ops = registered_ops(variables, busy=True)
-    sends = frozenset(part for place in ops.places for part in _pointers(place, variables.read(place, _OPS) or b""))
+    sends = frozenset(part for place in ops.places for part in _pointers(place, _read_ops(place, variables)))
     records = all_records(variables)
     kprobes = find_breakpoints(variables, ())
     whole = ops.complete and records is not None and kprobes.complete
     sites = None if records is None else (records.places.tobytes(), records.flags.tobytes())
     return Structures(variables.pieces(), whole, (ops.places, sends, sites, frozenset(kprobes.at)))
+
+
+def _read_ops(place: int, variables: Variables) -> bytes:
+    return next((data for size in _OPS if (data := variables.read(place, size)) is not None), b"")
 
 
 def _pointers(place: int, ops: bytes) -> Iterator[tuple[int, int]]:

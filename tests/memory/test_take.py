@@ -64,13 +64,13 @@ def test_structures_of_the_heap(traced: Path, tmp_path: Path, capsys: pytest.Cap
     assert main(["live", "capture", str(traced), "-o", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["structures"] is True
     memory, live = open_memory(str(out)), kcore.Kcore()
-    for vaddr, size in ((OPS, 320), (RECORDS_PAGE, 20), (RECORDS, 48)):
+    for vaddr, size in ((OPS, 512), (RECORDS_PAGE, 20), (RECORDS, 48)):
         assert memory.read(vaddr, size) == live.read(vaddr, size)
         for outside in (vaddr - 1, vaddr + size):
             with pytest.raises(UnmappedError):
                 memory.read(outside, 1)
     found = {start: size for start, _, size in loads(out) if start >> 32 == HEAP >> 32}
-    assert found == {OPS: 320, RECORDS_PAGE: 20, RECORDS: 48}
+    assert found == {OPS: 512, RECORDS_PAGE: 20, RECORDS: 48}
 
 
 def test_what_lies_beside_an_ops_may_change(traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
