@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     header, records = load_recording(args.recording)
     if header.slide is None:
         raise InputError("does not say the kernel's slide: the kernel never ran where it moves to", path=args.recording)
-    if count := int((senseless(records) | (records["vmid"] > _HIGHEST_VMID)).sum()):
+    if count := int((senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID)).sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     text = _text(args.vmlinux, header.slide, header)
     memory = None if args.memory is None else _text(args.memory, header.slide, header)

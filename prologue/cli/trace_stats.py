@@ -70,7 +70,8 @@ def run(args: Namespace) -> int:
     if args.json:
         images = [_data(one) for one in found]
         total = {"ranges": int(summary.runs.sum()), "instructions": summary.instructions, "gaps": summary.gaps}
-        print(json.dumps({"schema": SCHEMA, "trace": trace.name, **total, "images": images}, indent=2))
+        said = {"not_used": dict(trace.account.counts), "images": images}
+        print(json.dumps({"schema": SCHEMA, "trace": trace.name, **total, **said}, indent=2))
     else:
         for one in found:
             print("\n".join(_text(one, args.top)))

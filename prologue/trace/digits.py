@@ -40,6 +40,7 @@ def hexadecimal(text: U64) -> tuple[U64, Bool]:
     # ... and so is the low half: up to 9, from 1 to 6, or 0. No sum leaves its byte.
     good &= (low + _every(6) + letter * np.uint64(3)) & _every(0xF0) == 0
     good &= some & (letter | blank) == letter
+    good &= _is_padding(blank)
     nibbles = low + letter * np.uint64(9)
     return _join(nibbles, 4), good
 
@@ -54,7 +55,14 @@ def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
     high, high_good = hexadecimal(top.ravel()[:1] if _are_equal(top) else top)
     value, good = hexadecimal(low)
     said = low >> np.uint64(56) != np.uint64(0x20)
+    said &= (low & np.uint64(0xFF) != np.uint64(0x20)) | (top >> np.uint64(56) == np.uint64(0x20))
     return high << np.uint64(32) | value, good & high_good & said
+
+
+def _is_padding(blank: U64) -> Bool:
+    """Whether blanks (1 in their bytes) stand before all digits, not among or after them."""
+    padding: Bool = (~blank & _every(1)) << np.uint64(8) & blank == 0
+    return padding
 
 
 def _are_equal(text: U64) -> bool:
@@ -71,16 +79,23 @@ def _join(digits: U64, bits: int) -> U64:
     return (fours & np.uint64(0xFFFFFFFF)) * weight + (fours >> np.uint64(32))
 
 
+def is_blank(words: npt.NDArray[Any], at: I64) -> Bool:
+    """Whether a blank is in each place; shape of ``at``."""
+    blank: Bool = words[at] & np.uint64(0xFF) == np.uint64(0x20)
+    return blank
+
+
 def decimal(words: npt.NDArray[Any], end: I64, width: int) -> tuple[U64, Bool]:
     """Decimal numbers of up to eight characters that end before each place ``end``, right-aligned in ``width``."""
     read = words[end - 8]
     text = (read[:1] if _are_equal(read) else read) >> np.uint64(8 * (8 - width)) << np.uint64(8 * (8 - width))
-    padding = np.uint64(0x3030303030303030 & ((1 << 8 * (8 - width)) - 1))
+    padding = np.uint64(0x2020202020202020 & ((1 << 8 * (8 - width)) - 1))
     text = text | padding
     low = text & _every(0x0F)
     blank = ~text >> np.uint64(4) & _every(1)
     good = text & _every(0xF0) == _every(0x30) - blank * np.uint64(0x10)
     good &= ((low + _every(6)) & _every(0xF0) == 0) & ((low + _every(15)) >> np.uint64(4) & blank == 0)
+    good &= _is_padding(blank)
     pairs = (low & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(10) + (
         low >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
     )

@@ -31,7 +31,9 @@ from prologue.trace.form import (
 from prologue.trace.streams import Peekable, blocks
 
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
-_PACKET: Final = rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t[^\n]*\n"
+_PACKET: Final = (
+    rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t\w+ : (?:(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n])*\n"
+)
 # The packets before an element, then the element; or a line that is neither.
 _ELEMENT: Final = re.compile(
     rb"(?:%s)*+(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"

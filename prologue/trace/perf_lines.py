@@ -20,8 +20,8 @@ from prologue.trace.form import HIGHEST_CPU, NO_CPU
 _HEAD: Final = rb"""
     (?P<machine>VM:\ *\d+\ )?(?P<vcpu>VCPU:\d+\ )?
     (?P<task>%s
-        (?:\ *(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ *[ ]
-            |\ *(?P<one>-?\d{1,10})\ (?!\ *\d*\ *[a-z-]+(?::[a-zA-Z]*)?:\ ))?)
+        (?:\ {0,16}(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ {1,16}
+            |(?=[\ \d-]{5}\ |\d{6,8}\ )\ {0,4}(?P<one>-?\d{1,8})\ )?)  # a period is at least 10 wide
     (?:\[(?P<cpu>-?\d{1,8})\]\ )?
     (?:[KUHGg]{1,5}\ {1,5})?  # misc
     (?:\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d{6,9}\ )?  # tod
@@ -32,9 +32,9 @@ _MORE: Final = rb"""
         (?:\ \t\ IPC:\ [^\n\t=]*)?)
 """
 _WORDS: Final = rb"(?:(?!\ =>\ |:\ |\ ilen:\ |\ insn:\ |\ \t\ IPC:\ |\t\t)[^\n])*"
-_FLAGS: Final = rb"\ \ [a-zA-Z][a-zA-Z ()/?]*(?=\ )"
+_FLAGS: Final = rb"\ \ [a-zA-Z][a-zA-Z ()/?,_]{0,80}(?=\ )"
 # A name of --call-trace's; one of hex digits alone could be an address that was cut.
-_CALL_INDENT: Final = rb"\ *(?P<callee>(?=\S*[^\s0-9a-f])[^\s\d=][^\s=]*)\ +(?=\ *[0-9a-f]{9,16}[\ \n])"
+_CALL_INDENT: Final = rb"\ *+(?P<callee>(?=[^\s]{0,512}[^\s0-9a-f])[^\s\d=][^\s=]{0,511})\ ++(?=[0-9a-f]{9,16}[\ \n])"
 _REST: Final = rb"""
     (?:\ *(?P<period>\d+)\ )?
     (?:\ *(?P<event>[a-z][^\s:=]*(?::[a-zA-Z]*)?):\ )?
@@ -47,9 +47,15 @@ _REST: Final = rb"""
 """ % (_FLAGS, _CALL_INDENT, _WORDS, _WORDS, _MORE)
 MOST_SECONDS: Final = 10**10
 """Times of more digits are none: 64 bits of ns end at 18 * 10^9 s."""
-_WIDEST: Final = 16  # characters in which columns of seconds are read
+_WIDEST: Final = 16  # characters in which columns of seconds are read, and of an address
 # Names have at most 15 characters (those of kernel threads 63) and are padded to 16, but for samples with stacks.
-_COMMS: Final = (b"", rb"(?P<comm>\ [^\n]{15})\ ", rb"(?P<comm>(?=\S)[^\n]{1,63}?)\ (?=\ *-?\d|\[)")
+# What comes after a name is in none: a line that was cut, with another one glued to it.
+_NAME: Final = rb"(?:(?!\[-?\d{3,8}\]\ |\d/-?\d+\ |\.\d{6,9}:\ )[^\n])"
+_COMMS: Final = (
+    b"",
+    rb"(?P<comm>\ %s{15})\ " % _NAME,
+    rb"(?P<comm>(?=\S)%s{1,63}?)\ (?=\ {0,16}-?\d|\[)" % _NAME,
+)
 _LINES: Final = tuple(re.compile(_HEAD % comm + _REST, re.VERBOSE) for comm in _COMMS)
 _SAID: Final = rb"(?P<rest>\ *(?:\d+\ +)?(?:(?P<event>[a-zA-Z][^\s=]*?):(?=\s)|PERF_RECORD_)(?P<after>[^\n]*))\n"
 _HEADS: Final = tuple(re.compile(_HEAD % comm + _SAID, re.VERBOSE) for comm in _COMMS)
@@ -60,10 +66,14 @@ _STACK: Final = re.compile(rb"\t(?=[ 0-9a-f]{16}[ \n]) *(?P<ip>[0-9a-f]{1,16})(?
 _TARGET: Final = re.compile(rb" => (?=[ 0-9a-f]{16}[ \n]) *(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?\n?$")
 # A line of source by name, or an address without one; of +srccode, its text; or the fields after a stack.
 _NOTE: Final = re.compile(
-    rb"(?:(?:\ \ \S+(?:\.[a-zA-Z]+:\d+|\+\d+|\[[0-9a-f]+\])(?:\ \([a-z]+[^()]*\))*)?%s|\|\d+\ [^\n]*)\n?$" % _MORE,
+    rb"(?:(?:\ \ \S+(?:\.[a-zA-Z]+:\d+|\+\d+|\[[0-9a-f]+\])(?:\ \([a-z][^()]*\))*)?%s|\|\d+\ [^\n]*)\n?$" % _MORE,
     re.VERBOSE,
 )
 _LOSS: Final = re.compile(rb"PERF_RECORD_LOST|PERF_RECORD_AUX .*flags: 0x[0-9a-f]*[1357bd9f]\b|trace error")
+_FIELDS: Final = re.compile(rb"%s\n?$" % _MORE, re.VERBOSE)
+# What a line of another event has not.
+_OF_BRANCHES: Final = re.compile(rb" => [ 0-9a-f]{8}[0-9a-f]{8}[ \n]|branches(?::[a-zA-Z]*)?: ")
+_LONGEST: Final = 1 << 16  # bytes; perf's longest are stacks of branches (brstacksym)
 _DSO: Final = re.compile(rb"\((?P<dso>(?:[^()]|\([^()]*\))*)\)\s*$")
 
 
@@ -75,7 +85,8 @@ class LineKind(Enum):
     HEAD = "head of a sample whose stack follows"
     STACK = "line of a stack"
     TARGET = "target after a stack"
-    NOTE = "line of source, or fields after a stack"
+    NOTE = "line of source"
+    FIELDS = "fields after a stack"
     LOSS = "loss"
     OTHER = "other event"
     BLANK = "blank: the end of a stack"
@@ -112,6 +123,8 @@ def read_line(line: bytes) -> PerfLine:
     """Say what a line (with its line end) is."""
     if not line.strip(b"\r\n"):
         return PerfLine(LineKind.BLANK)
+    if len(line) > _LONGEST:
+        return PerfLine(LineKind.UNREADABLE)
     if _LOSS.search(line):
         return PerfLine(LineKind.LOSS, next(filter(None, (head.match(line) for head in _HEADS)), None))
     if line.startswith((b"\t", b" => ")):
@@ -125,7 +138,7 @@ def read_line(line: bytes) -> PerfLine:
                 return PerfLine(LineKind.UNREADABLE)
             return PerfLine(_kind(found), found, (found["event"] or b"").decode("ascii", "backslashreplace"))
     if _NOTE.match(line):
-        return PerfLine(LineKind.NOTE)
+        return PerfLine(LineKind.FIELDS if _FIELDS.match(line) else LineKind.NOTE)
     return next(filter(None, (_read_head(pattern.match(line)) for pattern in _HEADS)), PerfLine(LineKind.UNREADABLE))
 
 
@@ -138,7 +151,8 @@ def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
     said = head["cpu"] or head["sec"] or head["tid"]
     name = (head["event"] or head["rest"].split()[0]).decode("ascii", "backslashreplace")
     if not name.startswith(("branches", "instructions")):
-        return PerfLine(LineKind.OTHER, head, name) if said else None
+        damaged = _OF_BRANCHES.search(head.string, head.start("rest")) is not None
+        return PerfLine(LineKind.OTHER, head, name) if said and not damaged else None
     return PerfLine(LineKind.HEAD, head, name) if _WAITS.fullmatch(head["after"]) else None
 
 
@@ -151,6 +165,8 @@ def _is_whole(found: re.Match[bytes]) -> bool:
     if found["event"] and not arrow and found["data"] is None and end - found.end("event") - 2 in _DATA_ENDS:
         return False
     if not (found["event"] or found["cpu"] or found["sec"] or found["tid"] or arrow):
+        return False
+    if arrow and found.end("addr") - found.start("arrow") != _WIDEST:
         return False
     padded = found.string[max(end - 16, 0) : end]
     if end <= 16 or found.string[end - 17 : end - 16] != b" " or padded.strip(b" 0123456789abcdef"):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
 from prologue.errors import InputError
-from prologue.trace.digits import decimal, hex16, words_view
+from prologue.trace.digits import decimal, hex16, is_blank, words_view
 from prologue.trace.form import HIGHEST_CPU, NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.intern import Interner, mixed, run_starts
 from prologue.trace.pairing import BRANCH, Pairing
@@ -60,6 +60,8 @@ class _Reader:
         self.samples = 0
         self._untargeted = 0
         self._sorted_by: int | None = None  # what the last line said of where it ran, see _part_unlike
+        self._has_event = self._has_arrow = False  # whether a line had it: perf prints it in all of them or in none
+        self._note = -1  # line of the block that was a line of source
 
     def nothing(self) -> str:
         """Why there is no sample, in one line."""
@@ -82,10 +84,21 @@ class _Reader:
         rows = found.rows(self._era)
         self._era += len(found.breaks)
         self._part_unlike(rows)
-        lanes = rows["cpu"].copy()
-        rows["lane"] = np.where(lanes >= 0, lanes, -1 - rows["task"].astype(np.int32))
+        self._note -= text.count
         self.samples += len(rows)
-        return rows
+        return self._in_lanes(rows)
+
+    def _in_lanes(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Say which follow each other: those of a CPU, else of a thread, whose name may change.
+
+        Idle tasks of all CPUs are thread 0: those that do not say their CPU are left out.
+        """
+        tids = np.array([task.tid for task in self.names.tasks], np.int32)[rows["task"]]
+        rows["lane"] = np.where(rows["cpu"] >= 0, rows["cpu"], -2 - tids)
+        idle = (rows["cpu"] < 0) & (tids == 0)
+        self._account.add("branches of idle tasks that do not say their CPU", int(idle.sum()))
+        self._account.add("branches without CPU and thread, taken for those of one", int((rows["lane"] == -1).sum()))
+        return rows[~idle] if idle.any() else rows
 
     def _part_unlike(self, rows: npt.NDArray[Any]) -> None:
         """Leave a gap where a line says its CPU, or its task, and the one before it does not: perf does so for all.
@@ -111,7 +124,7 @@ class _Reader:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
         at = int(rest[0])
         line = text.line(at)
-        read = read_line(line)
+        read = self._like_others(read_line(line))
         if read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None and read.found is not None:
             shape = Shape(line, read.found)
             if (
@@ -125,6 +138,17 @@ class _Reader:
                     return left
         self._alone(read, at, found)
         return rest[1:]
+
+    def _like_others(self, read: PerfLine) -> PerfLine:
+        """The same line, or an unreadable one if it lacks the event or the arrow that lines before it have."""
+        if read.kind not in (LineKind.BRANCH, LineKind.SAMPLE) or read.found is None:
+            return read
+        if read.event:
+            self._has_event = True
+        elif self._has_event or (self._has_arrow and read.kind is LineKind.SAMPLE):
+            return PerfLine(LineKind.UNREADABLE)
+        self._has_arrow |= read.kind is LineKind.BRANCH
+        return read
 
     def _take(self, shape: Shape, text: _Text, rest: I64, found: _Found) -> I64:
         """Read all remaining lines that have a shape; return the others."""
@@ -142,7 +166,7 @@ class _Reader:
             rows[name] = column
         if shape.cpu:
             rows["cpu"], valid = decimal(text.words, starts + shape.cpu[1], min(shape.cpu[1] - shape.cpu[0], 8))
-            good &= valid & (rows["cpu"] <= HIGHEST_CPU)
+            good &= valid & (rows["cpu"] <= HIGHEST_CPU) & ~is_blank(text.words, starts + shape.cpu[1] - 1)
         if shape.sec and shape.frac:
             rows["time"], valid = text.times(shape.sec, shape.frac, starts)
             good &= valid
@@ -211,7 +235,7 @@ class _Reader:
     def _alone(self, line: PerfLine, at: int, found: _Found) -> None:
         """Use a line that was read alone."""
         kind = line.kind
-        if kind in (LineKind.STACK, LineKind.TARGET, LineKind.NOTE):
+        if kind in (LineKind.STACK, LineKind.TARGET, LineKind.NOTE, LineKind.FIELDS):
             self._stack(line, at, found)
             return
         self._give_up(found)
@@ -250,8 +274,10 @@ class _Reader:
         """Use one of the lines after a sample: the first address of its stack, and the target, complete it."""
         if at != self._next:
             self._give_up(found)
-            if line.kind is not LineKind.NOTE:  # what it belongs to is lost
+            # A line of source comes after a sample that was read among others; of two, one belongs to what is lost.
+            if line.kind is not LineKind.NOTE or at - 1 == self._note:
                 self._unreadable(at, found)
+            self._note = at
             return
         self._next = -1 if line.kind is LineKind.TARGET else at + 1
         waiting, ip, addr = self._waiting, line.number("ip", 16), line.number("addr", 16)
@@ -370,6 +396,7 @@ class _Text:
         fraction, valid = self._long(starts, *frac)
         scale = 10 ** (9 - (frac[1] - frac[0]))
         good = good & valid & (seconds < np.uint64(MOST_SECONDS))
+        good &= ~is_blank(self.words, starts + sec[1] - 1) & ~is_blank(self.words, starts + frac[0])
         return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good
 
     def _long(self, starts: I64, begin: int, end: int) -> tuple[U64, Bool]:
@@ -378,7 +405,9 @@ class _Text:
         if end - begin <= 8:
             return low, good
         high, valid = decimal(self.words, starts + end - 8, min(end - begin - 8, 8))
-        return high * np.uint64(10**8) + low, good & valid
+        middle = starts + end - 8  # digits before it and blanks after it are no number
+        good = good & valid & (~is_blank(self.words, middle) | is_blank(self.words, middle - 1))
+        return high * np.uint64(10**8) + low, good
 
     def ends_with(self, ends: I64, wanted: bytes) -> Bool:
         """Before which of the places these characters stand."""

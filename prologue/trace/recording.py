@@ -104,9 +104,12 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
     return RecordingHeader(start_time, bool(flags & 1), cpus, known, slide if flags & 2 else None)
 
 
-def read_records(stream: BinaryIO, account: Tally) -> Iterator[Batch]:
-    """Give the ranges after the header; a record that cannot be is counted, and leaves a gap."""
-    reader = _Reader(account)
+def read_records(stream: BinaryIO, account: Tally, cpus: int = 0) -> Iterator[Batch]:
+    """Give the ranges after the header, which may say how many ``cpus`` there are.
+
+    A record that cannot be is counted, and leaves a gap.
+    """
+    reader = _Reader(account, cpus)
     while data := stream.read(BATCH * RECORD.itemsize):
         cut = len(data) % RECORD.itemsize
         account.add("record cut at the end", int(cut > 0))
@@ -114,20 +117,26 @@ def read_records(stream: BinaryIO, account: Tally) -> Iterator[Batch]:
         yield Batch(ranges, reader.names.tasks, reader.names.dsos)
 
 
-def senseless(records: npt.NDArray[Any]) -> Bool:
-    """Which of ``records`` (dtype ``RECORD``) are ranges that no CPU can execute; shape (n,)."""
+def senseless(records: npt.NDArray[Any], cpus: int = 0) -> Bool:
+    """Which of ``records`` (dtype ``RECORD``) are ranges that no CPU can execute, or notes of nothing; shape (n,).
+
+    ``cpus`` is how many there are; 0 if that is not known.
+    """
+    last = min(cpus - 1, HIGHEST_CPU) if cpus else HIGHEST_CPU
     size = records["count"].astype(np.uint64) * np.uint64(4)
     level, start = records["level"], records["start"]
-    wrong: Bool = (start & np.uint64(3) != 0) | (records["cpu"] > HIGHEST_CPU)
+    wrong: Bool = start & np.uint64(3) != 0
     wrong |= ((level > _HIGHEST_LEVEL) & (level != NO_LEVEL)) | (records["vmid"] < NO_VMID)
     wrong |= (size > np.uint64(LONGEST)) | (start + size < start)
-    wrong &= size != 0
-    return wrong
+    # A hole in a file is zeros.
+    note_of_nothing = records["flags"] & np.uint8(GAP | EXCEPTION | LOST) == 0
+    return np.where(size != 0, wrong, note_of_nothing) | (records["cpu"] > last)
 
 
 class _Reader:
-    def __init__(self, account: Tally) -> None:
+    def __init__(self, account: Tally, cpus: int) -> None:
         self._account = account
+        self._cpus = cpus
         self.names = BatchNames()
         self._joined: set[int] = set()  # CPUs whose last record was a range
 
@@ -137,7 +146,8 @@ class _Reader:
         exception = records["flags"] & np.uint8(EXCEPTION | GAP | LOST) == np.uint8(EXCEPTION)
         records = records[(records["count"] != 0) | ~exception]
         size = records["count"].astype(np.uint64) * np.uint64(4)
-        notes, wrong = size == 0, senseless(records)
+        wrong = senseless(records, self._cpus)
+        notes = (size == 0) & ~wrong
         self._account.add("places where the recorder lost data", int(notes.sum()))
         self._account.add("records that make no sense: a gap on every CPU", int(wrong.sum()))
         ranges = new_ranges(len(records))

@@ -129,6 +129,8 @@ def open_stream(source: str) -> Iterator[Peekable]:
     with ExitStack() as stack:
         raw: BinaryIO
         if source == STDIN:
+            if sys.stdin is None:
+                raise InputError("is closed", path="standard input")
             raw, name = sys.stdin.buffer, "standard input"
         else:
             raw, name = stack.enter_context(_open(Path(source))), source

@@ -138,3 +138,16 @@ def test_what_the_decoder_prints_besides_is_no_damage() -> None:
     text += range_(A + 64, 1) + end + "Trace Packet Lister : Trace buffer done, processed 742673 bytes.\n"
     assert len(read(text, account)) == 2
     assert account.lines() == ["1 ends of trace"]
+
+
+@pytest.mark.parametrize("cut", [0, 7, 19])
+def test_a_hole_from_a_packet_into_an_element_is_a_gap(cut: int) -> None:
+    """A packet's line that goes on with what is left of the line after it."""
+    text = CONTEXT + range_(A, 3) + PACKET + range_(A + 64, 1) + range_(A + 128, 1)
+    start = text.index("I_ATOM")
+    stop = text.index(range_(A + 64, 1)) + len("Idx:26; ID:10; OCSD_GEN_TRC_ELEM_") - 19 + cut
+    account = Tally()
+    found = read(text[:start] + text[stop:], account)
+    assert [row[1] for row in found] == [A, A + 128]
+    assert found[1][3] & GAP
+    assert account.counts == {"lines that cannot be read: a gap on every CPU": 1}

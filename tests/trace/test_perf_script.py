@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import time
 from itertools import pairwise
 
 import pytest
@@ -218,3 +219,79 @@ def test_wherever_a_branch_is_damaged_nothing_is_invented_and_a_gap_is_left(form
             places = [(mine.index(row[:3]), row[3]) for row in found if row[0] == cpu]
             for (before, _), (place, flags) in pairwise(places):
                 assert place == before + 1 or (place > before and flags & GAP), damaged[bad]
+
+
+LINE = "             cat    77/77    [%03d]     1.00000%d:     branches:k:  {ip:16x} sym => {addr:16x} sym\n"
+WHOLE = "".join((LINE % (k % 2, k)).format(ip=A + 256 * k + 8, addr=A + 256 * k + 256) for k in range(8))
+NO_EVENT = "".join(f"[{k % 2:03d}]  {A + 256 * k + 8:16x} => {A + 256 * k + 256:16x}\n" for k in range(8))
+STACKED = WHOLE.replace("             cat    77/77    ", "cat      77/77      ")
+SOURCE = WHOLE.replace("\n", "\n  file.c:123\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (WHOLE, "    1.000003:     branches", "   A1.000003:     branches"),
+        (WHOLE, "1.000003:     branches:k:", "1.000003:     b:anches:k:"),
+        (WHOLE, f"=> {A + 1024:16x}", f"=> {A + 1024:16x}".replace("80010400", "800 0400")),
+        (WHOLE, "[001]     1.000003", "[00 ]     1.000003"),
+        (WHOLE, "1.000003: ", "1. 00003: "),
+        (WHOLE, f"branches:k:  {A + 776:16x} sym => {A + 1024:16x}", f" {A + 776:16x}"),
+        (NO_EVENT, f"{A + 776:16x} => {A + 1024:16x}", f"{A + 776:16x} "),
+        (NO_EVENT, f"{A + 776:16x} => {A + 1024:16x}", f" {A + 776:x}"[:-1]),
+        (STACKED, f"000003:     branches:k:  {A + 776:16x} sym => {A + 1024:16x} sym\n", ""),
+        (SOURCE, (LINE % (1, 3)).format(ip=A + 776, addr=A + 1024), ""),
+        (WHOLE, (LINE % (1, 3)).format(ip=A + 776, addr=A + 1024), " ilen: 4 insn: 1f 20 03 d5\n"),
+    ],
+)
+def test_what_is_left_of_a_line_is_not_taken_for_another(text: str, old: str, new: str) -> None:
+    assert old in text
+    before, after = Tally(), Tally()
+    good, damaged = read(text, before), read(text.replace(old, new, 1), after)
+    assert not before.counts
+    assert "lines that are none of perf script's: a gap on every CPU" in after.counts
+    assert {row[:3] for row in damaged} < {row[:3] for row in good}
+    assert sum(row[3] & GAP for row in damaged) >= sum(row[3] & GAP for row in good)
+
+
+@pytest.mark.parametrize("name", ["tid", "pid and tid", "comm and tid"])
+def test_without_cpu_each_thread_is_a_sequence(name: str) -> None:
+    forms = {"tid": "{0:5d} ", "pid and tid": "{0:5d}/{0:<5d} ", "comm and tid": "             cat {0:5d} "}
+    lines = [
+        forms[name].format(77 + k % 2) + f"    branches:k:  {ip:16x} => {addr:16x}\n"
+        for k, (ip, addr) in enumerate(STEPS + STEPS)
+    ]
+    mine = [line for k, line in enumerate(lines) if k % 2 == 0]
+    alone = [row[1:3] for row in read("".join(mine))]
+    both = [row[1:3] for row in read("".join(lines))]
+    assert set(alone) < set(both)
+    assert len(both) == len(alone) + len(read("".join(lines[1::2])))
+
+
+def test_a_thread_may_change_its_name_and_idle_tasks_are_many() -> None:
+    form = "{comm:>16s} {tid:5d}/{tid:<5d}     1.000001: branches:k:  {ip:16x} => {addr:16x}\n"
+    text = "".join(
+        form.format(comm=("cat", "dog")[k % 2], tid=77, ip=ip, addr=addr) for k, (ip, addr) in enumerate(STEPS)
+    )
+    assert [row[1:3] for row in read(text)] == [row[1:3] for row in RANGES]
+    account = Tally()
+    assert read(text.replace("   77/77   ", "    0/0    "), account) == []
+    assert account.counts == {"branches of idle tasks that do not say their CPU": 4}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "branches:   a" + " " * 30_000 + "_" + " " * 30_000,
+        "branches:k:   call" + " " * 60_000,
+        "cat 1" + " " * 60_000,
+        "  x+1 (" + "a" * 60_000,
+        "x" * 1_000_000,
+    ],
+)
+def test_long_lines_are_read_in_time_that_grows_with_them(line: str) -> None:
+    begun = time.process_time()
+    account = Tally()
+    assert read(perf_text(STEPS) + line + "\n" + perf_text(STEPS), account)
+    assert account.counts == {"lines that are none of perf script's: a gap on every CPU": 1}
+    assert time.process_time() - begun < 5  # it was minutes

@@ -51,6 +51,17 @@ def test_a_note_of_loss_is_a_gap_on_its_cpu() -> None:
     assert [row[3] & GAP for row in found] == [1, 1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "hole", [{"count": 0}, {"count": 0, "cpu": 1}, {"start": A, "count": 1, "cpu": 2, "flags": GAP}]
+)
+def test_a_hole_or_a_cpu_that_is_not_there_is_a_gap_on_every_cpu(hole: dict[str, int]) -> None:
+    rows = [{"start": A, "count": 1, "cpu": cpu} for cpu in (0, 1)]
+    stream, account = io.BytesIO(recording([*rows, hole, *rows])), Tally()
+    read_header(stream, "x")
+    assert [row[3] & GAP for row in spans(read_records(stream, account, 2))] == [1, 1, 1, 1]
+    assert account.counts == {"records that make no sense: a gap on every CPU": 1}
+
+
 def test_a_note_of_an_exception_to_come_is_none() -> None:
     rows = [{"start": A, "count": 1}]
     account = Tally()
