@@ -77,18 +77,22 @@ def _adrp(world: World, place: int, target: int, register: int) -> None:
 
 def _adrp_add(world: World) -> int:
     """ADRP, up to two other instructions, ADD, and perhaps another ADD that goes on from it."""
-    target, register = _target(world), world.seed.randrange(28)
+    target, register, symbols = _target(world), world.seed.randrange(28), world.original.symbols
     while True:
         place = world.pick(world.code)
         between = world.seed.randrange(3)
         last = place + 4 * (1 + between)
+        # Between two functions nothing is formed: the second one is not entered through the first.
+        if symbols.locate(place).symbol != symbols.locate(last).symbol:
+            continue
         if all(_is_room(world, vaddr) for vaddr in range(place, last + 4, 4)):
             break
     _adrp(world, place, target, register)
     for k in range(between):
         world.set_word(place + 4 * (k + 1), a64.NOP)
     rest = 0
-    if world.seed.random() < 0.5 and np.uint64(last + 4) in world.code and target & 0xFFF >= 8:
+    inside = symbols.locate(place).symbol == symbols.locate(last + 4).symbol and _is_room(world, last + 4)
+    if inside and world.seed.random() < 0.5 and target & 0xFFF >= 8:
         rest = 4  # a base, and an ADD that goes on from it
         world.set_word(last + 4, 0x91000000 | rest << 10 | register << 5 | world.seed.randrange(30))
     to = register if rest else world.seed.randrange(30)
