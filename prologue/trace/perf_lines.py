@@ -75,6 +75,7 @@ _FIELDS: Final = re.compile(rb"%s\n?$" % _MORE, re.VERBOSE)
 _OF_BRANCHES: Final = re.compile(rb" => [ 0-9a-f]{8}[0-9a-f]{8}[ \n]|branches(?::[a-zA-Z]*)?: ")
 _LONGEST: Final = 1 << 16  # bytes; perf's longest are stacks of branches (brstacksym)
 _DSO: Final = re.compile(rb"\((?P<dso>(?:[^()]|\([^()]*\))*)\)\s*$")
+_DSO_OFFSET: Final = re.compile(rb"\+0x[0-9a-f]{1,16}\Z")  # of the field dsoff: where in the program's file
 
 
 class LineKind(Enum):
@@ -194,9 +195,9 @@ def _kind(found: re.Match[bytes]) -> LineKind:
 
 
 def dso_of(text: bytes) -> str:
-    """The program after a symbol, ``sym+0x10 (PROGRAM)``; empty if there is none."""
+    """The program after a symbol, ``sym+0x10 (PROGRAM)`` or ``(PROGRAM+0x10)``; empty if there is none."""
     found = _DSO.search(text)
-    return found["dso"].decode("utf-8", "backslashreplace") if found else ""
+    return _DSO_OFFSET.sub(b"", found["dso"]).decode("utf-8", "backslashreplace") if found else ""
 
 
 class Shape:
@@ -214,9 +215,18 @@ class Shape:
         self.ip = end - 16
         self.length = end + 1
         self.colons = line.count(b": ")
-        self.dso = dso_of(found["from"]) != ""
-        self.usable = not found["more"].strip() and (self.has_target or not found["fields"])
+        dso = _DSO.search(found["from"])
+        self.dso = dso is not None and dso["dso"] != b""
+        self.dso_offset = dso is not None and _DSO_OFFSET.search(dso["dso"]) is not None
         self._masks = self._literals(line, found)
+
+    @staticmethod
+    def is_common(found: re.Match[bytes]) -> bool:
+        """Whether other lines may have the shape of this one."""
+        # With --call-trace the name that is called, and so where the address is, are others in each line.
+        if found["callee"] or found["more"].strip():
+            return False
+        return found["arrow"] is not None or (_kind(found) is LineKind.SAMPLE and not found["fields"])
 
     @staticmethod
     def _span(found: re.Match[bytes], name: str) -> tuple[int, int] | None:
@@ -249,6 +259,7 @@ class Shape:
         return (
             self.has_target,
             self.dso,
+            self.dso_offset,
             self.colons,
             self.task_end,
             self.cpu,

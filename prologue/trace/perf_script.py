@@ -12,20 +12,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U64, Bool
+from prologue.arrays import I64, Bool
 from prologue.errors import InputError
-from prologue.trace.digits import decimal, hex16, is_blank, words_view
+from prologue.trace.digits import decimal, hex16, is_blank
 from prologue.trace.form import HIGHEST_CPU, NO_CPU, Batch, BatchNames, Tally, TracedTask
 from prologue.trace.intern import Interner, mixed, run_starts
 from prologue.trace.pairing import BRANCH, Pairing
-from prologue.trace.perf_lines import MOST_SECONDS, LineKind, PerfLine, Shape, dso_of, read_line
+from prologue.trace.perf_block import AFTER, BEFORE, TextBlock
+from prologue.trace.perf_lines import LineKind, PerfLine, Shape, dso_of, read_line
 from prologue.trace.streams import Peekable, blocks
 
-_BEFORE: Final = b"\n" * 16  # so that the characters before a number at the start, and after one at the end, are there
-_AFTER: Final = b"\n" * 1024
 _MOST_SHAPES: Final = 64
 _BY_CPU: Final = 2
-_TO: Final = int.from_bytes(b" => ", "little")
 
 
 def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
@@ -37,7 +35,7 @@ def read_perf_script(stream: Peekable, account: Tally) -> Iterator[Batch]:
     """
     reader = _Reader(account)
     pairing = Pairing(account)
-    for block in blocks(stream, _BEFORE, _AFTER):
+    for block in blocks(stream, BEFORE, AFTER):
         rows = reader.rows(block)
         if len(rows):
             yield Batch(pairing.ranges(rows), reader.names.tasks, reader.names.dsos)
@@ -71,7 +69,7 @@ class _Reader:
 
     def rows(self, block: bytes) -> npt.NDArray[Any]:
         """The branches and samples of a block of lines."""
-        text = _Text(block)
+        text = TextBlock(block)
         found = _Found(text.count)
         rest = np.arange(text.count)
         for shape in list(self._shapes):
@@ -120,18 +118,15 @@ class _Reader:
             self._era += int(unlike.sum())
             self._account.add("lines with other fields than the one before: a gap on every CPU", int(unlike.sum()))
 
-    def _look(self, text: _Text, rest: I64, found: _Found) -> I64:
+    def _look(self, text: TextBlock, rest: I64, found: _Found) -> I64:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
         at = int(rest[0])
         line = text.line(at)
         read = self._like_others(read_line(line))
-        if read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None and read.found is not None:
+        one = read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None
+        if one and read.found is not None and Shape.is_common(read.found):
             shape = Shape(line, read.found)
-            if (
-                shape.usable
-                and shape.key not in [known.key for known in self._shapes]
-                and (shape.has_target or shape.kind is LineKind.SAMPLE)
-            ):
+            if shape.key not in [known.key for known in self._shapes]:
                 left = self._take(shape, text, rest, found)
                 if not len(left) or left[0] != at:
                     self._shapes = [shape, *self._shapes][:_MOST_SHAPES]
@@ -150,7 +145,7 @@ class _Reader:
         self._has_arrow |= read.kind is LineKind.BRANCH
         return read
 
-    def _take(self, shape: Shape, text: _Text, rest: I64, found: _Found) -> I64:
+    def _take(self, shape: Shape, text: TextBlock, rest: I64, found: _Found) -> I64:
         """Read all remaining lines that have a shape; return the others."""
         if not len(rest):
             return rest
@@ -185,7 +180,7 @@ class _Reader:
         left[np.flatnonzero(mine)[good]] = False
         return rest[left]
 
-    def _tasks_of(self, text: _Text, lines: I64, shape: Shape) -> I64:
+    def _tasks_of(self, text: TextBlock, lines: I64, shape: Shape) -> I64:
         """Row of each line's task: the characters before the CPU are its key."""
         if not shape.task_end or not len(lines):
             return np.zeros(len(lines), np.int64)
@@ -209,15 +204,16 @@ class _Reader:
         pid, tid = (one, one) if pid is None else (pid, tid)
         return self.names.task(TracedTask(line.text("comm"), -1 if pid is None else pid, -1 if tid is None else tid))
 
-    def _dsos_before(self, text: _Text, ends: I64, shape: Shape) -> tuple[I64, Bool]:
+    def _dsos_before(self, text: TextBlock, ends: I64, shape: Shape) -> tuple[I64, Bool]:
         """Row of the program in brackets that ends at each place; and where one does."""
         numbers = np.zeros(len(ends), np.int64)
         rest = np.arange(len(ends))
         prefix = f"{shape.machine} " if shape.machine else ""
+        names, tail = (text.before_offsets(ends), "") if shape.dso_offset else (ends, ")")
         for name in [*self.names.dsos[:_MOST_SHAPES], None]:
             if name is None or not name.startswith(prefix) or (not prefix and name.startswith("VM:")):
                 continue
-            same = text.ends_with(ends[rest], f" ({name.removeprefix(prefix)})".encode())
+            same = text.ends_with(names[rest], f" ({name.removeprefix(prefix)}{tail}".encode())
             numbers[rest[same]] = self.names.dso(name)
             rest = rest[~same]
             if not len(rest):
@@ -226,7 +222,11 @@ class _Reader:
         while len(rest):  # a program not met before, or one of more than are worth a comparison each time
             said = text.before(int(ends[rest[0]]))
             name = dso_of(said)
-            same = text.ends_with(ends[rest], f" ({name})".encode() if name else said[-_MOST_SHAPES:])
+            same = (
+                text.ends_with(names[rest], f" ({name}{tail}".encode())
+                if name
+                else text.ends_with(ends[rest], said[-_MOST_SHAPES:])
+            )
             same[0] = True
             numbers[rest[same]], good[rest[same]] = self.names.dso(prefix + name) if name else 0, bool(name)
             rest = rest[~same]
@@ -333,89 +333,3 @@ class _Found:
         rows = every[kept]
         rows["era"] = era + np.searchsorted(np.array(self.breaks, np.int64), kept, side="right")
         return rows
-
-
-class _Text:
-    """A block of lines, between ``_BEFORE`` and ``_AFTER``, as arrays."""
-
-    def __init__(self, block: bytes) -> None:
-        self._block = block
-        letters = np.frombuffer(block, np.uint8)
-        self.words = words_view(block)
-        self.ends: I64 = np.flatnonzero(letters[: len(block) - len(_AFTER)] == 10)[len(_BEFORE) - 1 :]
-        self.starts: I64 = self.ends[:-1] + 1
-        self.ends = self.ends[1:]
-        self.count = len(self.starts)
-        arrows = np.flatnonzero(letters == ord(">")) - 2
-        arrows = arrows[self.words[arrows] & np.uint64(0xFFFFFFFF) == np.uint64(_TO)]
-        colons = np.flatnonzero(letters == ord(":"))
-        colons = colons[letters[colons + 1] == ord(" ")]
-        self._arrows = np.append(arrows, len(block))
-        self._arrow_counts, self._first_arrow = self._by_line(arrows)
-        self._colons, _ = self._by_line(colons)
-
-    def _by_line(self, places: I64) -> tuple[I64, I64]:
-        """For each line how many places are in it, and the row of the first place at or after its start."""
-        each = len(places) // self.count if self.count else 0
-        if each and len(places) == each * self.count:  # nearly always all lines have as many
-            table = places.reshape(self.count, each)
-            if (table[:, 0] >= self.starts).all() and (table[:, -1] < self.ends).all():
-                return np.full(self.count, each), np.arange(0, len(places), each)
-        first = np.searchsorted(places, np.append(self.starts, len(self._block)))
-        return np.diff(first), first[:-1]
-
-    def line(self, at: int) -> bytes:
-        """One line with its end."""
-        return self._block[self.starts[at] : self.ends[at] + 1]
-
-    def before(self, end: int) -> bytes:
-        """What stands in the line before a place."""
-        return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]
-
-    def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
-        """Which of the lines have a shape, and where their arrow is, if it has one."""
-        mine = (self._arrow_counts[rest] == int(shape.has_target)) & (self._colons[rest] == shape.colons)
-        mine &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
-        chosen = rest[mine]
-        fits = shape.fits(self.words, self.starts[chosen])
-        at = self._arrows[self._first_arrow[chosen]]
-        if shape.has_target:
-            fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])
-            after = self._letters_at(at + 20)
-            fits &= (after == 32) | (after == 10)
-        mine[mine] = fits
-        return mine, at[fits]
-
-    def _letters_at(self, at: I64) -> npt.NDArray[np.uint8]:
-        letters = np.frombuffer(self._block, np.uint8)
-        return letters[np.minimum(at, len(letters) - 1)]
-
-    def times(self, sec: tuple[int, int], frac: tuple[int, int], starts: I64) -> tuple[U64, Bool]:
-        """Times in ns, and which are valid."""
-        seconds, good = self._long(starts, *sec)
-        fraction, valid = self._long(starts, *frac)
-        scale = 10 ** (9 - (frac[1] - frac[0]))
-        good = good & valid & (seconds < np.uint64(MOST_SECONDS))
-        good &= ~is_blank(self.words, starts + sec[1] - 1) & ~is_blank(self.words, starts + frac[0])
-        return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good
-
-    def _long(self, starts: I64, begin: int, end: int) -> tuple[U64, Bool]:
-        """Decimal numbers of any width."""
-        low, good = decimal(self.words, starts + end, min(end - begin, 8))
-        if end - begin <= 8:
-            return low, good
-        high, valid = decimal(self.words, starts + end - 8, min(end - begin - 8, 8))
-        middle = starts + end - 8  # digits before it and blanks after it are no number
-        good = good & valid & (~is_blank(self.words, middle) | is_blank(self.words, middle - 1))
-        return high * np.uint64(10**8) + low, good
-
-    def ends_with(self, ends: I64, wanted: bytes) -> Bool:
-        """Before which of the places these characters stand."""
-        same = np.ones(len(ends), np.bool_)
-        size = len(wanted)
-        for at in range(0, size, 8):
-            have = self.words[np.maximum(ends - size + at, 0)]
-            part = wanted[at : at + 8]
-            mask = np.uint64((1 << 8 * len(part)) - 1)
-            same &= have & mask == np.uint64(int.from_bytes(part, "little"))
-        return same

@@ -124,6 +124,24 @@ def test_guest_rows_stay_the_guests_however_many_there_are() -> None:
         assert names == ["[guest.kernel.kallsyms]" if cpu else "[kernel.kallsyms]" for cpu in batch.ranges["cpu"]]
 
 
+@pytest.mark.parametrize("copies", [1, 20])
+def test_where_in_a_file_an_address_is_does_not_make_it_another_program(copies: int) -> None:
+    """The field dsoff; perf leaves the offset out where symbols came from kallsyms."""
+    dsos = ("vmlinux+{:#x}", "[kernel.kallsyms]", "[guest.kernel.kallsyms.7]+{:#x}", "nf_tables.ko+0x10")
+    text = "".join(
+        perf_line(ip, addr, cpu=cpu, dso=dso.format(ip & 0xFFFFF))
+        for ip, addr in STEPS * copies
+        for cpu, dso in enumerate(dsos)
+    )
+    account = Tally()
+    (batch,) = read_perf_script(Peekable(io.BytesIO(text.encode()), "x"), account)
+    names = [(cpu, batch.dsos[row]) for cpu, row in zip(batch.ranges["cpu"], batch.ranges["dso"], strict=True)]
+    assert names[:4] == list(enumerate(dso.removesuffix("+{:#x}").removesuffix("+0x10") for dso in dsos))
+    assert names == names[:4] * (len(names) // 4)
+    assert len(names) >= 12 * copies
+    assert sorted(batch.dsos) == sorted({"", *(name for _, name in names)})
+
+
 def test_instruction_samples_have_no_neighbours_and_stacks_do_not_matter() -> None:
     head = "             cat    77/77    [000]     1.000001:          4 instructions:k: "
     plain = read(f"{head} {A:16x} sym+0x4 ([kernel.kallsyms])\n{head} {A + 4:16x} sym ([kernel.kallsyms])\n")
