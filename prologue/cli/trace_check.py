@@ -37,6 +37,7 @@ def run(args: Namespace) -> int:
             "schema": SCHEMA,
             "trace": trace.name,
             "images": [program.name for program in programs],
+            **summary.data(),
             "steps_judged": check.judged,
             "steps_not_judged": dict(check.unjudged),
             "not_used": dict(trace.account.counts),

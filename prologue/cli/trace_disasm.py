@@ -21,7 +21,7 @@ from prologue.cli.trace_inputs import (
 from prologue.errors import UsageError
 from prologue.outputs import new_file
 from prologue.report.printable import printable
-from prologue.trace.filters import kept
+from prologue.trace.filters import Selection
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
 from prologue.trace.summary import TraceSummary
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels), TraceSummary(known)
-        trees = _trees(args, known) if args.root else None
+        selection, trees = Selection(), _trees(args, known) if args.root else None
         lines = _renderer(args.format, known)
         with _output(args.output) as out:
             head = {
@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
             for batch, every in known.numbered(trace):
                 keep = filters.mask(batch, every, known)
-                wanted = kept(batch, every, keep)
+                wanted = selection.take(batch, every, keep)
                 summary.add(*wanted)
                 out.writelines(trees.render(batch, every, keep) if trees else lines.render(*wanted))
             out.write(PERF_TAIL if form == "perf" else b"")

@@ -13,7 +13,7 @@ from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.errors import PrologueError
 from prologue.outputs import new_file, require_distinct
-from prologue.trace.filters import kept
+from prologue.trace.filters import Selection
 from prologue.trace.form import SAMPLE
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
@@ -49,12 +49,12 @@ def run(args: Namespace) -> int:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         filters, summary = make_filters(args, kernels)._replace(samples=False), TraceSummary(known)
-        stacks = FoldedStacks(known) if args.folded or args.flames else None
+        selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
         for batch, every in known.numbered(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
             trace.account.add("instruction samples: not counted", samples)
             keep = filters.mask(batch, every, known)
-            summary.add(*kept(batch, every, keep))
+            summary.add(*selection.take(batch, every, keep))
             if stacks is not None:
                 stacks.add(batch, every, keep)
         rest = [*summary.lines(), *trace.account.lines()]
@@ -69,9 +69,8 @@ def run(args: Namespace) -> int:
             stream.writelines(f"{line}\n" for line in stacks.lines())
     if args.json:
         images = [_data(one) for one in found]
-        total = {"ranges": int(summary.runs.sum()), "instructions": summary.instructions, "gaps": summary.gaps}
-        said = {"not_used": dict(trace.account.counts), "images": images}
-        print(json.dumps({"schema": SCHEMA, "trace": trace.name, **total, **said}, indent=2))
+        said = {**summary.data(), "not_used": dict(trace.account.counts), "images": images}
+        print(json.dumps({"schema": SCHEMA, "trace": trace.name, **said}, indent=2))
     else:
         for one in found:
             print("\n".join(_text(one, args.top)))

@@ -7,15 +7,51 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, Bool
-from prologue.trace.form import SAMPLE, Batch
+from prologue.trace.form import GAP, SAMPLE, Batch
+from prologue.trace.intern import by_lane, run_starts
 from prologue.trace.known import KnownRanges
+from prologue.trace.steps import lanes
 
 
-def kept(batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64]:
-    """The ranges that pass, and their numbers."""
-    if keep.all():
-        return batch, numbers
-    return batch._replace(ranges=batch.ranges[keep]), numbers[keep]
+class Selection:
+    """The ranges that pass: a gap before one that does not is one before the next of its CPU that does."""
+
+    def __init__(self) -> None:
+        self._lost: set[int] = set()  # lanes with a gap since their last range that passed
+
+    def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64]:
+        """Those of a batch, and their numbers; batches in the order of the trace."""
+        gaps = batch.ranges["flags"] & np.uint8(GAP) != 0
+        if (keep.all() and not self._lost) or not len(keep):
+            return batch, numbers
+        ranges = batch.ranges
+        if self._lost or (gaps & ~keep).any():
+            ranges = ranges.copy()
+            ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep)] |= np.uint8(GAP)
+        return batch._replace(ranges=ranges[keep]), numbers[keep]
+
+    def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
+        """Rows that pass with a gap between them and the one before that does."""
+        order = by_lane(lane)
+        order = np.arange(len(lane)) if order is None else order
+        own, new, passes = lane[order], gaps[order].astype(np.int64), np.flatnonzero(keep[order])
+        heads = np.flatnonzero(run_starts(own))
+        new[heads] |= np.array([number in self._lost for number in own[heads].tolist()], np.int64)
+        so_far = np.cumsum(new)
+        # What was counted up to the range before that passes, or up to the lane's first one.
+        lane_row = np.searchsorted(heads, passes, side="right") - 1
+        counted = (so_far - new)[heads][lane_row]
+        goes_on = np.flatnonzero(lane_row[1:] == lane_row[:-1])
+        counted[goes_on + 1] = so_far[passes[goes_on]]
+        self._carry(own, heads, passes, so_far, new)
+        found: I64 = order[passes[so_far[passes] > counted]]
+        return found
+
+    def _carry(self, own: I64, heads: I64, passes: I64, so_far: I64, new: I64) -> None:
+        for head, end in zip(heads.tolist(), [*heads[1:].tolist(), len(own)], strict=True):
+            last = int(np.searchsorted(passes, end)) - 1
+            counted = so_far[passes[last]] if last >= 0 and passes[last] >= head else so_far[head] - new[head]
+            (self._lost.add if so_far[end - 1] > counted else self._lost.discard)(int(own[head]))
 
 
 class Filters(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64
+from prologue.arrays import I64, Bool
 from prologue.trace.assign import UNDECIDED, USER
 from prologue.trace.form import GAP, Batch
 from prologue.trace.intern import RunCounts, run_starts
@@ -15,6 +15,33 @@ from prologue.trace.known import KnownRanges
 from prologue.trace.steps import lanes
 
 _MOST: Final = 5
+PROCESS: Final = "not a kernel's"
+EITHER: Final = "of host or guest"
+OUTSIDE: Final = "not in the image"
+
+
+class UnknownRanges(NamedTuple):
+    """Ranges without instructions: why, of which image, how many, and where they begin by areas of 64 KiB."""
+
+    why: str
+    image: str | None
+    ranges: int
+    areas: dict[int, int]
+
+    def line(self) -> str:
+        """For people."""
+        count = f"{self.ranges:,} {'range' if self.ranges == 1 else 'ranges'}"
+        if self.why == PROCESS:
+            return f"{count} {'is' if self.ranges == 1 else 'are'} not a kernel's: not disassembled"
+        told = ", ".join(f"{area:#x} ({count:,})" for area, count in list(self.areas.items())[:_MOST])
+        more = len(self.areas) - _MOST
+        told += f" and {more:,} other {'area' if more == 1 else 'areas'} of 64 KiB" if more > 0 else ""
+        if self.why == OUTSIDE:
+            return f"{count} {'is' if self.ranges == 1 else 'are'} not in {self.image}: {told}"
+        return (
+            f"{count} may be of host or guest, and the trace does not say which "
+            f"(levels and VMIDs, perf's dso; --host-el, --guest-vmlinux): {told}"
+        )
 
 
 class TraceSummary:
@@ -59,32 +86,41 @@ class TraceSummary:
             f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
             f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
         ]
-        return [*said, *self._unknown()]
+        return [*said, *(one.line() for one in self.unknown())]
 
-    def _unknown(self) -> list[str]:
+    def unknown(self) -> list[UnknownRanges]:
+        """What could not be read in an image, and why."""
         table, times = self._known.table, self.runs
         ran = times > 0
-        said = []
-        user = ran & (table["program"] == USER)
-        if user.any():
-            said.append(f"{int(times[user].sum()):,} ranges are not a kernel's: not disassembled")
-        undecided = ran & (table["program"] == UNDECIDED)
-        if undecided.any():
-            said.append(
-                f"{int(times[undecided].sum()):,} ranges may be of host or guest, and the trace does not say which "
-                f"(levels and VMIDs, perf's dso; --host-el, --guest-vmlinux): {self._places(undecided)}"
-            )
-        for row, program in enumerate(self._known.kernels.programs):
-            nowhere = ran & (table["program"] == row) & (table["piece"] < 0)
-            if nowhere.any():
-                said.append(f"{int(times[nowhere].sum()):,} ranges are not in {program.name}: {self._places(nowhere)}")
-        return said
+        programs = self._known.kernels.programs
+        cases: list[tuple[str, str | None, Bool]] = [
+            (PROCESS, None, table["program"] == USER),
+            (EITHER, None, table["program"] == UNDECIDED),
+            *(
+                (OUTSIDE, one.name, (table["program"] == row) & (table["piece"] < 0))
+                for row, one in enumerate(programs)
+            ),
+        ]
+        return [
+            UnknownRanges(why, image, int(times[ran & mine].sum()), self._areas(ran & mine) if why != PROCESS else {})
+            for why, image, mine in cases
+            if (ran & mine).any()
+        ]
 
-    def _places(self, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:
-        """Where ranges are, by areas of 64 KiB, the most frequent first."""
+    def data(self) -> dict[str, Any]:
+        """The same for JSON."""
+        unknown = [
+            {"why": one.why, "image": one.image, "ranges": one.ranges,
+             "areas": [[hex(area), count] for area, count in one.areas.items()]}
+            for one in self.unknown()
+        ]  # fmt: skip
+        counts = {"ranges": int(self.runs.sum()), "instructions": self.instructions, "gaps": self.gaps}
+        return {**counts, "unknown": unknown}
+
+    def _areas(self, which: Bool) -> dict[int, int]:
+        """How many ranges begin in each area of 64 KiB, the most frequent first."""
         areas: Counter[int] = Counter()
         rows = np.flatnonzero(which)
         for start, count in zip(self._known.table["start"][rows].tolist(), self.runs[rows].tolist(), strict=True):
             areas[start & ~0xFFFF] += count
-        told = [f"{area:#x} ({count:,})" for area, count in areas.most_common(_MOST)]
-        return ", ".join(told) + (f" and {len(areas) - _MOST:,} other areas of 64 KiB" if len(areas) > _MOST else "")
+        return dict(areas.most_common())

@@ -63,6 +63,14 @@ def test_user_space_and_unknown_addresses_are_said_once_with_counts(
     assert f"3 ranges are not in {vmlinux}: 0xffff800090000000 (3)" in about
     assert said.count(" 400010 ") == 3
     assert "ffff800090000000:" not in said
+    for command in ("stats", "check"):
+        main(["trace", command, str(trace), "--vmlinux", str(vmlinux), "--json"])
+        data = json.loads(capsys.readouterr().out)
+        assert data["unknown"] == [
+            {"why": "not a kernel's", "image": None, "ranges": 3, "areas": []},
+            {"why": "not in the image", "image": str(vmlinux), "ranges": 3, "areas": [["0xffff800090000000", 3]]},
+        ]
+        assert (data["ranges"], data["gaps"], data["not_used"]) == (len(STEPS) * 3 + 5, 0, {})
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -98,6 +106,18 @@ def test_filters(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[st
         assert about.splitlines()[0] == "prologue: 1 range (1 distinct), 2 instructions, 1 CPU, 0 gaps"
 
 
+def test_a_gap_before_what_is_left_out_is_printed(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = perf_text(STEPS * 2).splitlines(keepends=True)
+    lines.insert(len(STEPS) + 1, "             cat    77/77    [000]     1.000003: PERF_RECORD_LOST lost 12\n")
+    trace = written(tmp_path / "t", "".join(lines))
+    whole, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text")
+    said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", "--symbols", "read_zero")
+    assert whole.count("gap\n") == said.count("gap\n") == 1
+    assert about.splitlines()[0].endswith(" 1 gap")
+
+
 def test_the_slide_of_a_recording_or_of_the_command_line(
     tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,7 +132,7 @@ def test_the_slide_of_a_recording_or_of_the_command_line(
         said, _ = disasm(capsys, args[0], "--vmlinux", vmlinux, "--format", "text", *args[1:])
         assert f"bl {KERNEL.at('read_zero') + 0x200000:x} <read_zero>" in said
     _, about = disasm(capsys, plain, "--vmlinux", vmlinux, "--format", "text")
-    assert "1 ranges are not in" in about
+    assert "1 range is not in" in about
 
 
 def test_host_and_guest_are_told_apart_or_not_at_all(
@@ -158,7 +178,7 @@ def test_two_guests_by_vmid(tmp_path: Path, vmlinux: Path, capsys: pytest.Captur
         vmlinux, guests[6], guests[5], None, guests[6])]  # fmt: skip
     ran = [line["instructions"][0]["word"] for line in said if "instructions" in line]
     assert ran == ["d503201f", "52800020", "52800000", "52800020"]
-    assert "1 ranges may be of host or guest" in about
+    assert "1 range may be of host or guest" in about
 
 
 def test_the_hosts_mode_is_what_the_trace_shows(
