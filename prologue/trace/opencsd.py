@@ -43,7 +43,7 @@ _ELEMENT: Final = re.compile(
 )
 _GLUED: Final = re.compile(rb"(?<=[^\n])(?=Idx:)")
 _REMARK: Final = re.compile(
-    rb"ID:[0-9a-f]+\tEND OF TRACE DATA|Trace Packet Lister : |Gen_Info : |Filename=|Frame Data;|\s*$"
+    rb"ID:[0-9a-f]+\tEND OF TRACE DATA|Trace Packet Lister : |Gen_Info : |Filename=|Frame Data;|\r?$"
 )
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
 _HIGHEST_VMID: Final = (1 << 31) - 1  # what ranges, and guests' numbers, can be
@@ -63,6 +63,8 @@ _BREAKS: Final = {
     b"ADDR_UNKNOWN": "places where the decoder did not know the address",
     b"EO_TRACE": "ends of trace",
 }
+_FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON"))
+"""What the decoders say first of an ID: what begins with another element is one whose digits are damaged."""
 _BESIDE: Final = frozenset(
     (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"MEMTRANS", b"INSTRUMENTATION", b"CUSTOM")
 )
@@ -128,6 +130,8 @@ class _Reader:
                 if int(name, 16) > _HIGHEST_ID:
                     self._unreadable()
                     continue
+                if self._sources and element not in _FIRST:
+                    self._lose("trace IDs that begin in the middle: a gap on every CPU")
                 source = self._sources[name] = _Source()
             if start:
                 first, last = int(start, 16), int(end, 16)
@@ -143,8 +147,11 @@ class _Reader:
         return np.array(rows, RANGE)
 
     def _unreadable(self) -> None:
+        self._lose("lines that cannot be read: a gap on every CPU")
+
+    def _lose(self, what: str) -> None:
         """Whatever it was, it may have been of any CPU, and a change of its context."""
-        self._account.add("lines that cannot be read: a gap on every CPU")
+        self._account.add(what)
         for source in self._sources.values():
             source.flags = GAP
             source.level, source.vmid, source.task = NO_LEVEL, NO_VMID, 0

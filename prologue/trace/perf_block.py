@@ -54,6 +54,10 @@ class TextBlock:
         """One line with its end."""
         return self._block[self.starts[at] : self.ends[at] + 1]
 
+    def has_stack(self, at: int) -> bool:
+        """Whether a line of a stack comes after a line."""
+        return self._block[self.ends[at] + 1 : self.ends[at] + 2] == b"\t"
+
     def before(self, end: int) -> bytes:
         """What stands in the line before a place."""
         return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]

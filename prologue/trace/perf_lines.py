@@ -22,7 +22,7 @@ _HEAD: Final = rb"""
     (?P<task>%s
         (?:\ {0,16}(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ {1,16}
             |(?=[\ \d-]{5}\ |\d{6,8}\ )\ {0,4}(?P<one>-?\d{1,8})\ )?)  # a period is at least 10 wide
-    (?:\[(?P<cpu>-?\d{1,8})\]\ )?
+    (?:\[(?P<cpu>\d{3,8}|-\d{2,8})\]\ )?  # at least three digits
     (?:[KUHGg]{1,5}\ {1,5})?  # misc
     (?:\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d{6,9}\ )?  # tod
     (?:\ *(?P<sec>\d{1,10})\.(?P<frac>\d{9}|\d{6}):\ )?
@@ -34,17 +34,22 @@ _MORE: Final = rb"""
 _WORDS: Final = rb"(?:(?!\ =>\ |:\ |\ ilen:\ |\ insn:\ |\ \t\ IPC:\ |\t\t)[^\n])*"
 _FLAGS: Final = rb"\ \ [a-zA-Z][a-zA-Z ()/?,_]{0,80}(?=\ )"
 # A name of --call-trace's; one of hex digits alone could be an address that was cut.
-_CALL_INDENT: Final = rb"\ *+(?P<callee>(?=[^\s]{0,512}[^\s0-9a-f])[^\s\d=][^\s=]{0,511})\ ++(?=[0-9a-f]{9,16}[\ \n])"
+_CALL_INDENT: Final = (
+    rb"\ *+(?P<callee>(?=[^\s]{0,512}[^\s0-9a-f])(?!\[\d)[^\s\d=][^\s=]{0,511})\ ++(?=[0-9a-f]{9,16}[\ \n])"
+)
+_DATA_MORE: Final = (
+    rb"(?:\ {1,16}[0-9a-f]{1,16}\ \|OP\ [A-Za-z0-9\ ./|]{0,256}?)?(?:\ {1,16}\d{1,16}){0,2}"  # data_src, weights
+)
 _REST: Final = rb"""
     (?:\ *(?P<period>\d+)\ )?
     (?:\ *(?P<event>[a-z][^\s:=]*(?::[a-zA-Z]*)?):\ )?
     (?P<flags>%s)?(?:%s)?
-    (?:\ *(?P<data>[0-9a-f]{1,16})(?=\ \ *[0-9a-f]{9,16}[\ \n]))?  # what a sample says of data
+    (?:\ *(?P<data>[0-9a-f]{1,16})%s(?=\ \ *[0-9a-f]{9,16}[\ \n]))?  # what a sample says of data
     \ *(?P<ip>(?<=\ )[0-9a-f]{1,16})(?=[\ \n\t])
     (?P<from>%s)
     (?:\ =>\ (?P<arrow>)(?=[\ 0-9a-f]{16}[\ \n\t])\ *(?P<addr>[0-9a-f]{1,16})(?P<to>%s))?
     %s(?P<more>[^\n]*)\n
-""" % (_FLAGS, _CALL_INDENT, _WORDS, _WORDS, _MORE)
+""" % (_FLAGS, _CALL_INDENT, _DATA_MORE, _WORDS, _WORDS, _MORE)
 MOST_SECONDS: Final = 10**10
 """Times of more digits are none: 64 bits of ns end at 18 * 10^9 s."""
 _WIDEST: Final = 16  # characters in which columns of seconds are read, and of an address
@@ -61,7 +66,9 @@ _SAID: Final = rb"(?P<rest>\ *(?:\d+\ +)?(?:(?P<event>[a-zA-Z][^\s=]*?):(?=\s)|P
 _HEADS: Final = tuple(re.compile(_HEAD % comm + _SAID, re.VERBOSE) for comm in _COMMS)
 _DATA_ENDS: Final = (16, 24 + 16)
 """Columns after the event at which an address of data ends, without and with flags; a blank precedes others."""
-_WAITS: Final = re.compile(rb"\ ?(?:%s)?(?:\ *[0-9a-f]{1,16})?\s*" % _FLAGS, re.VERBOSE)
+_WAITING: Final = rb"\ ?(?:%s)?(?:\ *[0-9a-f]{1,16}%s)?\s*" % (_FLAGS, _DATA_MORE)
+_WAITS: Final = re.compile(_WAITING, re.VERBOSE)
+_BARE: Final = tuple(re.compile(_HEAD % comm + rb"(?P<rest>)" + _WAITING + rb"\Z", re.VERBOSE) for comm in _COMMS)
 _STACK: Final = re.compile(rb"\t(?=[ 0-9a-f]{16}[ \n]) *(?P<ip>[0-9a-f]{1,16})(?P<from>(?:(?! =>)[^\n])*)\n?$")
 _TARGET: Final = re.compile(rb" => (?=[ 0-9a-f]{16}[ \n]) *(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?\n?$")
 # A line of source by name, or an address without one; of +srccode, its text; or the fields after a stack.
@@ -70,7 +77,14 @@ _NOTE: Final = re.compile(
     re.VERBOSE,
 )
 _LOSS: Final = re.compile(rb"PERF_RECORD_LOST|PERF_RECORD_AUX .*flags: 0x[0-9a-f]*[1357bd9f]\b|trace error")
-_FIELDS: Final = re.compile(rb"%s\n?$" % _MORE, re.VERBOSE)
+_PLACE: Final = rb"[^\s/()]{1,512}(?:\([^()\n]{0,4096}\))?"
+# What stands after a stack: branches (FROM/TO/P/-/-/0/), the instruction, a physical address, sizes of pages; or _MORE.
+_FIELDS: Final = re.compile(
+    rb"""(?:%s|(?:\ ?%s/%s(?:/[^/\s]{0,64}){3,9}\ )*(?:\ ilen:\ \d+)?(?:\ insn:(?:\ [0-9a-f]{2})*)?
+    (?:(?=[\ 0-9a-f]{16}\s)\ *[0-9a-f]{1,16})?(?:\ (?:\d{1,4}[KMG]?|N/A)){0,2})\n?$"""
+    % (_MORE, _PLACE, _PLACE),
+    re.VERBOSE,
+)
 # What a line of another event has not.
 _OF_BRANCHES: Final = re.compile(rb" => [ 0-9a-f]{8}[0-9a-f]{8}[ \n]|branches(?::[a-zA-Z]*)?: ")
 _LONGEST: Final = 1 << 16  # bytes; perf's longest are stacks of branches (brstacksym)
@@ -138,9 +152,23 @@ def read_line(line: bytes) -> PerfLine:
             if not _can_be(found):
                 return PerfLine(LineKind.UNREADABLE)
             return PerfLine(_kind(found), found, (found["event"] or b"").decode("ascii", "backslashreplace"))
+    if _FIELDS.match(line):
+        return PerfLine(LineKind.FIELDS)
     if _NOTE.match(line):
-        return PerfLine(LineKind.FIELDS if _FIELDS.match(line) else LineKind.NOTE)
+        return PerfLine(LineKind.NOTE)
+    bare = read_head(line)
+    if bare.kind is LineKind.HEAD:
+        return bare
     return next(filter(None, (_read_head(pattern.match(line)) for pattern in _HEADS)), PerfLine(LineKind.UNREADABLE))
+
+
+def read_head(line: bytes) -> PerfLine:
+    """Read a line without the name of an event as the head of a sample; what looks like an address is one of data."""
+    for pattern in _BARE:
+        bare = pattern.match(line)
+        if bare and (bare["cpu"] or bare["sec"] or bare["tid"] or bare["one"]) and _can_be(bare):
+            return PerfLine(LineKind.HEAD, bare)
+    return PerfLine(LineKind.UNREADABLE)
 
 
 def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
@@ -151,6 +179,8 @@ def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
         return PerfLine(LineKind.UNREADABLE)
     said = head["cpu"] or head["sec"] or head["tid"]
     name = (head["event"] or head["rest"].split()[0]).decode("ascii", "backslashreplace")
+    if head["one"] and name.startswith("PERF_RECORD_"):
+        said = head["one"]
     if not name.startswith(("branches", "instructions")):
         damaged = _OF_BRANCHES.search(head.string, head.start("rest")) is not None
         return PerfLine(LineKind.OTHER, head, name) if said and not damaged else None

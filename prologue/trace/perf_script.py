@@ -19,7 +19,7 @@ from prologue.trace.form import HIGHEST_CPU, NO_CPU, Batch, BatchNames, Tally, T
 from prologue.trace.intern import Interner, mixed, run_starts
 from prologue.trace.pairing import BRANCH, Pairing
 from prologue.trace.perf_block import AFTER, BEFORE, TextBlock
-from prologue.trace.perf_lines import LineKind, PerfLine, Shape, dso_of, read_line
+from prologue.trace.perf_lines import LineKind, PerfLine, Shape, dso_of, read_head, read_line
 from prologue.trace.streams import Peekable, blocks
 
 _MOST_SHAPES: Final = 64
@@ -59,6 +59,7 @@ class _Reader:
         self._untargeted = 0
         self._sorted_by: int | None = None  # what the last line said of where it ran, see _part_unlike
         self._has_event = self._has_arrow = False  # whether a line had it: perf prints it in all of them or in none
+        self._has_stacks = False  # whether there are stacks below samples whose event is not printed
         self._note = -1  # line of the block that was a line of source
 
     def nothing(self) -> str:
@@ -122,7 +123,12 @@ class _Reader:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
         at = int(rest[0])
         line = text.line(at)
-        read = self._like_others(read_line(line))
+        read = read_line(line)
+        # Of two addresses the first is of data, and the stack begins with the second.
+        self._has_stacks |= read.kind is LineKind.SAMPLE and not read.event and text.has_stack(at)
+        if self._has_stacks and read.kind is LineKind.SAMPLE and not read.event:
+            read = read_head(line)
+        read = self._like_others(read)
         one = read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None
         if one and read.found is not None and Shape.is_common(read.found):
             shape = Shape(line, read.found)
@@ -161,7 +167,8 @@ class _Reader:
             rows[name] = column
         if shape.cpu:
             rows["cpu"], valid = decimal(text.words, starts + shape.cpu[1], min(shape.cpu[1] - shape.cpu[0], 8))
-            good &= valid & (rows["cpu"] <= HIGHEST_CPU) & ~is_blank(text.words, starts + shape.cpu[1] - 1)
+            good &= valid & (rows["cpu"] <= HIGHEST_CPU)
+            good &= ~is_blank(text.words, starts + shape.cpu[0]) & ~is_blank(text.words, starts + shape.cpu[1] - 1)
         if shape.sec and shape.frac:
             rows["time"], valid = text.times(shape.sec, shape.frac, starts)
             good &= valid
@@ -250,8 +257,10 @@ class _Reader:
                 self._account.add("branches without a target: a gap on every CPU")
                 return
             found.add(np.array([at]), self._row(line))
+        elif kind is LineKind.HEAD and not line.event and self._has_event:
+            self._unreadable(at, found)
         elif kind is LineKind.HEAD:
-            self._waiting = self._row(line)
+            self._waiting, self._has_event = self._row(line), self._has_event or line.event != ""
         elif kind is LineKind.LOSS:
             found.breaks.append(at)
             self._account.add("losses that perf says: a gap on every CPU")
@@ -265,10 +274,18 @@ class _Reader:
         self._account.add("lines that are none of perf script's: a gap on every CPU")
 
     def _give_up(self, found: _Found) -> None:
-        """Of a branch whose target does not follow, nothing but that it was there is known."""
-        if self._waiting is not None and not self._waiting["sample"]:
+        """Of a branch whose target does not follow, nothing but that it was there is known.
+
+        Where perf prints neither events nor targets, it is no branch.
+        """
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or waiting["sample"]:
+            return
+        if waiting["ip"] and not self._has_event and not self._has_arrow:
+            waiting["sample"] = True
+            found.add(np.array([max(self._next - 1, 0)]), waiting)
+        else:
             self._unreadable(self._next, found)
-        self._waiting = None
 
     def _stack(self, line: PerfLine, at: int, found: _Found) -> None:
         """Use one of the lines after a sample: the first address of its stack, and the target, complete it."""
@@ -280,7 +297,11 @@ class _Reader:
             self._note = at
             return
         self._next = -1 if line.kind is LineKind.TARGET else at + 1
+        self._has_arrow |= line.kind is LineKind.TARGET
         waiting, ip, addr = self._waiting, line.number("ip", 16), line.number("addr", 16)
+        if waiting is not None and not waiting["ip"] and line.kind in (LineKind.NOTE, LineKind.FIELDS):
+            self._give_up(found)  # they come after the stack: its first line is damaged
+            return
         if waiting is None:
             if line.kind is LineKind.TARGET:
                 self._unreadable(at, found)

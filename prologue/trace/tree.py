@@ -42,7 +42,8 @@ class CallTrees:
             said = [self._head(batch, change.row) + "(gap)\n"] if change.what == FORGET else []
             base = None
         start = int(batch.ranges["start"][change.row])
-        if change.what in (POP, LEAVE):
+        # A new task's first function (ret_from_fork) is entered by the return that ends cpu_switch_to.
+        if change.what in (POP, LEAVE) and (base is not None or start != top.function):
             return said
         if base is None:
             if (top.program, top.function) not in self._roots or start != top.function:

@@ -66,12 +66,26 @@ def test_what_stands_between_two_ranges(between: str, flags: int) -> None:
 def test_trace_ids_are_sequences_of_their_own() -> None:
     text = (
         range_(A, 1)
+        + element("TRACE_ON( [begin or filter])", "12")
         + range_(A, 1, "12")
         + element("TRACE_ON( [begin or filter])", "12")
         + range_(A, 1)
         + range_(A, 1, "12")
     )
     assert [(row[0], row[3]) for row in read(text)] == [(16, 1), (18, 1), (16, 0), (18, 1)]
+
+
+def test_a_trace_id_that_lost_a_digit_is_no_other_cpu() -> None:
+    """Its decoder said nothing of where it begins: what it has is missing in the sequence of another one."""
+    account = Tally()
+    text = element("NO_SYNC( [init-decoder])") + range_(A, 1) + range_(A + 64, 1, "1") + range_(A + 128, 1)
+    assert [(row[0], row[3] & GAP) for row in read(text, account)] == [(16, GAP), (1, GAP), (16, GAP)]
+    assert account.counts["trace IDs that begin in the middle: a gap on every CPU"] == 1
+
+
+def test_a_line_of_blanks_is_damage() -> None:
+    text = element("NO_SYNC( [init-decoder])") + range_(A, 1) + " " * 80 + "\n\n" + range_(A + 128, 1)
+    assert [row[3] & GAP for row in read(text)] == [GAP, GAP]
 
 
 def test_no_ranges_are_bad_input() -> None:

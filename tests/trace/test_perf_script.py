@@ -159,6 +159,52 @@ def test_branches_with_stacks() -> None:
     assert read(text) == RANGES
 
 
+HEADS = ["   77 [000] ", "             cat    77/77    [000]     1.000001:   call                 ", "   77 "]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_stacks_without_the_names_of_events(head: str) -> None:
+    """A sample is a branch if a target follows; what comes after the stack is no part of it."""
+    after = " 0xffff800080010838/0x0/-/-/-/0/  0xffff8000800107f8(/x y)/0xffff800080010838/P/-/-/0/ \n"
+    branches = "".join(
+        f"{head}\n\t{ip:16x} sym\n\t{D:16x} caller\n => {addr:16x} other ilen: 4 insn: 08 00\n" for ip, addr in STEPS
+    )
+    samples = "".join(f"{head}              0  68100142 |OP LOAD|LVL L1 hit|SNP None|BLK  N/A           33\n"
+                      f"\t{ip:16x} sym\n\t{D:16x} caller\n{after}" for ip in (A, B))  # fmt: skip
+    account = Tally()
+    assert [row[1:] for row in read(branches, account)] == [row[1:] for row in RANGES]
+    assert [row[1:] for row in read(samples + head + "\n", account)] == [(A, A + 4, SAMPLE), (B, B + 4, SAMPLE)]
+    assert [line for line in account.lines() if "without CPU" not in line] == []
+    account = Tally()  # with targets, one that has none is a branch whose target was lost
+    assert [row[3] & GAP for row in read(branches + samples + branches, account)] == [1, 0, 0, 1, 0, 0]
+    assert account.counts["lines that are none of perf script's: a gap on every CPU"] == 2
+
+
+@pytest.mark.parametrize("damage", [f" {B + 12:16x} sym\n", f"{B + 12:16x}\n", " 4K\n", "    123456789abc\n"])
+def test_what_is_left_of_a_stack_is_not_what_comes_after_one(damage: str) -> None:
+    head = "             cat    77/77    [000]     1.000001:          1 branches:k: \n"
+    text = [f"{head}\t{ip:16x} sym\n\t{D:16x} caller\n => {addr:16x} other\n" for ip, addr in STEPS]
+    text[1] = text[1].replace(f"\t{B + 12:16x} sym\n", damage)
+    assert [row[3] & GAP for row in read("".join(text))] == [1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "                0        68100142 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A {ip:16x} f",
+        "                0              33 {ip:16x} f",
+        "                0              33               7 {ip:16x} f",
+        " {ip:16x} f  0xffff800080010838/0x0/-/-/-/0/ ",
+        " {ip:16x} f    123456789abc 4K 64K",
+    ],
+)
+def test_what_samples_say_besides(said: str) -> None:
+    account = Tally()
+    text = "".join(f"[000] instructions:HG: {said.format(ip=ip)}\n" for ip in (A, B))
+    assert read(text, account) == [(0, A, A + 4, SAMPLE), (0, B, B + 4, SAMPLE)]
+    assert account.lines() == []
+
+
 def test_other_events_are_counted() -> None:
     account = Tally()
     other = "             cat    77/77    [000]     1.000001:     sched:sched_switch: prev_comm=a ==> next_comm=b\n"
@@ -253,6 +299,9 @@ SOURCE = WHOLE.replace("\n", "\n  file.c:123\n")
         (WHOLE, "1.000003:     branches:k:", "1.000003:     b:anches:k:"),
         (WHOLE, f"=> {A + 1024:16x}", f"=> {A + 1024:16x}".replace("80010400", "800 0400")),
         (WHOLE, "[001]     1.000003", "[00 ]     1.000003"),
+        (WHOLE, "[001]     1.000003", "[ 01]     1.000003"),
+        (WHOLE, "[001]     1.000003", "[01]     1.000003"),
+        (NO_EVENT, f"[001]  {A + 776:16x} => {A + 1024:16x}\n", "[001] "),
         (WHOLE, "1.000003: ", "1. 00003: "),
         (WHOLE, f"branches:k:  {A + 776:16x} sym => {A + 1024:16x}", f" {A + 776:16x}"),
         (NO_EVENT, f"{A + 776:16x} => {A + 1024:16x}", f"{A + 776:16x} "),

@@ -136,6 +136,17 @@ def test_call_trees(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture
     )
 
 
+def test_call_trees_of_a_function_that_a_return_enters(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ret_from_fork is, by the return of cpu_switch_to."""
+    trace = tmp_path / "trace"
+    steps = [("vfs_read+16", "read_zero"), ("read_zero+24", "vfs_read"), ("vfs_read+16", "read_zero")]
+    trace.write_text(perf_text([*steps, ("read_zero+24", "vfs_read+20"), ("vfs_read+24", "vfs_read+32")]))
+    said = run(capsys, "disasm", trace, "--vmlinux", vmlinux, "--from", "vfs_read", "--depth", 1)
+    assert [line.partition("cpu 0")[2] for line in said.splitlines()] == [" vfs_read", "   read_zero"]
+
+
 def test_an_output_is_no_input(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace"
     trace.write_text(perf_text(STEPS))
