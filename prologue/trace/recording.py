@@ -104,17 +104,41 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
     return RecordingHeader(start_time, bool(flags & 1), cpus, known, slide if flags & 2 else None)
 
 
-def read_records(stream: BinaryIO, account: Tally, cpus: int = 0) -> Iterator[Batch]:
+def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = "") -> Iterator[Batch]:
     """Give the ranges after the header, which may say how many ``cpus`` there are.
 
     A record that cannot be is counted, and leaves a gap.
+
+    Raises:
+        InputError: another recording begins where a record should; all before it was given.
+
     """
-    reader = _Reader(account, cpus)
+    reader, before = _Reader(account, cpus), _HEADER.size
     while data := stream.read(BATCH * RECORD.itemsize):
+        second = _second_header(data)
+        if second is not None:
+            own = np.frombuffer(data, RECORD, second // RECORD.itemsize)
+            yield Batch(reader.ranges(own), reader.names.tasks, reader.names.dsos)
+            raise InputError(
+                f"holds another recording from byte {before + second} on: name recordings one by one, "
+                "each has a slide of its own",
+                path=name,
+            )
+        before += len(data)
         cut = len(data) % RECORD.itemsize
         account.add("record cut at the end", int(cut > 0))
         ranges = reader.ranges(np.frombuffer(data, RECORD, len(data) // RECORD.itemsize))
         yield Batch(ranges, reader.names.tasks, reader.names.dsos)
+
+
+def _second_header(data: bytes) -> int | None:
+    """Where the header of another recording is among records, as after ``cat A B``."""
+    at = data.find(MAGIC)
+    while at >= 0:
+        if not at % RECORD.itemsize:
+            return at
+        at = data.find(MAGIC, at + 1)
+    return None
 
 
 def senseless(records: npt.NDArray[Any], cpus: int = 0) -> Bool:

@@ -44,7 +44,7 @@ def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
         head = stream.peek(_LOOK)
         if head.startswith(MAGIC):
             header = read_header(cast(BinaryIO, stream), stream.name)
-            batches = read_records(cast(BinaryIO, stream), account, header.cpus)
+            batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
             yield Trace(stream.name, "recording", batches, account, header)
         elif MARK in head or b"Trace Packet Lister" in head:
             yield Trace(stream.name, "opencsd", read_opencsd(stream, account), account)

@@ -45,6 +45,17 @@ def test_other_files_are_bad_input(data: bytes, said: str) -> None:
         read_header(io.BytesIO(data), "x")
 
 
+def test_a_recording_after_another_is_bad_input() -> None:
+    """``cat A B``: the kernel of the second one may be elsewhere."""
+    one = recording([{"start": A, "count": 1}] * 3)
+    stream = io.BytesIO(one + one)
+    read_header(stream, "x")
+    batches = read_records(stream, Tally(), name="x")
+    assert len(next(batches).ranges) == 3
+    with pytest.raises(InputError, match=f"^x: holds another recording from byte {len(one)} on"):
+        next(batches)
+
+
 def test_a_note_of_loss_is_a_gap_on_its_cpu() -> None:
     rows = [{"start": A, "count": 1, "cpu": cpu} for cpu in (0, 1)]
     found = read(recording([*rows, {"count": 0, "cpu": 1, "flags": GAP | LOST}, *rows]))
