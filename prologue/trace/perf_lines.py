@@ -146,6 +146,10 @@ def read_line(line: bytes) -> PerfLine:
         stack = _STACK.match(line) or _TARGET.match(line)
         kind = LineKind.TARGET if stack and stack.re is _TARGET else LineKind.STACK
         return PerfLine(kind, stack) if stack else PerfLine(LineKind.UNREADABLE)
+    if line.endswith((b": \n", b":\n")):  # heads of stacks are many, and no branch ends like that
+        head = _first_head(line)
+        if head is not None and head.kind is LineKind.HEAD:
+            return head
     for pattern in _LINES:
         found = pattern.match(line)
         if found and _is_whole(found):
@@ -159,7 +163,11 @@ def read_line(line: bytes) -> PerfLine:
     bare = read_head(line)
     if bare.kind is LineKind.HEAD:
         return bare
-    return next(filter(None, (_read_head(pattern.match(line)) for pattern in _HEADS)), PerfLine(LineKind.UNREADABLE))
+    return _first_head(line) or PerfLine(LineKind.UNREADABLE)
+
+
+def _first_head(line: bytes) -> PerfLine | None:
+    return next(filter(None, (_read_head(pattern.match(line)) for pattern in _HEADS)), None)
 
 
 def read_head(line: bytes) -> PerfLine:
