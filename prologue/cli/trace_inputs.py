@@ -18,7 +18,7 @@ from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
 from prologue.trace.host_mode import find_host_level
-from prologue.trace.merging import GuestTrace, merged, one_after_the_other
+from prologue.trace.merging import GuestTrace, merged, one_after_the_other, timed
 from prologue.trace.programs import Program, linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
@@ -84,12 +84,12 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
         guests = []
         for path, number, behind in named:
             one = stack.enter_context(open_trace(path, trace.account))
-            guests.append(GuestTrace(one.batches, number, behind))
+            guests.append(GuestTrace(timed(one), number, behind))
             trace.guests.append((number, one))
             if one.kind == "perf":  # says of no step whether it is an exception
                 trace.kind = one.kind
         if guests:
-            trace.batches = merged(trace.batches, guests)
+            trace.batches = merged(timed(trace), guests)
         yield trace
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.errors import InputError
 from prologue.trace.assign import guest_name
-from prologue.trace.form import Batch, BatchNames, TraceRanges, new_ranges, shifted
+from prologue.trace.form import Batch, BatchNames, Tally, TraceRanges, new_ranges, shifted
 from prologue.trace.recording import RecordingHeader
 from prologue.trace.sources import Trace
 
@@ -43,6 +43,31 @@ def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batc
         ranges = np.concatenate([part[0] for part in parts])
         order = np.argsort(np.concatenate([part[1] for part in parts]), kind="stable")
         yield Batch(ranges[order], names.tasks, names.dsos)
+
+
+def timed(trace: Trace) -> Iterator[Batch]:
+    """The batches of a trace that is to be merged: by its times, so it must have some.
+
+    Raises:
+        InputError: it has none, or they are no clock's.
+
+    """
+    if trace.header is not None and not trace.header.clocked:
+        raise InputError("cannot be merged with others by time: its times are instructions", path=trace.name)
+    return _timed(trace.batches, trace.name, trace.account)
+
+
+def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batch]:
+    begun = False
+    for batch in batches:
+        times = batch.ranges["time"] != 0
+        if len(times) and not begun and not times.any():
+            raise InputError(
+                "cannot be merged with others by time: it has no times (time in -F of perf script)", path=name
+            )
+        begun |= len(times) > 0
+        account.add("ranges without a time, among those of other traces", int((~times).sum()))
+        yield batch
 
 
 def one_after_the_other(traces: Sequence[Trace]) -> Trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,31 @@ def test_standard_input_is_one_trace(
         assert main(args) == 2
         assert capsys.readouterr().err == ("prologue: - is named for more than one trace: standard input has one\n")
         assert main(["trace", "disasm", "host.txt", "--vmlinux", "vmlinux", "--guest-trace=-@7"]) == 0
+
+
+@pytest.mark.parametrize("which", ["host.txt", "guest.txt"])
+def test_what_has_no_times_is_not_merged(made: Path, capsys: pytest.CaptureFixture[str], which: str) -> None:
+    """Where its ranges are among the others' would be a guess."""
+    text = (made / which).read_text()
+    (made / which).write_text(re.sub(r" +\d+\.\d{6}: ", "", text))
+    assert (made / which).read_text() != text
+    assert main(["trace", "disasm", *options(made)]) == 2
+    assert f"{made / which}: cannot be merged with others by time: it has no times" in capsys.readouterr().err
+
+
+def test_a_recording_without_a_clock_is_not_merged(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"start": GUEST.at("guest_idle"), "count": 2, "time": 1000}]
+    (made / "guest.txt").write_bytes(recording(rows, RecordingHeader(clocked=False)))
+    assert main(["trace", "disasm", *options(made)]) == 2
+    assert "its times are instructions" in capsys.readouterr().err
+
+
+def test_ranges_before_the_first_time_are_counted(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As OpenCSD's before the first timestamp: they come first."""
+    rows = [{"start": GUEST.at("guest_idle"), "count": 2, "time": time, "level": 1} for time in (0, 0, 2 * 10**9)]
+    (made / "guest.txt").write_bytes(recording(rows))
+    assert main(["trace", "disasm", *options(made)]) == 0
+    assert "2 ranges without a time, among those of other traces" in capsys.readouterr().err
 
 
 def test_all_ranges_come_each_cpus_in_its_order() -> None:
