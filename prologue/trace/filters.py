@@ -34,24 +34,18 @@ class Selection:
         """Rows that pass with a gap between them and the one before that does."""
         order = by_lane(lane)
         order = np.arange(len(lane)) if order is None else order
-        own, new, passes = lane[order], gaps[order].astype(np.int64), np.flatnonzero(keep[order])
+        own, passes = lane[order], np.flatnonzero(keep[order])
         heads = np.flatnonzero(run_starts(own))
-        new[heads] |= np.array([number in self._lost for number in own[heads].tolist()], np.int64)
-        so_far = np.cumsum(new)
-        # What was counted up to the range before that passes, or up to the lane's first one.
-        lane_row = np.searchsorted(heads, passes, side="right") - 1
-        counted = (so_far - new)[heads][lane_row]
-        goes_on = np.flatnonzero(lane_row[1:] == lane_row[:-1])
-        counted[goes_on + 1] = so_far[passes[goes_on]]
-        self._carry(own, heads, passes, so_far, new)
-        found: I64 = order[passes[so_far[passes] > counted]]
+        carried = heads[[number in self._lost for number in own[heads].tolist()]]
+        places = np.append(np.flatnonzero(gaps[order]), carried)
+        # The first range at or after each gap that passes; none, if that is another lane's.
+        after = np.searchsorted(passes, places)
+        there = np.flatnonzero(after < len(passes))
+        there = there[own[passes[after[there]]] == own[places[there]]]
+        self._lost.difference_update(own[carried].tolist())
+        self._lost.update(np.delete(own[places], there).tolist())
+        found: I64 = order[passes[after[there]]]
         return found
-
-    def _carry(self, own: I64, heads: I64, passes: I64, so_far: I64, new: I64) -> None:
-        for head, end in zip(heads.tolist(), [*heads[1:].tolist(), len(own)], strict=True):
-            last = int(np.searchsorted(passes, end)) - 1
-            counted = so_far[passes[last]] if last >= 0 and passes[last] >= head else so_far[head] - new[head]
-            (self._lost.add if so_far[end - 1] > counted else self._lost.discard)(int(own[head]))
 
 
 class Filters(NamedTuple):
