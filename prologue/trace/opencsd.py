@@ -63,7 +63,7 @@ _BREAKS: Final = {
     b"ADDR_UNKNOWN": "places where the decoder did not know the address",
     b"EO_TRACE": "ends of trace",
 }
-_FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON"))
+_FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
 """What the decoders say first of an ID: what begins with another element is one whose digits are damaged."""
 _BESIDE: Final = frozenset(
     (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"MEMTRANS", b"INSTRUMENTATION", b"CUSTOM")
@@ -129,6 +129,8 @@ class _Reader:
             if source is None:
                 if int(name, 16) > _HIGHEST_ID:
                     self._unreadable()
+                    continue
+                if element in _BESIDE:  # of a source of other data, as STM
                     continue
                 if self._sources and element not in _FIRST:
                     self._lose("trace IDs that begin in the middle: a gap on every CPU")

@@ -83,6 +83,14 @@ def test_a_trace_id_that_lost_a_digit_is_no_other_cpu() -> None:
     assert account.counts["trace IDs that begin in the middle: a gap on every CPU"] == 1
 
 
+def test_a_trace_id_without_instructions_is_no_damage() -> None:
+    """Of a CPU that was idle all the time, or of software that writes messages."""
+    account = Tally()
+    text = element("NO_SYNC( [init-decoder])") + range_(A, 1) + element("SWTRACE( (Ch:0x1) )", "40") + range_(A + 4, 1)
+    assert len(read(text + element("EO_TRACE( [end-of-trace])", "12"), account)) == 2
+    assert account.counts == {"places without synchronisation": 1, "ends of trace": 1}
+
+
 def test_a_line_of_blanks_is_damage() -> None:
     text = element("NO_SYNC( [init-decoder])") + range_(A, 1) + " " * 80 + "\n\n" + range_(A + 128, 1)
     assert [row[3] & GAP for row in read(text)] == [GAP, GAP]
