@@ -253,9 +253,7 @@ class Shape:
         self.ip = end - 16
         self.length = end + 1
         self.colons = line.count(b": ")
-        dso = _DSO.search(found["from"])
-        self.dso = dso is not None and dso["dso"] != b""
-        self.dso_offset = dso is not None and _DSO_OFFSET.search(dso["dso"]) is not None
+        self.dso = dso_of(found["from"]) != ""
         self._masks = self._literals(line, found)
 
     @staticmethod
@@ -297,7 +295,6 @@ class Shape:
         return (
             self.has_target,
             self.dso,
-            self.dso_offset,
             self.colons,
             self.task_end,
             self.cpu,

@@ -216,11 +216,11 @@ class _Reader:
         numbers = np.zeros(len(ends), np.int64)
         rest = np.arange(len(ends))
         prefix = f"{shape.machine} " if shape.machine else ""
-        names, tail = (text.before_offsets(ends), "") if shape.dso_offset else (ends, ")")
+        names = text.before_offsets(ends)
         for name in [*self.names.dsos[:_MOST_SHAPES], None]:
             if name is None or not name.startswith(prefix) or (not prefix and name.startswith("VM:")):
                 continue
-            same = text.ends_with(names[rest], f" ({name.removeprefix(prefix)}{tail}".encode())
+            same = text.ends_with(names[rest], f" ({name.removeprefix(prefix)}".encode())
             numbers[rest[same]] = self.names.dso(name)
             rest = rest[~same]
             if not len(rest):
@@ -229,11 +229,10 @@ class _Reader:
         while len(rest):  # a program not met before, or one of more than are worth a comparison each time
             said = text.before(int(ends[rest[0]]))
             name = dso_of(said)
-            same = (
-                text.ends_with(names[rest], f" ({name}{tail}".encode())
-                if name
-                else text.ends_with(ends[rest], said[-_MOST_SHAPES:])
-            )
+            if name:
+                same = text.ends_with(names[rest], f" ({name}".encode())
+            else:
+                same = text.ends_with(ends[rest], said[-_MOST_SHAPES:])
             same[0] = True
             numbers[rest[same]], good[rest[same]] = self.names.dso(prefix + name) if name else 0, bool(name)
             rest = rest[~same]
