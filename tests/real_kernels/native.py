@@ -16,7 +16,7 @@ RECIPES: Final = {
         suite="bookworm",
         source="linux-source-6.1",
         toolchain="gcc",
-        options=("minimal", "native", "signed"),
+        options=("minimal", "native", "signed", "kgdb"),
         native=True,
     ),
     "6.12": Recipe(

@@ -57,9 +57,10 @@ _PATIENCE: Final = 120  # seconds for the boot
 
 @dataclass(frozen=True, slots=True)
 class SerialGuest:
-    """A running guest; ``monitor`` is QEMU's."""
+    """A running guest; ``line`` is its serial port, ``monitor`` is QEMU's."""
 
     directory: Path
+    line: Path
     monitor: Path
 
     def run(self, script: str) -> str:
@@ -88,7 +89,7 @@ def serial_guest(
     try:
         _wait(line, process)
         with _path_with_ssh(directory, line):
-            yield SerialGuest(directory, monitor)
+            yield SerialGuest(directory, line, monitor)
     finally:
         process.kill()
         process.wait()
