@@ -1,11 +1,12 @@
 """Three kernels of the same sources side by side: stock, with the rival patch of docs/rival, and built natively.
 
-    .venv/bin/python bench/rival.py 6.12 -o results/ [--functions 30000]
+    .venv/bin/python bench/rival.py 6.12 -o results/ [--functions 30000 | --debian]
     .venv/bin/python bench/rival.py --kernel stock=A/vmlinux --kernel rival=B/vmlinux --kernel native=C/vmlinux -o DIR/
 
 The first builds all three, small kernels of Debian's source package (some five minutes each on two cores, kept in the
-cache); `--functions` adds that many synthetic functions, which only make sites. The second takes kernels that were
-built elsewhere. Both count what each boot does, twice, and print one table; the same command resumes.
+cache); `--functions` adds that many synthetic functions, which only make sites, and `--debian` takes Debian's generic
+configuration, without modules (half an hour and 3 GB each). The second takes kernels that were built elsewhere. Both
+count what each boot does, twice, and print one table; the same command resumes.
 """
 
 from __future__ import annotations
@@ -25,23 +26,25 @@ from prologue_bench.host.progress import Progress
 
 PATCHES: Final = Path(__file__).parents[1] / "docs" / "rival"
 SUITES: Final = {"6.12": "trixie", "7.2": "sid"}
+GENERIC: Final = "config.arm64_none_arm64"  # of Debian's linux-config-RELEASE
 # Which variants of each link are counted; the first is called as the link.
 VARIANTS: Final = {"stock": "boot,nop-nop", "rival": "boot", "native": "build,boot"}
 
 
-def recipes(release: str, functions: int) -> dict[str, Recipe]:
+def recipes(release: str, functions: int = 0, debian: str = "") -> dict[str, Recipe]:
     """What to build: one source package, one configuration but for the option that only the native kernel has."""
-    stock = Recipe(suite=SUITES[release], source=f"linux-source-{release}", functions=functions)
+    base = ("debian",) if debian else ("minimal",)
+    stock = Recipe(
+        suite=SUITES[release], source=f"linux-source-{release}", options=base, functions=functions, debian=debian
+    )
     patch = (PATCHES / f"{release}.patch").read_bytes()
-    native = replace(stock, options=("minimal", "marker"), native=True)
+    native = replace(stock, options=(*base, "marker"), native=True)
     return {"stock": stock, "rival": replace(stock, patch=patch), "native": native}
 
 
-def build(release: str, functions: int) -> dict[str, Path]:
+def build(wanted: dict[str, Recipe]) -> dict[str, Path]:
     """Each kernel as linked, by its label."""
-    return {
-        label: build_kernel(recipe, _progress(label)).vmlinux for label, recipe in recipes(release, functions).items()
-    }  # fmt: skip
+    return {label: build_kernel(recipe, _progress(label)).vmlinux for label, recipe in wanted.items()}
 
 
 def count(kernels: dict[str, Path], output: Path, cpu: str | None) -> None:
@@ -82,6 +85,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("release", nargs="?", choices=tuple(SUITES), help="of the kernels to build")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="synthetic functions to add")
+    parser.add_argument("--debian", action="store_true", help="with Debian's generic configuration, without modules")
     parser.add_argument("--kernel", action="append", type=_kernel, default=[], metavar="LABEL=VMLINUX",
                         help="count this one, as linked, in place of what would be built")  # fmt: skip
     parser.add_argument("--cpu", help="QEMU's CPU model, such as max,pauth-impdef=on for kernels with BTI or PAC")
@@ -89,8 +93,9 @@ def main() -> int:
     args = parser.parse_args()
     if bool(args.release) == bool(args.kernel):
         parser.error("name a release to build, or each --kernel LABEL=VMLINUX")
+    debian = GENERIC if args.debian else ""
     try:
-        kernels = dict(args.kernel) if args.kernel else build(args.release, args.functions)
+        kernels = dict(args.kernel) if args.kernel else build(recipes(args.release, args.functions, debian))
         count(kernels, args.output, args.cpu)
     except PrologueError as error:
         print(f"rival: {error}", file=sys.stderr)

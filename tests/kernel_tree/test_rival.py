@@ -90,6 +90,13 @@ def test_three_kernels_of_the_same_sources(script: ModuleType, release: str) -> 
     assert more == ["CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE=y"]
 
 
+def test_debians_configuration_in_place_of_ours(script: ModuleType) -> None:
+    ours, debian = (list(script.recipes("6.12", debian=name).values()) for name in ("", script.GENERIC))
+    assert {(recipe.debian, recipe.options[0]) for recipe in debian} == {("config.arm64_none_arm64", "debian")}
+    assert [recipe.options[1:] for recipe in debian] == [recipe.options[1:] for recipe in ours]
+    assert [recipe.patch for recipe in debian] == [recipe.patch for recipe in ours]
+
+
 def test_the_script_counts_or_builds(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ([], ["6.12", "--kernel", "stock=vmlinux"], ["--kernel", "vmlinux"]):
         monkeypatch.setattr(sys, "argv", ["rival.py", *words, "-o", str(tmp_path)])

@@ -7,6 +7,7 @@ It is built in its own directory ``out``: only then does kbuild write relative p
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
-from prologue_bench.guest.deb import extract_all
+from prologue_bench.guest.deb import PackageFiles, extract_all
 from prologue_bench.host import cache, programs
 from prologue_bench.host.events import tail
 from prologue_bench.host.progress import shown
@@ -53,7 +54,8 @@ class Recipe:
     step first; the step is given a tool that does nothing, so that the kernel does not depend on this tool's version.
     ``toolchain`` may end with a version of LLVM, for what this machine's own is too old for.
     ``patch`` is another change of the tree, as ``git diff`` writes it. ``functions`` is how many small functions that
-    can be traced are added: synthetic sites.
+    can be traced are added: synthetic sites. ``debian`` is a file of Debian's package of configurations, such as
+    ``config.arm64_none_arm64``: the options change it in place of ``allnoconfig``, and no modules are built.
     """
 
     suite: str
@@ -61,9 +63,10 @@ class Recipe:
     toolchain: Literal["gcc", "llvm", "llvm-19"] = "gcc"
     options: tuple[str, ...] = ("minimal",)
     native: bool = False
-    # Not in the representation, which is part of the cache's key: most recipes have neither.
+    # Not in the representation, which is part of the cache's key: most recipes have none of these.
     patch: bytes = field(default=b"", repr=False)
     functions: int = field(default=0, repr=False)
+    debian: str = field(default="", repr=False)
 
     @property
     def fragment(self) -> str:
@@ -123,6 +126,7 @@ def make(tree: Path, recipe: Recipe, *arguments: str, **environment: str) -> sub
 def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKernel:
     """Build the vmlinux and the modules of a recipe; three to six minutes on two cores, 2 GB.
 
+    Debian's own configuration takes half an hour and 3 GB.
     Raises MissingToolError, what ``packages.download`` raises, and BenchError with the end of make's output.
     """
     with shown(progress) as report:
@@ -132,7 +136,8 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             programs.find(name)
         if recipe.patch:
             programs.find("patch")
-        (deb,) = packages.download(recipe.suite, [recipe.source], report)
+        configs = [recipe.source.replace("linux-source-", "linux-config-")] if recipe.debian else []
+        deb, *config = packages.download(recipe.suite, [recipe.source, *configs], report)
         made_by = [repr(recipe).encode(), deb.name.encode(), recipe.fragment.encode(), b"steps %d" % _STEPS]
         made_by += [programs.version(name) for name in compilers]
         if recipe.native:
@@ -141,8 +146,9 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             made_by.append(recipe.patch)
         if recipe.functions:
             made_by.append(b"functions %d" % recipe.functions)
+        made_by += [f"{recipe.debian} {path.name}".encode() for path in config]
         key = f"builds/{recipe.source}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
-        return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, recipe, path, report)))
+        return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, config, recipe, path, report)))
 
 
 def _our_changes(recipe: Recipe) -> list[bytes]:
@@ -153,7 +159,7 @@ def _our_changes(recipe: Recipe) -> list[bytes]:
     return [change.text for change in changes if not change.path.startswith(NOT_BUILT)]
 
 
-def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
+def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress: Progress) -> None:
     progress(f"unpacking {deb.stem}", 0.0)
     unpack_source(deb, tree)
     if recipe.native:
@@ -165,10 +171,25 @@ def _build(deb: Path, recipe: Recipe, tree: Path, progress: Progress) -> None:
     add_functions(tree, recipe.functions)
     (tree / "out").mkdir()
     (tree / "out" / "fragment").write_text(recipe.fragment, encoding="utf-8")
-    _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
+    if recipe.debian:
+        (config,) = configs
+        # The last line that names an option decides.
+        (tree / "out" / ".config").write_bytes(debian_config(config, recipe.debian) + recipe.fragment.encode())
+        _make(tree, recipe, "-s", "olddefconfig")
+    else:
+        _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
     _require_options(recipe.fragment, (tree / "out" / ".config").read_text(encoding="utf-8"), deb)
     progress(f"building {deb.stem}", 10.0)
-    _make(tree, recipe, f"-j{len(os.sched_getaffinity(0))}", "PROLOGUE=true", "vmlinux", "modules")
+    targets = ("vmlinux",) if recipe.debian else ("vmlinux", "modules")
+    _make(tree, recipe, f"-j{len(os.sched_getaffinity(0))}", "PROLOGUE=true", *targets)
+
+
+def debian_config(deb: Path, name: str) -> bytes:
+    """Return one configuration of a ``linux-config-...`` package; raises BenchError if it has none of that name."""
+    packed = PackageFiles(deb).find(f"{name}.xz")
+    if packed is None:
+        raise BenchError(f"{deb.name} holds no {name}")
+    return lzma.decompress(packed)
 
 
 def unpack_source(deb: Path, tree: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from prologue_bench.errors import BenchError
-from prologue_bench.guest.kbuild import CROSS, Recipe, add_functions, apply_patch
+from prologue_bench.guest.kbuild import CROSS, Recipe, add_functions, apply_patch, debian_config
 from tests.support.needs import needs_tools
 
 PATCH = b"""\
@@ -56,6 +57,23 @@ def test_a_patch_applies_where_it_says_or_not_at_all(tree: Path) -> None:
     (tree / "lib" / "Makefile").write_text("obj-y := other.o\n")
     with pytest.raises(BenchError, match="FAILED"):
         apply_patch(PATCH, tree)
+
+
+def test_debians_configuration_is_read_from_its_package(tmp_path: Path) -> None:
+    needs_tools("dpkg-deb")
+    content = tmp_path / "package"
+    (configs := content / "usr" / "src" / "linux-config-6.12").mkdir(parents=True)
+    for name in ("arm64-16k", "arm64"):
+        (configs / f"config.arm64_none_{name}.xz").write_bytes(lzma.compress(name.encode()))
+    (content / "DEBIAN").mkdir()
+    (content / "DEBIAN" / "control").write_text(
+        "Package: linux-config-6.12\nVersion: 1\nArchitecture: arm64\nMaintainer: A <a@example.org>\nDescription: d\n"
+    )
+    deb = tmp_path / "linux-config-6.12_1_arm64.deb"
+    subprocess.run(["dpkg-deb", "--build", content, deb], check=True, stdout=subprocess.DEVNULL)
+    assert debian_config(deb, "config.arm64_none_arm64") == b"arm64"
+    with pytest.raises(BenchError, match=r"arm64\.deb holds no config\.arm64_none_arm32"):
+        debian_config(deb, "config.arm64_none_arm32")
 
 
 def test_most_kernels_keep_their_place_in_the_cache() -> None:
