@@ -23,14 +23,12 @@ from prologue.writes.form import Flag, Recording
 NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
 _HALF: Final = 32  # bits of a row in a key of two
-_BEFORE: Final = 10**9  # ns: ranges are never so much older than the first ones of a trace
 
 
 class _Span(NamedTuple):
     """What ranges over the same written addresses share.
 
-    ``times`` of the writes to them since the trace began; ``texts``, one more: which of ``words`` stands there after so
-    many writes. ``addresses`` shape (n,), ``words`` shape (m, n): each distinct state; ``known``, its shape: false
+    ``times`` of the writes to them; ``texts``, one more: which of ``words`` stands there after so many writes. ``addresses`` shape (n,), ``words`` shape (m, n): each distinct state; ``known``, its shape: false
     where only the image says what the word was.
     """
 
@@ -73,7 +71,6 @@ class TextHistory:
         self._bounds = np.append(first, len(rows))
         self._path, self._program = recording.path, program
         self._skew, self._says_exceptions = skew, says_exceptions
-        self._begin: int | None = None
         self._keys, self._spans = Interner(), list[_Span]()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)  # times of each span's writes
         self._judged: dict[_Step, bool] = {}
@@ -102,7 +99,7 @@ class TextHistory:
         rows = mine[hot]
         if not batch.ranges["time"][rows].any():
             raise InputError("needs times in the trace: add time to -F of perf script", path=self._path)
-        spans = self._numbers(low[hot] << _HALF | high[hot], int(instants.earliest[rows].min()))
+        spans = self._numbers(low[hot] << _HALF | high[hot])
         early = shifted(instants.latest[rows], self._skew) < self._first[spans]
         late = instants.earliest[rows] > shifted(self._last[spans], self._skew)
         found[rows[early]] = 0
@@ -117,7 +114,7 @@ class TextHistory:
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
         """The words of a range with a text; ``words`` are the image's."""
         low, high = np.searchsorted(self._addresses, np.array([start, end], np.uint64)).tolist()
-        span = self._spans[int(self._numbers(np.array([low << _HALF | high]), 0)[0])]
+        span = self._spans[int(self._numbers(np.array([low << _HALF | high]))[0])]
         at = ((span.addresses - np.uint64(start)) >> np.uint64(2)).astype(np.int64)
         found = words.copy()
         found[at] = np.where(span.known[text], span.words[text], found[at])
@@ -125,21 +122,18 @@ class TextHistory:
 
     # spans
 
-    def _numbers(self, keys: I64, earliest: int) -> I64:
+    def _numbers(self, keys: I64) -> I64:
         """The row in ``_spans`` of each pair of rows of addresses."""
-        if self._begin is None:
-            self._begin = max(earliest - self._skew - _BEFORE, 0)
         numbers, fresh = self._keys.numbers(keys.view(np.uint64))
         if len(fresh):
-            new = [self._span(key >> _HALF, key & (1 << _HALF) - 1, self._begin) for key in keys[fresh].tolist()]
+            new = [self._span(key >> _HALF, key & (1 << _HALF) - 1) for key in keys[fresh].tolist()]
             self._spans += new
-            never = np.uint64((1 << 64) - 1)
-            first = np.array([span.times[0] if len(span.times) else never for span in new], np.uint64)
-            last = np.array([span.times[-1] if len(span.times) else 0 for span in new], np.uint64)
+            first = np.array([span.times[0] for span in new], np.uint64)
+            last = np.array([span.times[-1] for span in new], np.uint64)
             self._first, self._last = np.concatenate([self._first, first]), np.concatenate([self._last, last])
         return numbers
 
-    def _span(self, low: int, high: int, begin: int) -> _Span:
+    def _span(self, low: int, high: int) -> _Span:
         rows = self._rows[self._bounds[low] : self._bounds[high]]
         column = np.repeat(np.arange(high - low), np.diff(self._bounds[low : high + 1]))
         first = self._rows[self._bounds[low:high]]
@@ -150,9 +144,8 @@ class TextHistory:
         texts, times = [], []
         columns = (rows["time"][order].tolist(), column[order].tolist(), rows["new"][order].tolist())
         for time, place, word in zip(*columns, strict=True):
-            if time >= begin:
-                texts.append(states.setdefault((tuple(words), tuple(known)), len(states)))
-                times.append(time)
+            texts.append(states.setdefault((tuple(words), tuple(known)), len(states)))
+            times.append(time)
             words[place], known[place] = word, True
         texts.append(states.setdefault((tuple(words), tuple(known)), len(states)))
         return _Span(

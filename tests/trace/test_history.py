@@ -81,6 +81,24 @@ def test_each_call_has_the_words_of_its_time(tmp_path: Path, capsys: pytest.Capt
     assert "near a write" not in err
 
 
+@pytest.mark.parametrize(("later", "word"), [(CHANGES[1:2], BRANCH), (CHANGES[2:], NOP)])
+def test_traces_may_be_named_in_any_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], later: list[tuple[int, list[tuple[str, str]]]], word: int
+) -> None:
+    """As a shell does that sorts trace.10 before trace.2: the later one is read first."""
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, NOP, BRANCH))
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    (tmp_path / "10").write_text(text_of(later))
+    (tmp_path / "2").write_text(text_of(CHANGES[:1]))
+    words = [str(tmp_path / "10"), str(tmp_path / "2"), "--vmlinux", str(vmlinux), "--writes", str(writes)]
+    assert main(["trace", "check", *words]) == 0
+    capsys.readouterr()
+    assert main(["trace", "disasm", *words]) == 0
+    out = capsys.readouterr().out
+    found = [line.split()[1] for line in out.splitlines() if line.startswith(f"\t{PLACE:16x}:")]
+    assert found == [f"{word:08x}", f"{NOP:08x}"]
+
+
 @pytest.mark.parametrize("image", [NOP, BRANCH])
 def test_without_the_writes_no_image_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str], image: int) -> None:
     code, out, _ = run(tmp_path, capsys, "check", text_of(CHANGES), changed={"read_zero+0x8": image})
