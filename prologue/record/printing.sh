@@ -67,14 +67,15 @@ else
 fi
 part names
 # Functions that hold an address of the events: start, start of what follows, name, owner. Return addresses lose what
-# pointer authentication put into their upper bits.
+# pointer authentication put into their upper bits, of which the highest eight may be zeros; bit 55 of an address of
+# the kernel is always set (Arm ARM, "Pointer authentication").
 awk -v voffset="$voffset" "$numbers"'
 	{
 		for (k = 1; k <= NF; k++) {
 			if ($k !~ /^(page|addr|c[0-9]+)=0x[0-9a-f]+$/) continue
 			split($k, part, "=0x")
 			if (part[1] == "page") hex = virtual(part[2])
-			else if (length(part[2]) == 16) hex = substr(part[2], 5)
+			else if (length(part[2]) >= 14) hex = substr(part[2], length(part[2]) - 11)
 			else continue
 			if (!(hex in seen)) { seen[hex] = 1; print "ffff" hex " ~" }
 		}

@@ -28,8 +28,9 @@ _HALF: Final = 32  # bits of a row in a key of two
 class _Span(NamedTuple):
     """What ranges over the same written addresses share.
 
-    ``times`` of the writes to them; ``texts``, one more: which of ``words`` stands there after so many writes. ``addresses`` shape (n,), ``words`` shape (m, n): each distinct state; ``known``, its shape: false
-    where only the image says what the word was.
+    ``times`` of the writes to them; ``texts``, one more: which of ``words`` stands there after so many writes.
+    ``addresses`` shape (n,), ``words`` shape (m, n): each distinct state; ``known``, its shape: false where only the
+    image says what the word was.
     """
 
     times: U64

@@ -26,6 +26,26 @@ def test_the_script_is_for_every_shell(shell: str) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("signed", ["61af", "00ff", "0080", "0fef"])
+def test_return_addresses_are_named_whatever_their_signature(signed: str, tmp_path: Path) -> None:
+    """The kernel prints no leading zeros: those of a signature make a short number."""
+    (tmp_path / "kallsyms").write_text(
+        "ffff980225800000 T first\nffff980225800100 T second\nffff980225800200 T third\n"
+    )
+    number = f"{int(signed + '980225800138', 16):#x}"
+    (tmp_path / "events").write_text(
+        f"sh-1 [001] d.. 6.4: fixmap: addr=0xffff980225800004 c1={number} c2=0xaaaad5f20138\n"
+    )
+    text = script().replace("/proc/kallsyms", str(tmp_path / "kallsyms"))
+    numbers = text[text.index("numbers='") : text.index("found=$(awk")]
+    part = text[text.index("part names") : text.index("part end\n")]
+    shell = f"part() {{ echo; }}\nscratch={tmp_path}; voffset=ffff000000000000\n{numbers}{part}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        "ffff980225800000", "ffff980225800100", "first", "ffff980225800100", "ffff980225800200", "second",
+    ]  # fmt: skip
+
+
 def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["live", "record", "--script"]) == 0
     assert capsys.readouterr().out == script()
