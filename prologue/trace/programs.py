@@ -240,6 +240,6 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
 def _module_pieces(name: str, path: Path) -> list[TextPiece]:
     image = ElfImage(path, path.read_bytes())
     owner = Owner(name, image, Symbols(image), 0)
-    return [
-        TextPiece(section.addr, image.view(section, "<u4"), owner) for section in image.text_sections if section.addr
-    ]
+    # Init text is freed when it has run, and the next module may be loaded there.
+    sections = [section for section in image.text_sections if section.addr and not section.name.startswith(".init")]
+    return [TextPiece(section.addr, image.view(section, "<u4"), owner) for section in sections]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,15 @@ import pytest
 
 from prologue.cli.trace_inputs import open_history
 from prologue.cli.trace_stats import first_slots
+from prologue.elf.image import ElfImage
 from prologue.trace.assign import Kernels
-from prologue.trace.programs import Program, TextPiece, linked_program
+from prologue.trace.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.trace.sources import open_trace
 from prologue.writes.form import Ending, Recording
+from prologue_bench.guest.kbuild import CROSS
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
+from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL, MadeKernel, perf_text
 from tests.trace.test_history import BRANCH, NOP, write
 from tests.writes.made import ORIGIN, rows_of, write_recording
@@ -55,3 +59,16 @@ def test_the_first_slots_are_those_of_the_kernel(tmp_path: Path, mini: Mini, sli
     assert found is not None
     assert len(alone)
     assert found.tolist() == alone.tolist()
+
+
+def test_init_text_of_modules_hides_nothing(tmp_path: Path) -> None:
+    """It is free when it has run: the text of the next module may be at its addresses."""
+    needs_tools(f"{CROSS}gcc")
+    source, out = tmp_path / "m.c", tmp_path / "m.ko"
+    source.write_text('int f(void) { return 1; }\n__attribute__((section(".init.text"))) int g(void) { return 2; }\n')
+    places = "-Wl,-e,0,-Ttext=0x100000,--section-start=.init.text=0x180000"
+    subprocess.run(
+        [f"{CROSS}gcc", "-nostdlib", "-static", "-Wl,--build-id=none", places, source, "-o", out], check=True
+    )
+    assert {section.name for section in ElfImage(out).text_sections} == {".text", ".init.text"}
+    assert [piece.vaddr for piece in _module_pieces("m", out)] == [0x100000]
