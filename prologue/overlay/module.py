@@ -8,6 +8,7 @@ relocations are carried out whose symbols are the module's own, so that line tab
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,6 +29,7 @@ from prologue.overlay.text import SectionText, kept_text, running_text, text_ran
 _BUILD_ID: Final = ".note.gnu.build-id"
 # The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
 _INIT: Final = ".init"
+_MOST_PLT: Final = 1 << 20  # bytes
 # Offsets in Elf64_Ehdr and Elf64_Shdr (System V gABI, "ELF Header", "Sections").
 _E_TYPE, _E_PHOFF, _E_SHOFF, _E_PHENTSIZE, _E_PHNUM = 16, 32, 40, 54, 56
 _SHDR: Final = struct.Struct("<IIQQQQIIQQ")
@@ -161,11 +163,14 @@ class _Work:
     def _append_plt(self, section: Section, vaddr: int) -> SectionText:
         """Give the section room at the end of the file: as much as it has until the next one, zeros left out."""
         following = [place for place in self._loaded.sections.values() if place > vaddr]
-        limit = min([-(-(vaddr + 1) // PAGE) * PAGE, *following])
-        try:
-            data = self._memory.read(vaddr, limit - vaddr).rstrip(b"\0")
-        except UnmappedError:
+        limit = min([vaddr + _MOST_PLT, *following])
+        data = b""
+        with suppress(UnmappedError):  # nothing is mapped after the module
+            while (place := vaddr + len(data)) < limit:
+                data += self._memory.read(place, min(PAGE - place % PAGE, limit - place))
+        if not data:
             return kept_text(self._image, section, vaddr)
+        data = data.rstrip(b"\0")
         data += b"\0" * (-len(data) % 4)
         self.content += b"\0" * (-len(self.content) % 8)
         header = self._headers[section.index]

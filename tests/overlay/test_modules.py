@@ -98,6 +98,15 @@ def overlay(loaded: Loaded, source: Path, *options: str) -> tuple[int, Path]:
     return main([*command, *options]), out
 
 
+def test_a_plt_goes_on_after_its_page(loaded: Loaded) -> None:
+    long = 4 * PLT
+    loaded.places[".plt"] = AT + 0x3000 - len(PLT)
+    loaded.memory[0x3000 - len(PLT) : 0x3000 - len(PLT) + len(long)] = long
+    status, out = overlay(loaded, loaded.capture())
+    assert status == 0
+    assert opened(out / "mini.ko").get_section_by_name(".plt").data() == long
+
+
 def test_a_module_is_linked_where_it_was_loaded(loaded: Loaded, capsys: pytest.CaptureFixture[str]) -> None:
     before = loaded.ko.read_bytes()
     loaded.set_word(".text", 0, MOV)
