@@ -5,7 +5,7 @@
 
 The first builds all three, small kernels of Debian's source package (some five minutes each on two cores, kept in the
 cache); `--functions` adds that many synthetic functions, which only make sites, and `--debian` takes Debian's generic
-configuration, without modules (half an hour and 3 GB each). The second takes kernels that were built elsewhere. Both
+configuration, without modules (well over half an hour each). The second takes kernels that were built elsewhere. Both
 count what each boot does, twice, and print one table; the same command resumes.
 """
 

@@ -28,7 +28,7 @@ from prologue.overlay.text import SectionText, kept_text, running_text, text_ran
 
 _BUILD_ID: Final = ".note.gnu.build-id"
 # The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
-_INIT: Final = ".init"
+INIT: Final = ".init"
 _MOST_PLT: Final = 1 << 20  # bytes
 # Offsets in Elf64_Ehdr and Elf64_Shdr (System V gABI, "ELF Header", "Sections").
 _E_TYPE, _E_PHOFF, _E_SHOFF, _E_PHENTSIZE, _E_PHNUM = 16, 32, 40, 54, 56
@@ -110,7 +110,7 @@ class _Work:
         """Put what runs into executable sections."""
         known = self._has_same_build_id()
         placed = [(s, self._placed[s.index]) for s in self._image.text_sections if s.index in self._placed]
-        freed = [pair for pair in placed if pair[0].name.startswith(_INIT)]
+        freed = [pair for pair in placed if pair[0].name.startswith(INIT)]
         # Sections of one byte, to be filled by the loader: PLT entries.
         plts = [pair for pair in placed if pair[0].size < 4 and pair not in freed]
         there = [pair for pair in placed if pair not in freed and pair not in plts]
@@ -168,6 +168,8 @@ class _Work:
         with suppress(UnmappedError):  # nothing is mapped after the module
             while (place := vaddr + len(data)) < limit:
                 data += self._memory.read(place, min(PAGE - place % PAGE, limit - place))
+                if not data[place - vaddr :].strip(b"\0"):  # kcore has zeros there, and then other modules
+                    break
         if not data:
             return kept_text(self._image, section, vaddr)
         data = data.rstrip(b"\0")

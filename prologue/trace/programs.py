@@ -17,6 +17,7 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.memory.base import Memory
 from prologue.overlay.kernel import running_sections
+from prologue.overlay.module import INIT
 from prologue.overlay.modules import module_files, overlay_modules
 from prologue.sites.running import find_slide, open_running
 
@@ -241,5 +242,5 @@ def _module_pieces(name: str, path: Path) -> list[TextPiece]:
     image = ElfImage(path, path.read_bytes())
     owner = Owner(name, image, Symbols(image), 0)
     # Init text is freed when it has run, and the next module may be loaded there.
-    sections = [section for section in image.text_sections if section.addr and not section.name.startswith(".init")]
+    sections = [section for section in image.text_sections if section.addr and not section.name.startswith(INIT)]
     return [TextPiece(section.addr, image.view(section, "<u4"), owner) for section in sections]

@@ -99,7 +99,10 @@ def overlay(loaded: Loaded, source: Path, *options: str) -> tuple[int, Path]:
 
 
 def test_a_plt_goes_on_after_its_page(loaded: Loaded) -> None:
+    """And ends there: behind a page of zeros, where kcore has nothing, is another module."""
     long = 4 * PLT
+    del loaded.places[".init.text"]
+    loaded.memory.extend(bytes(range(1, 17)).ljust(0x1000, b"\0"))
     loaded.places[".plt"] = AT + 0x3000 - len(PLT)
     loaded.memory[0x3000 - len(PLT) : 0x3000 - len(PLT) + len(long)] = long
     status, out = overlay(loaded, loaded.capture())

@@ -126,7 +126,7 @@ def make(tree: Path, recipe: Recipe, *arguments: str, **environment: str) -> sub
 def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKernel:
     """Build the vmlinux and the modules of a recipe; three to six minutes on two cores, 2 GB.
 
-    Debian's own configuration takes half an hour and 3 GB.
+    Debian's own configuration takes well over half an hour.
     Raises MissingToolError, what ``packages.download`` raises, and BenchError with the end of make's output.
     """
     with shown(progress) as report:
@@ -136,8 +136,8 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             programs.find(name)
         if recipe.patch:
             programs.find("patch")
-        configs = [recipe.source.replace("linux-source-", "linux-config-")] if recipe.debian else []
-        deb, *config = packages.download(recipe.suite, [recipe.source, *configs], report)
+        names = [recipe.source, *([recipe.source.replace("-source-", "-config-")] if recipe.debian else [])]
+        deb, *configs = packages.download(recipe.suite, names, report)
         made_by = [repr(recipe).encode(), deb.name.encode(), recipe.fragment.encode(), b"steps %d" % _STEPS]
         made_by += [programs.version(name) for name in compilers]
         if recipe.native:
@@ -146,9 +146,9 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             made_by.append(recipe.patch)
         if recipe.functions:
             made_by.append(b"functions %d" % recipe.functions)
-        made_by += [f"{recipe.debian} {path.name}".encode() for path in config]
+        made_by += [f"{recipe.debian} {path.name}".encode() for path in configs]
         key = f"builds/{recipe.source}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
-        return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, config, recipe, path, report)))
+        return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, configs, recipe, path, report)))
 
 
 def _our_changes(recipe: Recipe) -> list[bytes]:
