@@ -25,8 +25,8 @@ _SAMPLES: Final = 1 << 60  # added to the lane of samples, which are no part of 
 class Instants(NamedTuple):
     """For each range of a batch: no earlier and no later than these times (ns), and where its CPU went on.
 
-    ``latest`` is ``UNBOUNDED`` where no later time is known. ``onward`` is 0 where that is not known; ``flags`` are
-    those of the range there.
+    ``earliest`` is 0 where no earlier time is known, and ``latest`` is ``UNBOUNDED`` where no later one is. ``onward``
+    is 0 where that is not known; ``flags`` are those of the range there.
     """
 
     earliest: U64
@@ -81,19 +81,20 @@ class _Holder:
         starts[1:] = heads[1:] | (time[1:] != time[:-1])
         run = np.cumsum(starts) - 1
         first = np.flatnonzero(starts)
-        before, after = time[first].copy(), time[first].copy()  # for each run of one time, the times around it
+        before, after = np.zeros(len(first), np.uint64), time[first].copy()  # of each run of one time: those around it
         inner = ~heads[first]
         before[inner] = time[first[inner] - 1]
         for k in np.flatnonzero(~inner).tolist():
-            before[k] = self._times.get(int(lane[first[k]]), int(before[k]))
+            before[k] = self._times.get(int(lane[first[k]]), 0)
         followed = np.zeros(len(first), np.bool_)
         followed[:-1] = inner[1:]
         after[:-1][followed[:-1]] = time[first[1:]][followed[:-1]]
         back: I64 = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         onward, flags = _onward(ranges, order, heads)
-        # Times of a lane may go back where a decoder guesses them.
-        low, high = (np.minimum(before, time[first]), np.maximum(after, time[first]))
+        # Where times go back, another trace begins, or a decoder guessed them: those over there bound nothing here.
+        low = np.where(before > time[first], np.uint64(0), before)
+        high = np.where(after < time[first], np.uint64(UNBOUNDED), after)
         known = Instants(low[run][back], high[run][back], onward[back], flags[back])
         return known, followed[run][back]
 

@@ -154,13 +154,33 @@ def test_after_the_last_time_any_write_may_have_been(
     assert "2 ranges near a write to their words: the flow says which word ran" in err
 
 
+def test_before_the_first_time_any_write_may_have_been(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first range of a CPU ended at its time, and began at a time that nothing says: here before the write."""
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
+    times = [1000 * MS, 3000 * MS, 3000 * MS + 1000]
+    steps = [(*step, time) for step, time in zip(THROUGH, times, strict=False)]
+    trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=time) for ip, addr, time in steps)
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
+    assert (code, out) == (0, "1 steps, none impossible\n")
+    assert "1 ranges near a write to their words: the flow says which word ran" in err
+
+
 def test_before_a_time_that_many_ranges_have_a_write_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of one time are given away in parts: each part begins no later than the first."""
     monkeypatch.setattr("prologue.trace.instants._MOST", 1)
     ranges = new_ranges(6)
     ranges["cpu"], ranges["time"] = 0, [5, 8, 8, 8, 9, 10]
     batches = (Batch(ranges[at : at + 1], [NO_TASK], [""]) for at in range(6))
-    assert np.concatenate([instants.earliest for _, instants in settled(batches)]).tolist() == [5, 5, 5, 5, 8, 9]
+    assert np.concatenate([instants.earliest for _, instants in settled(batches)]).tolist() == [0, 5, 5, 5, 8, 9]
+
+
+def test_a_time_that_goes_back_bounds_nothing() -> None:
+    """Between 9 and 3 another trace begins: the first ends after 9, and the second may have begun long before 3."""
+    ranges = new_ranges(4)
+    ranges["cpu"], ranges["time"] = 0, [8, 9, 3, 4]
+    ((_, instants), *_) = [one for one in settled(iter([Batch(ranges, [NO_TASK], [""])])) if len(one[0].ranges)]
+    assert instants.earliest.tolist() == [0, 8, 0]
+    assert instants.latest.tolist() == [9, UNBOUNDED, 4]
 
 
 def test_a_word_of_which_only_the_image_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,8 +259,8 @@ def test_instants(tmp_path: Path) -> None:
     ranges["start"] = np.arange(100, 1000, 100)
     ranges["flags"][4] = GAP
     wanted = {
-        100: (5, 8, 300), 300: (5, 8, 0), 500: (5, 9, 600), 600: (5, 9, 800), 800: (8, UNBOUNDED, 0),
-        200: (5, 7, 400), 400: (5, UNBOUNDED, 700), 700: (5, UNBOUNDED, 900), 900: (5, UNBOUNDED, 0),
+        100: (0, 8, 300), 300: (0, 8, 0), 500: (5, 9, 600), 600: (5, 9, 800), 800: (8, UNBOUNDED, 0),
+        200: (0, 7, 400), 400: (5, UNBOUNDED, 700), 700: (5, UNBOUNDED, 900), 900: (5, UNBOUNDED, 0),
     }  # fmt: skip
     for size in range(1, 10):
         batches = (Batch(ranges[at : at + size], [NO_TASK], [""]) for at in range(0, 9, size))
