@@ -1,7 +1,8 @@
 """Text that changed while it was traced: recorded writes give each range the words of its instant.
 
 A write and a range are of different CPUs and clocks, so near a write either word may have run. There the flow decides,
-if the word directs it: the range must be able to run through, and to lead to where its CPU went on.
+if the word directs it: the range must be able to run through, and to lead to where its CPU went on. Which texts stood
+there at one instant is tried first; then each written word by itself.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.errors import InputError
 from prologue.trace.branching import never_goes_on
 from prologue.trace.flow import may_be_exceptions, possible_steps
-from prologue.trace.form import SAMPLE, Batch, Tally, shifted
-from prologue.trace.instants import Instants
+from prologue.trace.form import Batch, Tally, shifted
+from prologue.trace.instants import UNBOUNDED, Instants
 from prologue.trace.intern import Interner
 from prologue.trace.programs import Program
 from prologue.writes.form import Flag, Recording
@@ -23,6 +24,8 @@ from prologue.writes.form import Flag, Recording
 NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
 _HALF: Final = 32  # bits of a row in a key of two
+_ONE: Final = "ranges near a write to their words: the flow says which word ran"
+_SEVERAL: Final = "ranges near a write to their words, and several of these may have run: the one of the time"
 
 
 class _Span(NamedTuple):
@@ -74,7 +77,9 @@ class TextHistory:
         self._skew, self._says_exceptions = skew, says_exceptions
         self._keys, self._spans = Interner(), list[_Span]()
         self._first, self._last = np.zeros(0, np.uint64), np.zeros(0, np.uint64)  # times of each span's writes
-        self._judged: dict[_Step, bool] = {}
+        self._judged: dict[_Step, Bool] = {}
+        self._ending = recording.ending
+        self._begin, self._end = (1 << 64) - 1, 0  # times of the trace
 
     @property
     def count(self) -> int:
@@ -90,6 +95,7 @@ class TextHistory:
             InputError: the trace has no times.
 
         """
+        self._look(batch, instants)
         found = np.full(len(batch.ranges), NO_TEXT, np.int64)
         starts, ends = batch.ranges["start"][mine], batch.ranges["end"][mine]
         low, high = np.searchsorted(self._addresses, starts), np.searchsorted(self._addresses, ends)
@@ -98,8 +104,8 @@ class TextHistory:
         if not len(hot):
             return found
         rows = mine[hot]
-        if not batch.ranges["time"][rows].any():
-            raise InputError("needs times in the trace: add time to -F of perf script", path=self._path)
+        if not self._end:
+            raise InputError("needs times in the trace (time in -F of perf script; timestamps)", path=self._path)
         spans = self._numbers(low[hot] << _HALF | high[hot])
         early = shifted(instants.latest[rows], self._skew) < self._first[spans]
         late = instants.earliest[rows] > shifted(self._last[spans], self._skew)
@@ -109,8 +115,33 @@ class TextHistory:
         rest = np.flatnonzero(~early & ~late)
         for number in np.unique(spans[rest]).tolist():
             some = rows[rest[spans[rest] == number]]
-            found[some] = self._of_span(self._spans[number], batch, instants, some, account)
+            found[some] = self._of_span(number, batch, instants, some, account)
         return found
+
+    def close(self, account: Tally) -> None:
+        """Tell ``account`` what the recording may lack, and whether it is of the trace's time, which was all read."""
+        for loss in self._ending.lost:
+            if loss.amount is None:
+                account.add(f"loss of an unknown size in the recording of writes: {loss.what}")
+            else:
+                account.add(f"{loss.what}: lost by the recording of writes", loss.amount)
+        if not self._ending.complete:
+            account.add("recording of writes that has no end: its recorder was killed, later writes are missing")
+        account.add(
+            "writes whose old word is not what the write before them left: one between is missing", self._jumps()
+        )
+        times = self._rows["time"]
+        low, high = shifted(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
+        if self._end and not ((times >= low) & (times <= np.uint64(high))).any():
+            of_writes = _seconds(int(times.min()), int(times.max()))
+            of_trace = _seconds(self._begin, self._end)
+            account.add(f"writes, none within the trace's times: these are {of_trace}, theirs {of_writes}", len(times))
+
+    def _jumps(self) -> int:
+        rows = self._rows
+        unlike = (rows["address"][1:] == rows["address"][:-1]) & (rows["old"][1:] != rows["new"][:-1])
+        # Before its page is executable, memory may be anything's: of a module that was there before.
+        return int((unlike & (rows["flags"][1:] & np.uint32(Flag.OLD_UNKNOWN | Flag.UNREACHABLE) == 0)).sum())
 
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
         """The words of a range with a text; ``words`` are the image's."""
@@ -120,6 +151,13 @@ class TextHistory:
         found = words.copy()
         found[at] = np.where(span.known[text], span.words[text], found[at])
         return found
+
+    def _look(self, batch: Batch, instants: Instants) -> None:
+        """Widen the times of the trace. Those of a batch may all be 0, before the first one that its CPU says."""
+        times = np.concatenate([batch.ranges["time"], instants.latest])
+        times = times[(times > 0) & (times < np.uint64(UNBOUNDED))]
+        if len(times):
+            self._begin, self._end = min(self._begin, int(times.min())), max(self._end, int(times.max()))
 
     # spans
 
@@ -159,51 +197,77 @@ class TextHistory:
 
     # ranges near a write
 
-    def _of_span(self, span: _Span, batch: Batch, instants: Instants, rows: I64, account: Tally) -> I64:
+    def _of_span(self, number: int, batch: Batch, instants: Instants, rows: I64, account: Tally) -> I64:
         """The text of each of some ranges of one span."""
+        span = self._spans[number]
         earliest, latest = instants.earliest[rows], instants.latest[rows]
-        found: I64 = span.texts[np.searchsorted(span.times, batch.ranges["time"][rows], side="right")]
+        own = batch.ranges["time"][rows]
+        # Before the first timestamp of a CPU, that one is the nearest known.
+        own = np.where((own == 0) & (latest < np.uint64(UNBOUNDED)), latest, own)
+        found: I64 = span.texts[np.searchsorted(span.times, own, side="right")]
         low = np.searchsorted(span.times, earliest - np.minimum(earliest, np.uint64(self._skew)))
         high = np.searchsorted(span.times, shifted(latest, self._skew), side="right")
         for k in np.flatnonzero(low < high).tolist():
             near = np.unique(span.texts[low[k] : high[k] + 1])
             if len(near) > 1:
-                options = [int(found[k]), *near[near != found[k]].tolist()]
-                found[k] = self._choose(batch, instants, int(rows[k]), options, account)
+                row = int(rows[k])
+                _, start, end, *_ = batch.ranges[row].item()
+                step = _Step(start, end, int(found[k]), int(instants.onward[row]), int(instants.flags[row]))
+                options = [step.text, *near[near != step.text].tolist()]
+                found[k] = self._choose(number, step, options, account)
         return found
 
-    def _choose(self, batch: Batch, instants: Instants, row: int, options: list[int], account: Tally) -> int:
+    def _choose(self, number: int, step: _Step, options: list[int], account: Tally) -> int:
         """The text that ran, of those that stood there about then, the one of the range's own time first."""
-        _, start, end, *_, flags = batch.ranges[row].item()
-        can = options
-        if not flags & SAMPLE:
-            onward = int(instants.onward[row]), int(instants.flags[row])
-            can = [text for text in options if self._can_run(_Step(start, end, text, *onward))]
-        if len(can) == 1:
-            account.add("ranges near a write to their words: the flow says which word ran")
-        elif can:
-            account.add("ranges near a write to their words, and several of these may have run: the one of the time")
-        else:
-            account.add("ranges near a write to their words, of which none fits the flow")
-        return can[0] if can else options[0]
+        fits = np.array([self._fits(step._replace(text=text)) for text in options])
+        can = [options[k] for k in np.flatnonzero(fits.all(axis=1)).tolist()]
+        if can:
+            account.add(
+                _SEVERAL if len(can) > 1 else "ranges near a write to their words: the flow says which word ran"
+            )
+            return can[0]
+        if fits.any(axis=0).all():
+            account.add("ranges near writes to their words: the flow says that old and new ones ran together")
+            return self._mixed(number, step.start, options, fits)
+        account.add("ranges near a write to their words, of which none fits the flow")
+        return options[0]
 
-    def _can_run(self, step: _Step) -> bool:
+    def _mixed(self, number: int, start: int, options: list[int], fits: Bool) -> int:
+        """A text of no instant: words are fetched one after the other, so one may be old and a later one new."""
+        span = self._spans[number]
+        columns = np.arange(len(span.addresses))
+        at = ((span.addresses - np.uint64(start)) >> np.uint64(2)).astype(np.int64)
+        which = np.array(options)[fits[:, at].argmax(axis=0)]
+        words, known = span.words[which, columns], span.known[which, columns]
+        same = np.flatnonzero((span.words == words).all(axis=1) & (span.known == known).all(axis=1))
+        if len(same):
+            return int(same[0])
+        more = span._replace(words=np.vstack([span.words, words]), known=np.vstack([span.known, known]))
+        self._spans[number] = more
+        return len(span.words)
+
+    def _fits(self, step: _Step) -> Bool:
+        """Whether each word of a range may have run there; shape (instructions,)."""
         if step not in self._judged:
-            self._judged[step] = self._is_possible(step)
+            self._judged[step] = self._judge(step)
         return self._judged[step]
 
-    def _is_possible(self, step: _Step) -> bool:
+    def _judge(self, step: _Step) -> Bool:
         start, end, text, went, flags = step
         bounds = np.array([start, end], np.uint64)
         piece = int(self._program.piece_of(bounds[:1], bounds[1:])[0])
         words = self.words(start, end, text, self._program.words(start, end, piece))
         places = bounds[0] + np.arange(len(words), dtype=np.uint64) * np.uint64(4)
-        if never_goes_on(words[:-1], places[:-1]).any():
-            return False
+        fits = np.append(~never_goes_on(words[:-1], places[:-1]), np.True_)
         if not went:
-            return True
+            return fits
         to = np.array([went], np.uint64)
         flow = possible_steps(words[-1:], places[-1:], to, np.array([flags], np.uint8), self._program.vectors)
         nowhere: Bool = self._program.piece_of(to, to + np.uint64(4)) < 0
         maybe = may_be_exceptions(words[-1:], to, nowhere, says_exceptions=self._says_exceptions)
-        return bool(flow[0] | maybe[0])
+        fits[-1] = bool(flow[0] | maybe[0])
+        return fits
+
+
+def _seconds(first: int, last: int) -> str:
+    return f"{first / 1e9:.3f} to {last / 1e9:.3f} s"

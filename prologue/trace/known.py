@@ -52,6 +52,7 @@ class KnownRanges:
             program = self.kernels.rows(batch)
             texts = self._history.texts(batch, instants, np.flatnonzero(program == 0), trace.account)
             yield batch, self._numbers(batch, program, texts)
+        self._history.close(trace.account)
 
     def numbers(self, batch: Batch) -> I64:
         """The same of one batch, by the words of the images."""

@@ -16,8 +16,9 @@ from prologue.insn.a64 import encode_b
 from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
 from prologue.trace.instants import UNBOUNDED, settled
 from prologue.trace.sources import open_trace
-from prologue.writes.form import Ending, Flag, Recording
+from prologue.writes.form import Ending, Flag, Loss, Recording
 from tests.trace.made import KERNEL, perf_line, perf_text
+from tests.trace.test_opencsd import CONTEXT, element, range_
 from tests.writes.made import ORIGIN, rows_of, write_recording
 
 NOP, MOV = 0xD503201F, 0xAA1E03E9
@@ -183,6 +184,64 @@ def test_a_time_that_goes_back_bounds_nothing() -> None:
     assert instants.latest.tolist() == [9, UNBOUNDED, 4]
 
 
+def test_of_two_words_one_may_be_old_and_one_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No instant had a NOP at both places; a CPU that fetched the first before the writes ran through both."""
+    first = KERNEL.at("read_zero+0x4")
+    away = encode_b(first, KERNEL.at("read_zero+0x18"))
+    writes = writes_file(tmp_path, write(2000 * MS, away, NOP, first), write(2001 * MS, NOP, BRANCH))
+    trace = text_of([(1000 * MS, OVER), (2000 * MS + 500_000, THROUGH), (3000 * MS, call("read_zero+0x4"))])
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
+    assert (code, out) == (0, "14 steps, none impossible\n")
+    assert "1 ranges near writes to their words: the flow says that old and new ones ran together" in err
+    code, out, _ = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
+    words = [line.split()[:2] for line in out.splitlines() if line.startswith((f"\t{first:16x}:", f"\t{PLACE:16x}:"))]
+    ran = [(first, NOP), (PLACE, BRANCH), (first, NOP), (PLACE, NOP), (first, away)]
+    assert words == [[f"{place:x}:", f"{word:08x}"] for place, word in ran]
+    # Words that never stood there explain nothing.
+    writes = writes_file(tmp_path, write(2000 * MS, away, away, first), write(2001 * MS, NOP, BRANCH))
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
+    assert code == 1
+    assert "of which none fits the flow" in err
+
+
+def test_what_a_recording_of_writes_lacks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = text_of(CHANGES[:2])
+    rows = rows_of(write(2000 * MS, BRANCH, NOP))
+    lost = (Loss("writes", 1234), Loss("perf's records", None))
+    ending = Ending(slide=0, complete=False, lost=lost)
+    said = replace(ORIGIN, clock="ns", build_id="")
+    lacking = write_recording(tmp_path / "lacking", Recording("", said, ending, rows))
+    code, out, err = run(tmp_path, capsys, "check", trace, "--writes", lacking)
+    assert (code, out) == (0, "9 steps, none impossible\n")
+    assert "prologue: 1,234 writes: lost by the recording of writes\n" in err
+    assert "prologue: 1 loss of an unknown size in the recording of writes: perf's records\n" in err
+    assert "1 recording of writes that has no end: its recorder was killed, later writes are missing\n" in err
+    whole = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
+    code, _, err = run(tmp_path, capsys, "check", trace, "--writes", whole)
+    assert code == 0
+    assert "lost" not in err
+    assert "no end" not in err
+
+
+@pytest.mark.parametrize(("flags", "said"), [(0, 1), (Flag.OLD_UNKNOWN, 0), (Flag.UNREACHABLE, 0)])
+def test_a_missing_write_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: int, said: int) -> None:
+    """From NOP to B twice: between, something wrote the NOP again."""
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, BRANCH, NOP, flags=flags))
+    _, _, err = run(tmp_path, capsys, "check", text_of(CHANGES[:1]), "--writes", writes)
+    words = "1 writes whose old word is not what the write before them left: one between is missing"
+    assert err.count(words) == said
+
+
+def test_writes_of_another_time_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    day = 86_400_000
+    for begin, said in ((0, False), (day, True)):
+        writes = writes_file(tmp_path, write((begin + 2000) * MS, BRANCH, NOP))
+        _, _, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes)
+        words = "1 writes, none within the trace's times: these are 1.000 to 5.000 s, theirs 86402.000 to 86402.000 s"
+        assert (words in err) is said
+        assert ("within the trace's times" in err) is said
+
+
 def test_a_word_of_which_only_the_image_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writes = writes_file(tmp_path, write(4000 * MS, NOP, 0, flags=Flag.OLD_UNKNOWN))
     trace = text_of([(3000 * MS, OVER), (5000 * MS, THROUGH)])
@@ -248,6 +307,18 @@ def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, _, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
     assert code == 2
     assert "needs times in the trace" in err
+
+
+def test_times_that_begin_late(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """OpenCSD's first timestamp comes after the first ranges: these ran before it, by any word of until then."""
+    ranges = [("read_zero", 5), ("read_zero+0x18", 1), ("vfs_read+0x14", 2), ("vfs_read+0x20", 2)]
+    first, second, *rest = (range_(KERNEL.at(place), count) for place, count in ranges)
+    begin = element("TRACE_ON( [begin or filter])") + CONTEXT.replace("EL2N", "EL1N").replace("VMID=0x7", "VMID=0x0")
+    text = "".join([begin, first, second, element("TIMESTAMP( [ TS=0x77359400]; )"), *rest])
+    writes = writes_file(tmp_path, write(3000 * MS, BRANCH, NOP))
+    code, out, err = run(tmp_path, capsys, "check", text, "--writes", writes)
+    assert (code, out) == (0, "3 steps, none impossible\n")
+    assert "none within the trace's times: these are 2.000 to 2.000 s" in err
 
 
 def test_instants(tmp_path: Path) -> None:
