@@ -84,7 +84,7 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
         guests = []
         for path, number, behind in named:
             one = stack.enter_context(open_trace(path, trace.account))
-            guests.append(GuestTrace(timed(one), number, behind))
+            guests.append(GuestTrace(timed(one), number, behind, one.header is not None))
             trace.guests.append((number, one))
             if one.kind == "perf":  # says of no step whether it is an exception
                 trace.kind = one.kind
@@ -130,13 +130,19 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
     _require_same_build(trace, host)
+    if host.missing:
+        names = ", ".join(host.missing)
+        trace.account.add(
+            f"loaded modules without a file in {args.modules}, of no image here: {names}", len(host.missing)
+        )
     guests = tuple(_guest(text, trace) for text in args.guest_vmlinux)
     if len(guests) > 1 and (
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)
     ):
         raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
     level, unnumbered = args.host_el, trace.header is not None
-    if guests and level is None:
+    # In recordings without guests' images, VMIDs alone tell.
+    if level is None and (guests or not unnumbered):
         level, trace.batches = find_host_level(trace.batches, host, unnumbered=unnumbered)
     return Kernels(host, guests, level, unnumbered)
 

@@ -18,6 +18,10 @@ from prologue.trace.programs import Program
 USER, UNDECIDED = -1, -2
 """Instead of a program's row: no kernel; a kernel, but the trace does not say which."""
 _HOST, _GUEST, _PROCESS, _UNSAID = range(4)
+_FIRMWARE: Final = 3
+"""The exception level of no kernel."""
+NESTED: Final = "VM:?"
+"""The name of a guest's guest."""
 _GUEST_MARK: Final = ("[guest.kernel", "VM:")
 _NO_MODULE: Final = ("[vdso]", "[vdso32]", "[vectors]", "[heap]", "[stack]", "[unknown]", "[vsyscall]", "[uprobes]")
 
@@ -49,16 +53,21 @@ class Kernels(NamedTuple):
         """Row of each range's program, ``USER`` or ``UNDECIDED``; shape (n,)."""
         ranges = batch.ranges
         said = np.array([_class_of(name) for name in batch.dsos])[ranges["dso"]]
+        below = ranges["start"] < np.uint64(KERNEL_HALF)
+        # At a kernel's address, a program that perf names is one that the kernel made: of BPF, or a trampoline.
+        said[(said == _PROCESS) & ~below] = _HOST
         user = (ranges["level"] == 0) | (said == _PROCESS) | (ranges["flags"] & np.uint8(AARCH32) != 0)
-        low = np.flatnonzero(~user & (ranges["level"] == NO_LEVEL) & (ranges["start"] < np.uint64(KERNEL_HALF)))
+        user |= ranges["level"] == _FIRMWARE
+        low = np.flatnonzero(~user & (ranges["level"] == NO_LEVEL) & below)
         # Before the MMU is on, a kernel runs at low addresses, too: where its image was said to be.
         user[low] = self.host.piece_of(ranges["start"][low], ranges["end"][low]) < 0
         if not self.guests:
+            # VMID 0 is the host's, while it boots also with VHE; any other is a guest's, and no image of it was given.
+            guests = ranges["vmid"] > 0
+            if self.host_level == 2 and not self.unnumbered:
+                guests |= ranges["vmid"] == NO_VMID
             rows = np.where(said == _GUEST, UNDECIDED, 0)
-            if self.host_level == 2:  # what runs at EL1 is a guest's, and no image of it was given
-                rows = np.where((ranges["level"] == 1) & (said == _UNSAID), UNDECIDED, rows)
-            # VMID 0 is the host's, and so is none where that is said; any other is a guest's.
-            rows = np.where((ranges["level"] == 1) & (ranges["vmid"] > 0) & (said == _UNSAID), UNDECIDED, rows)
+            rows = np.where((ranges["level"] == 1) & guests & (said == _UNSAID), UNDECIDED, rows)
         else:
             rows = self._by_level(ranges)
             rows = np.where(said == _HOST, 0, rows)
@@ -77,10 +86,12 @@ class Kernels(NamedTuple):
                 guest[known & (vmid == one.number)] = row
         rows[level == 2] = 0
         at_el1 = level == 1
-        if self.host_level == 2:
-            rows[at_el1] = guest[at_el1]
-        elif self.host_level == 1:
+        if self.host_level is not None:  # guests' VMIDs begin with 1 (arch/arm64/kvm/vmid.c, 6.1-6.12)
             rows[at_el1 & known & (vmid == 0)] = 0
+        if self.host_level == 2:
+            mine = at_el1 & (vmid != 0)
+            rows[mine] = guest[mine]
+        elif self.host_level == 1:
             mine = at_el1 & known & (vmid != 0)
             rows[mine] = guest[mine]
         if self.unnumbered:
@@ -92,6 +103,8 @@ class Kernels(NamedTuple):
         """For each of perf's names of guests, the row of the guest."""
         rows = np.full(len(batch.dsos), UNDECIDED, np.int64)
         for k, name in enumerate(batch.dsos):
+            if name.startswith(NESTED):
+                continue
             # "VM:NUMBER PROGRAM", or "[guest.kernel.kallsyms.NUMBER]"
             head = name.split(" ", 1)[0] if name.startswith("VM:") else name
             digits = "".join(c if c.isdigit() else " " for c in head).split()
@@ -102,9 +115,15 @@ class Kernels(NamedTuple):
         return rows
 
 
-def guest_name(name: str, number: int) -> str:
-    """The name of a program for a trace of a guest's own: there a kernel is the guest's; processes stay as they are."""
-    return name if _class_of(name) == _PROCESS else f"VM:{number} {name}".rstrip()
+def guest_names(name: str, number: int) -> tuple[str, str]:
+    """What a program's name in a guest's own trace is among those of its host: below and from ``KERNEL_HALF`` on.
+
+    There a kernel is the guest's; processes stay as they are; and a guest of it is of no image.
+    """
+    said, own = _class_of(name), f"VM:{number} {name}".rstrip()
+    if said == _GUEST:
+        return NESTED, NESTED
+    return (name if said == _PROCESS else own), own
 
 
 def _class_of(name: str) -> int:

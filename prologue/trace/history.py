@@ -23,6 +23,7 @@ from prologue.writes.form import Flag, Recording
 
 NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
+_TOP: Final = (1 << 64) - 1
 _HALF: Final = 32  # bits of a row in a key of two
 _ONE: Final = "ranges near a write to their words: the flow says which word ran"
 _SEVERAL: Final = "ranges near a write to their words, and several of these may have run: the one of the time"
@@ -70,6 +71,13 @@ class TextHistory:
             )
         rows = recording.rows
         rows = rows[program.piece_of(rows["address"], rows["address"] + np.uint64(4)) >= 0]
+        parts = [rows]
+        for start, end, shift in program.mapped_twice():
+            part = rows[(rows["address"] >= np.uint64(start)) & (rows["address"] < np.uint64(end))]
+            part["address"] += np.uint64(shift & _TOP)
+            parts.append(part)
+        self._times: U64 = rows["time"]
+        rows = np.concatenate(parts)
         self._rows = rows[np.argsort(rows["address"], kind="stable")]  # each address's in the order of time
         self._addresses, first = np.unique(self._rows["address"], return_index=True)
         self._bounds = np.append(first, len(rows))
@@ -130,7 +138,7 @@ class TextHistory:
         account.add(
             "writes whose old word is not what the write before them left: one between is missing", self._jumps()
         )
-        times = self._rows["time"]
+        times = self._times
         low, high = shifted(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
         if self._end and not ((times >= low) & (times <= np.uint64(high))).any():
             of_writes = _seconds(int(times.min()), int(times.max()))

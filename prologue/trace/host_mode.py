@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from prologue.memory.base import KERNEL_HALF
-from prologue.trace.form import NO_VMID, Batch
+from prologue.trace.form import NO_LEVEL, NO_VMID, Batch
 from prologue.trace.programs import Program
 
 _LOOK: Final = 1 << 20  # ranges
@@ -22,13 +22,15 @@ def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool
     TTBR); so kernel addresses at EL2 are VHE's. Else the host's text at EL1 under VMID 0 is nVHE's. With VHE it is at
     EL1 only while the kernel boots, before it goes back to EL2 (``finalise_el2``, arch/arm64/kernel/hyp-stub.S,
     6.1-7.2).
-    ``unnumbered``: a range without a VMID is no guest's.
+    ``unnumbered``: a range without a VMID is no guest's. Text of perf says no level, so its first batch ends the look.
     """
     seen: list[Batch] = []
     level, count = None, 0
     for batch in batches:
         seen.append(batch)
         ranges = batch.ranges
+        if not count and (ranges["level"] == NO_LEVEL).all():
+            break
         if ((ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF))).any():
             level = 2
             break

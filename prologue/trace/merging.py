@@ -9,7 +9,8 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.errors import InputError
-from prologue.trace.assign import guest_name
+from prologue.memory.base import KERNEL_HALF
+from prologue.trace.assign import NESTED, guest_names
 from prologue.trace.form import Batch, BatchNames, Tally, TraceRanges, new_ranges, shifted
 from prologue.trace.recording import RecordingHeader
 from prologue.trace.sources import Trace
@@ -18,21 +19,25 @@ _EVER: Final = (1 << 64) - 1
 
 
 class GuestTrace(NamedTuple):
-    """A trace of one guest: its number (a VMID, or the process in perf's names); ns that its clock is behind."""
+    """A trace of one guest: its number (a VMID, or the process in perf's names); ns that its clock is behind.
+
+    ``recorded``: a VMID in it is of a guest of that guest, as in recordings.
+    """
 
     batches: Iterator[Batch]
     number: int
     behind: int
+    recorded: bool = False
 
 
 def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:
     """Give all ranges in the order of time, as far as each trace is in that order; each CPU's order stays.
 
-    Ranges of a guest's trace have its number as VMID, and names that say so, whatever their own ones say.
+    Ranges of a guest's trace have its number as VMID, and names that say so, whatever their own ones say. Only those of
+    its own guests are named ``NESTED``.
     """
     names = BatchNames()
-    sources = [_Source(host, 0, None, 0, names)]
-    sources += [_Source(one.batches, k, one.number, one.behind, names) for k, one in enumerate(guests, 1)]
+    sources = [_Source(host, 0, None, names), *(_Source(one.batches, k, one, names) for k, one in enumerate(guests, 1))]
     while True:
         waiting = [source for source in sources if source.fill()]
         if not waiting:
@@ -99,17 +104,17 @@ def _common(kept: RecordingHeader, header: RecordingHeader, name: str, first: st
 def _chained(parts: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
     names = BatchNames()
     for batches in parts:
-        source = _Source(batches, 0, None, 0, names)
+        source = _Source(batches, 0, None, names)
         while source.fill():
             yield Batch(source.take(_EVER)[0], names.tasks, names.dsos)
 
 
 class _Source:
-    def __init__(self, batches: Iterator[Batch], row: int, number: int | None, behind: int, names: BatchNames) -> None:
-        self._batches, self._row, self._number, self._behind, self._names = batches, row, number, behind, names
+    def __init__(self, batches: Iterator[Batch], row: int, guest: GuestTrace | None, names: BatchNames) -> None:
+        self._batches, self._row, self._guest, self._names = batches, row, guest, names
         self._ranges: TraceRanges = new_ranges(0)
         self._highest = 0
-        self._task_rows, self._dso_rows = list[int](), list[int]()
+        self._task_rows, self._dso_rows = list[int](), list[tuple[int, int]]()  # below and from KERNEL_HALF on
         self.times: U64 = np.zeros(0, np.uint64)
 
     def fill(self) -> bool:
@@ -135,13 +140,17 @@ class _Source:
         """Ranges with rows of all traces' names, by the first trace's clock."""
         self._task_rows += [self._names.task(task) for task in batch.tasks[len(self._task_rows) :]]
         for name in batch.dsos[len(self._dso_rows) :]:
-            self._dso_rows.append(self._names.dso(name if self._number is None else guest_name(name, self._number)))
+            low, high = (name, name) if self._guest is None else guest_names(name, self._guest.number)
+            self._dso_rows.append((self._names.dso(low), self._names.dso(high)))
         ranges = batch.ranges.copy()
         ranges["task"] = np.array(self._task_rows, np.uint32)[ranges["task"]]
-        ranges["dso"] = np.array(self._dso_rows, np.uint32)[ranges["dso"]]
+        upper = (ranges["start"] >= np.uint64(KERNEL_HALF)).astype(np.int64)
+        ranges["dso"] = np.array(self._dso_rows, np.uint32)[ranges["dso"], upper]
         ranges["source"] = self._row
-        if self._number is not None:
-            ranges["vmid"] = self._number
+        if self._guest is not None:
+            if self._guest.recorded:
+                ranges["dso"][ranges["vmid"] > 0] = self._names.dso(NESTED)
+            ranges["vmid"] = self._guest.number
             there = ranges["time"] != 0
-            ranges["time"][there] = shifted(ranges["time"][there], self._behind)
+            ranges["time"][there] = shifted(ranges["time"][there], self._guest.behind)
         return ranges

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,9 +53,12 @@ class TextPiece(NamedTuple):
 class Program:
     """A kernel with its modules."""
 
-    def __init__(self, name: str, kernel: Owner, pieces: list[TextPiece]) -> None:
-        """``kernel`` is the one of ``pieces``: arm64 loads modules below it, and nVHE maps some of it elsewhere."""
-        self.name = name
+    def __init__(self, name: str, kernel: Owner, pieces: list[TextPiece], missing: Sequence[str] = ()) -> None:
+        """``kernel`` is the one of ``pieces``: arm64 loads modules below it, and nVHE maps some of it elsewhere.
+
+        ``missing`` are modules that were loaded, and of which no file was found.
+        """
+        self.name, self.missing = name, missing
         self.kernel = kernel
         self.pieces = sorted((piece for piece in pieces if len(piece.words)), key=lambda piece: piece.vaddr)
         self._bases = [piece.vaddr for piece in self.pieces]
@@ -72,6 +76,16 @@ class Program:
         safe = np.maximum(row, 0)
         inside = (row >= 0) & (ends > starts) & (ends - self._starts[safe] <= self._sizes[safe])
         return np.where(inside, row, -1)
+
+    def mapped_twice(self) -> list[tuple[int, int, int]]:
+        """Text of the kernel that is mapped elsewhere, too: its first and last address, and bytes from there."""
+        own = self.kernel
+        shifts = [(piece, piece.owner.slide - own.slide) for piece in self.pieces if piece.owner.image is own.image]
+        return [
+            (piece.vaddr - shift & _TOP, piece.vaddr - shift + 4 * len(piece.words) & _TOP, shift)
+            for piece, shift in shifts
+            if shift
+        ]
 
     def words(self, start: int, end: int, piece: int) -> U32:
         """The words of a range that a piece has whole."""
@@ -227,6 +241,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
         TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner)
         for text in running_sections(image, symbols, memory, slide)
     ]
+    missing: Sequence[str] = ()
     if modules is not None:
         with TemporaryDirectory(prefix="prologue-") as directory:
             out = Path(directory)
@@ -235,7 +250,8 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
                 raise error
             for module in done.written:
                 pieces += _module_pieces(module.name, module.path)
-    return Program(str(vmlinux), owner, pieces)
+            missing = done.missing
+    return Program(str(vmlinux), owner, pieces, missing)
 
 
 def _module_pieces(name: str, path: Path) -> list[TextPiece]:

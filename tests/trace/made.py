@@ -44,7 +44,9 @@ class MadeKernel:
         name, _, offset = place.partition("+")
         return self.places[name] + (int(offset, 0) if offset else 0)
 
-    def write(self, path: Path, changed: dict[str, int] | None = None, build_id: bytes = b"") -> Path:
+    def write(
+        self, path: Path, changed: dict[str, int] | None = None, build_id: bytes = b"", section: bytes = b".text"
+    ) -> Path:
         """An unstripped vmlinux; ``changed`` words stand in place of the functions' own."""
         words = list(self.words)
         for place, word in (changed or {}).items():
@@ -54,9 +56,9 @@ class MadeKernel:
         for name, vaddr in self.places.items():
             symbols += struct.pack("<IBBHQQ", len(strings), 0x12, 0, 1, vaddr, self.sizes[name])
             strings += name.encode() + b"\0"
-        names = b"\0.text\0.symtab\0.strtab\0.shstrtab\0.note\0"
+        names = b"\0" + section + b"\0.symtab\0.strtab\0.shstrtab\0.note\0"
         note = struct.pack("<III4s", 4, len(build_id), 3, b"GNU") + build_id
-        parts = [(b".text", 1, 6, self.base, text, 0, 0), (b".symtab", 2, 0, 0, symbols, 3, 24),
+        parts = [(section, 1, 6, self.base, text, 0, 0), (b".symtab", 2, 0, 0, symbols, 3, 24),
                  (b".strtab", 3, 0, 0, strings, 0, 0), (b".shstrtab", 3, 0, 0, names, 0, 0),
                  *([(b".note", 7, 0, 0, note, 0, 0)] if build_id else [])]  # fmt: skip
         body, headers, at = b"", [bytes(64)], 64

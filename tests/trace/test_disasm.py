@@ -10,6 +10,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.trace.recording import RecordingHeader
 from tests.trace.made import KERNEL, perf_text, recording
+from tests.trace.test_opencsd import element, range_
 
 STEPS: list[tuple[str | int, str | int]] = [
     ("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"), ("read_zero+0x10", "read_zero+0x18"),
@@ -156,6 +157,9 @@ def test_host_and_guest_are_told_apart_or_not_at_all(
     assert names("--guest-vmlinux", guest, "--host-el", 1) == [str(vmlinux), str(guest)]
     assert names() == [str(vmlinux), None]
     assert names("--host-el", 2) == [str(vmlinux), None]
+    trace = written(tmp_path / "t", recording([*rows, {"start": KERNEL.at("vfs_read"), "count": 1, "level": 1}]))
+    for options in ((), ("--host-el", 2), ("--guest-vmlinux", guest)):  # VHE while it boots
+        assert names(*options)[2] == str(vmlinux)
     both = perf_text(STEPS[:3]) + perf_text(STEPS[:3], dso="[guest.kernel.kallsyms]", cpu=1)
     trace = written(tmp_path / "p", both)
     assert set(names("--guest-vmlinux", guest)) == {str(vmlinux), str(guest)}
@@ -198,6 +202,39 @@ def test_the_hosts_mode_is_what_the_trace_shows(
     assert names((place, 1, -1), (place, 1, 5), (place, 1, 0)) == [host, own, host]
     assert names((place, 1, 5), (0x8001000, 2, -1)) == [None, None]  # EL2 of nVHE, or the MMU is off
     assert names((place, 1, -1), (place, 2, -1), (place, 1, 5)) == [host, host, own]  # VHE's boot begins at EL1
+
+
+def test_without_vmids_a_guest_under_vhe_is_not_the_host(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Decoded hardware trace; no image of the guest is given, and nobody says that the host has VHE."""
+    context = "Idx:2; ID:10; OCSD_GEN_TRC_ELEM_PE_CONTEXT((ISA=A64) {}; 64-bit; {}CTXTID=0x4d2; )\n"
+    ran = range_(KERNEL.at("vfs_read"), 1)
+    begin = element("TRACE_ON( [begin or filter])")
+    host, guest, own = context.format("EL2N", ""), context.format("EL1N", ""), context.format("EL1N", "VMID=0x0; ")
+
+    def names(text: str, *options: object) -> list[str | None]:
+        trace = written(tmp_path / "t", begin + text)
+        out, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "json", *options)
+        return [json.loads(line).get("image") for line in out.splitlines()[1:]]
+
+    assert names(guest + ran + host + ran) == [None, str(vmlinux)]
+    assert names(guest + ran + host + ran, "--host-el", 1) == [str(vmlinux)] * 2
+    assert names(guest + ran) == [str(vmlinux)]
+    image = KERNEL.write(tmp_path / "guest")
+    assert names(guest + ran + own + ran + host + ran, "--guest-vmlinux", image) == [str(image), *[str(vmlinux)] * 2]
+
+
+def test_what_the_kernel_made_is_the_kernels(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """perf names programs of BPF as it names those of processes; their addresses are a kernel's."""
+    jitted = 0xFFFF800085000000
+    steps: list[tuple[str | int, str | int]] = [*STEPS[:1], ("vfs_read+0x10", jitted), (jitted + 8, "read_zero")]
+    text = "".join(perf_text([step], dso="bpf_prog_6deef7357e7b4530" if k else "[kernel.kallsyms]")
+                   for k, step in enumerate(steps))  # fmt: skip
+    for options in ((), ("--guest-vmlinux", KERNEL.write(tmp_path / "guest"))):
+        _, about = disasm(capsys, written(tmp_path / "t", text), "--vmlinux", vmlinux, *options)
+        assert f"1 range is not in {vmlinux}" in about
+        assert "not a kernel's" not in about
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
 from prologue.trace.instants import UNBOUNDED, settled
+from prologue.trace.recording import RecordingHeader
 from prologue.trace.sources import open_trace
 from prologue.writes.form import Ending, Flag, Loss, Recording
-from tests.trace.made import KERNEL, perf_line, perf_text
+from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
 from tests.trace.test_opencsd import CONTEXT, element, range_
 from tests.writes.made import ORIGIN, rows_of, write_recording
 
@@ -319,6 +320,23 @@ def test_times_that_begin_late(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, err = run(tmp_path, capsys, "check", text, "--writes", writes)
     assert (code, out) == (0, "3 steps, none impossible\n")
     assert "none within the trace's times: these are 2.000 to 2.000 s" in err
+
+
+def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernel writes at its own address, and EL2 runs the same memory at another."""
+    hyp = MadeKernel({"vectors": ["nop"] * 512, "__hyp_text_start": ["nop", "nop", "nop", "ret"], "h": ["nop", "ret"]})
+    vmlinux = hyp.write(tmp_path / "vmlinux", section=b".hyp.text")
+    at, start = 0x40001800, hyp.at("__hyp_text_start")
+    place = start + 4
+    writes = writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place))
+    places = [(start, 2), (start + 12, 1), (hyp.at("h"), 2)]
+    rows = [{"start": vaddr - start + at, "count": n, "time": 2 * 10**9 + k, "level": 2, "cpu": 0}
+            for k, (vaddr, n) in enumerate(places)]  # fmt: skip
+    (tmp_path / "trace").write_bytes(recording(rows, RecordingHeader(slide=0)))
+    options = ["--vmlinux", vmlinux, "--hyp-text", hex(at), "--writes", writes]
+    assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
+    assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options[:-2])]) == 1
+    assert f"image stale at __hyp_text_start+0x4 ({at + 4:#x}): nop is no branch" in capsys.readouterr().out
 
 
 def test_instants(tmp_path: Path) -> None:

@@ -101,6 +101,30 @@ def test_a_recording_says_where_the_guest_ran(made: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("number", ["", "@7"])
+def test_a_guests_guest_is_of_no_image(made: Path, capsys: pytest.CaptureFixture[str], number: str) -> None:
+    """The guest is a host itself; what runs in its guest, at the same addresses, is not the guest's own."""
+    place, trace = GUEST.at("guest_idle"), made / "guest.txt"
+    options = [str(made / "host.txt"), "--vmlinux", str(made / "vmlinux"), "--guest-trace", f"{trace}@7"]
+    options += ["--guest-vmlinux", f"{made / 'guest'}{number}"]
+    rows = [{"start": place, "count": 2, "level": level, "vmid": vmid, "time": 2 * 10**9 + level}
+            for level, vmid in ((1, 3), (2, -1))]  # fmt: skip
+    trace.write_bytes(recording(rows, RecordingHeader(slide=0)))
+    assert [row.get("symbol") for row in disasm(capsys, *options) if row.get("vmid") == 7] == [None, "guest_idle"]
+    own = guest_text(GUEST, "guest_idle", [2 * 10**9, 2 * 10**9 + 1000])
+    trace.write_text(own + own.replace("[kernel.kallsyms]", "[guest.kernel.kallsyms]"))
+    assert [row.get("symbol") for row in disasm(capsys, *options) if row.get("vmid") == 7] == [
+        "guest_idle", None, None,
+    ]  # fmt: skip
+
+
+def test_what_a_guests_kernel_made_is_the_guests(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (made / "guest.txt").read_text().replace("[kernel.kallsyms]", "bpf_prog_6deef7357e7b4530")
+    (made / "guest.txt").write_text(text)
+    said = disasm(capsys, *options(made))
+    assert [row["symbol"] for row in said if row.get("vmid") == 7] == ["guest_idle"] * 2
+
+
+@pytest.mark.parametrize("number", ["", "@7"])
 def test_a_guests_recording_is_of_one_build(made: Path, capsys: pytest.CaptureFixture[str], number: str) -> None:
     own, guest = bytes(range(20)), made / "guest.txt"
     GUEST.write(made / "guest", build_id=own)
