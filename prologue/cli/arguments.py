@@ -14,11 +14,27 @@ def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]
     wanted = f"from {lowest} on" if highest is None else f"from {lowest} to {highest}"
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < lowest or (highest is not None and int(text) > highest):
+        if (
+            not (text.isascii() and text.isdecimal())
+            or int(text) < lowest
+            or (highest is not None and int(text) > highest)
+        ):
             raise argparse.ArgumentTypeError(f"not a number {wanted}: {text!r}")
         return int(text)
 
     return parse
+
+
+class Once(argparse.Action):
+    """Store a value; refuse a second one, which would replace the first in silence."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Store it."""
+        if getattr(namespace, self.dest, self.default) is not self.default:
+            raise argparse.ArgumentError(self, "given more than once, and takes one value")
+        setattr(namespace, self.dest, values)
 
 
 def shell_words(option: str, text: str) -> list[str]:

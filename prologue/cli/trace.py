@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli import trace_etm, trace_record
-from prologue.cli.arguments import number_from
+from prologue.cli.arguments import Once, number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 _MOST_SKEW: Final = 10**6  # ms
@@ -43,7 +43,7 @@ def add_trace(group: Subcommand) -> None:
 
 def _check(command: Subcommand) -> None:
     add_images(command)
-    command.add_argument("--explain", metavar="SOURCE",
+    command.add_argument("--explain", action=Once, metavar="SOURCE",
                          help="a capture or other memory of that kernel: name who writes each word")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-check/1)")
 
@@ -77,16 +77,20 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("trace", nargs="+", metavar="TRACE",
                          help="text of perf script or trc_pkt_lister -decode, a recording, or - (stdin); "
                               "several are read one after the other")  # fmt: skip
-    command.add_argument("--vmlinux", type=Path, required=True, metavar="VMLINUX",
+    command.add_argument("--vmlinux", action=Once, type=Path, required=True, metavar="VMLINUX",
                          help="unstripped; best the overlay of live overlay")  # fmt: skip
-    command.add_argument("--memory", metavar="SOURCE",
+    command.add_argument("--memory", action=Once, metavar="SOURCE",
                          help="what had the text: a capture, perf's data, a dump, /proc/kcore, ssh:HOST")  # fmt: skip
-    command.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: the files of loaded modules")
-    command.add_argument("--writes", type=Path, metavar="FILE",
+    command.add_argument(
+        "--modules", action=Once, type=Path, metavar="DIR", help="with --memory: the files of loaded modules"
+    )
+    command.add_argument("--writes", action=Once, type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
     command.add_argument("--skew", type=number_from(0, _MOST_SKEW), default=10, metavar="MS",
                          help="by how much times of --writes may differ from the trace's (10)")  # fmt: skip
-    command.add_argument("--slide", metavar="BYTES",
+    command.add_argument("--timestamps", action=Once, metavar="HZ[+NS]",
+                         help="OpenCSD's timestamps: ticks a second, and the ns at tick 0 (1000000000)")  # fmt: skip
+    command.add_argument("--slide", action=Once, metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
                          help="a guest's kernel; ID: its VMID, or its process in perf's names")  # fmt: skip

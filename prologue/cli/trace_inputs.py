@@ -13,17 +13,20 @@ from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
 from prologue.memory.sources import open_memory
 from prologue.outputs import require_other
+from prologue.perf.recording import ARM64
 from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
 from prologue.trace.host_mode import find_host_level
 from prologue.trace.merging import GuestTrace, merged, one_after_the_other, timed
+from prologue.trace.opencsd import Counter
 from prologue.trace.programs import Program, linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
 
 _HIGHEST_GUEST: Final = (1 << 31) - 1
+_FASTEST: Final = 10**12  # Hz
 _LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
 _STDIN: Final = Path("/dev/stdin")  # leads to the file that a shell redirected from
 
@@ -76,21 +79,33 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
     named = [_guest_trace(text) for text in args.guest_trace]
     if [*args.trace, *(path for path, _, _ in named)].count(STDIN) > 1:
         raise UsageError(f"{STDIN} is named for more than one trace: standard input has one")
+    counter = None if args.timestamps is None else _counter(args.timestamps)
     with ExitStack() as stack:
-        trace = stack.enter_context(open_trace(args.trace[0]))
-        more = [stack.enter_context(open_trace(path, trace.account)) for path in args.trace[1:]]
+        trace = stack.enter_context(open_trace(args.trace[0], None, counter))
+        more = [stack.enter_context(open_trace(path, trace.account, counter)) for path in args.trace[1:]]
         if more:
             trace = one_after_the_other([trace, *more])
-        guests = []
+        kinds, guests = {trace.kind}, []
         for path, number, behind in named:
-            one = stack.enter_context(open_trace(path, trace.account))
+            one = stack.enter_context(open_trace(path, trace.account, counter))
             guests.append(GuestTrace(timed(one), number, behind, one.header is not None))
             trace.guests.append((number, one))
+            kinds.add(one.kind)
             if one.kind == "perf":  # says of no step whether it is an exception
                 trace.kind = one.kind
         if guests:
             trace.batches = merged(timed(trace), guests)
+        if counter is None and "opencsd" in kinds and (guests or args.writes):
+            trace.account.add("trace of OpenCSD whose timestamps are taken as ns of that clock: see --timestamps")
         yield trace
+
+
+def _counter(text: str) -> Counter:
+    frequency, sign, start = text.partition("-" if "-" in text else "+")
+    ticks = number("--timestamps", frequency)
+    if not 0 < ticks <= _FASTEST:
+        raise UsageError(f"--timestamps {text}: expected HZ, HZ+NS or HZ-NS, HZ from 1 to {_FASTEST:,}")
+    return Counter(ticks, number("--timestamps", f"{sign}{start}") if sign else 0)
 
 
 def _guest_trace(text: str) -> tuple[str, int, int]:
@@ -123,9 +138,12 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         if args.slide is not None or hyp is not None:
             raise UsageError("--slide and --hyp-text are for --vmlinux without --memory, which says where it is")
         host = running_program(args.vmlinux, open_memory(args.memory), args.modules)
+        _require_same_boot(trace, host.kernel.slide, args.memory)
     elif args.modules is not None:
         raise UsageError("--modules needs --memory: only memory says where modules were loaded")
     else:
+        if slide is not None and args.slide is None:
+            _require_same_boot(trace, slide, args.explain)
         said = slide if slide is not None else trace.header.slide if trace.header else None
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
@@ -147,6 +165,12 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     return Kernels(host, guests, level, unnumbered)
 
 
+def _require_same_boot(trace: Trace, slide: int, memory: str) -> None:
+    own = trace.header.slide if trace.header else None
+    if own is not None and own != slide:
+        raise InputError(f"has the kernel at slide {slide:#x}, {trace.name} at {own:#x}: another boot", path=memory)
+
+
 def _require_same_build(trace: Trace, program: Program) -> None:
     own, header = gnu_build_id(program.kernel.image), trace.header
     if own and header and not header.may_be_of(own):
@@ -164,6 +188,8 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
     if args.writes is None:
         return None
     recording = read_any(args.writes)
+    if recording.origin.machine != ARM64:
+        raise InputError(f"has no words of arm64 text: its machine is {recording.origin.machine}", path=args.writes)
     image = kernels.host.kernel
     own, theirs = gnu_build_id(image.image), recording.origin.build_id
     if own and theirs and own != theirs:

@@ -16,6 +16,7 @@ from prologue.trace.recording import RecordingHeader
 from prologue.trace.sources import Trace
 
 _EVER: Final = (1 << 64) - 1
+_UNTIMED: Final = 1 << 20  # ranges before the first time of a trace
 
 
 class GuestTrace(NamedTuple):
@@ -63,16 +64,27 @@ def timed(trace: Trace) -> Iterator[Batch]:
 
 
 def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batch]:
-    begun = False
+    """Hold what comes before the first time back until that is seen: a trace without any has no place among others."""
+    held: list[Batch] = []
+    count, begun = 0, False
     for batch in batches:
-        times = batch.ranges["time"] != 0
-        if len(times) and not begun and not times.any():
-            raise InputError(
-                "cannot be merged with others by time: it has no times (time in -F of perf script)", path=name
-            )
-        begun |= len(times) > 0
-        account.add("ranges without a time, among those of other traces", int((~times).sum()))
-        yield batch
+        there = int((batch.ranges["time"] != 0).sum())
+        begun |= there > 0
+        account.add("ranges without a time, among those of other traces", len(batch.ranges) - there)
+        if begun:
+            yield from held
+            held = []
+            yield batch
+            continue
+        held.append(batch)
+        count += len(batch.ranges)
+        if count > _UNTIMED:
+            break
+    if held:
+        who = "it has" if count <= _UNTIMED else f"its first {count:,} ranges have"
+        raise InputError(
+            f"cannot be merged with others by time: {who} no times (time in -F of perf script; timestamps)", path=name
+        )
 
 
 def one_after_the_other(traces: Sequence[Trace]) -> Trace:

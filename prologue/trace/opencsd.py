@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -83,14 +83,28 @@ class _Source:
     level: int = NO_LEVEL
 
 
-def read_opencsd(stream: Peekable, account: Tally) -> Iterator[Batch]:
-    """Give the ranges in the order of the text.
+class Counter(NamedTuple):
+    """What timestamps count: ``frequency`` ticks a second (CNTFRQ_EL0), from ``start`` ns on.
+
+    From Armv8.6 on the system counter ticks once a ns (Arm ARM, "The Generic Timer"); older ones are slower.
+    """
+
+    frequency: int = 10**9
+    start: int = 0
+
+    def time(self, ticks: int) -> int:
+        """In ns. 0 is no time, for ticks, too; no other becomes 0."""
+        return ticks and min(max(ticks * 10**9 // self.frequency + self.start, 1), _LATEST)
+
+
+def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = None) -> Iterator[Batch]:
+    """Give the ranges in the order of the text; ``counter`` is what its timestamps count, ns if it is not given.
 
     Raises:
         InputError: there are none.
 
     """
-    reader = _Reader(account)
+    reader = _Reader(account, counter or Counter())
     some = False
     for block in blocks(stream):
         ranges = reader.ranges(block)
@@ -110,8 +124,8 @@ def _can_be(first: int, last: int, count: bytes, isa: bytes) -> bool:
 
 
 class _Reader:
-    def __init__(self, account: Tally) -> None:
-        self._account = account
+    def __init__(self, account: Tally, counter: Counter) -> None:
+        self._account, self._counter = account, counter
         self._sources: dict[bytes, _Source] = {}
         self.names = BatchNames()
 
@@ -168,7 +182,7 @@ class _Reader:
         elif element == b"EXCEPTION_RET":
             source.flags |= RETURN
         elif element == b"TIMESTAMP" and (time := _TIME.fullmatch(said)) and int(time[1], 16) <= _LATEST:
-            source.time = int(time[1], 16)
+            source.time = self._counter.time(int(time[1], 16))
         elif element == b"PE_CONTEXT" and (context := _CONTEXT.fullmatch(said)):
             self._context(source, *context.groups())
         elif element not in _BESIDE:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from prologue.trace.form import Batch, Tally
-from prologue.trace.opencsd import MARK, read_opencsd
+from prologue.trace.opencsd import MARK, Counter, read_opencsd
 from prologue.trace.perf_script import read_perf_script
 from prologue.trace.recording import MAGIC, RecordingHeader, read_header, read_records
 from prologue.trace.streams import Peekable, open_stream
@@ -30,10 +30,10 @@ class Trace:
 
 
 @contextmanager
-def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
+def open_trace(source: str, account: Tally | None = None, counter: Counter | None = None) -> Iterator[Trace]:
     """Open text of ``perf script`` or of ``trc_pkt_lister -decode``, or a recording; ``-`` is standard input.
 
-    ``account`` is that of another trace, if both are to share one.
+    ``account`` is that of another trace, if both are to share one. ``counter``: see ``read_opencsd``.
 
     Raises:
         InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
@@ -47,7 +47,7 @@ def open_trace(source: str, account: Tally | None = None) -> Iterator[Trace]:
             batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
             yield Trace(stream.name, "recording", batches, account, header)
         elif MARK in head or b"Trace Packet Lister" in head:
-            yield Trace(stream.name, "opencsd", read_opencsd(stream, account), account)
+            yield Trace(stream.name, "opencsd", read_opencsd(stream, account, counter), account)
         else:
             _require_text(stream, head)
             yield Trace(stream.name, "perf", read_perf_script(stream, account), account)

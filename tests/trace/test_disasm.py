@@ -237,6 +237,17 @@ def test_what_the_kernel_made_is_the_kernels(tmp_path: Path, vmlinux: Path, caps
         assert "not a kernel's" not in about
 
 
+@pytest.mark.parametrize("option", ["--vmlinux", "--memory", "--modules", "--writes", "--slide", "--timestamps"])
+def test_a_second_value_does_not_replace_the_first(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    trace = written(tmp_path / "t", perf_text(STEPS))
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), option, "1", option, "2"])
+    assert ended.value.code == 2
+    assert f"argument {option}: given more than once, and takes one value" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -248,6 +259,10 @@ def test_what_the_kernel_made_is_the_kernels(tmp_path: Path, vmlinux: Path, caps
         (["--guest-vmlinux", "a@\u00b2"], "expected VMLINUX"),
         (["--guest-vmlinux", "a@99999999999"], "expected VMLINUX"),
         (["--hyp-text", "0x1000"], "no .hyp.text"),
+        (["--timestamps", "0"], "expected HZ, HZ+NS or HZ-NS"),
+        (["--timestamps", "25e6"], "expected a number"),
+        (["--timestamps", "25000000+"], "expected a number"),
+        (["--timestamps", "2000000000000"], "HZ from 1 to 1,000,000,000,000"),
         (["--format", "srcline"], "no debug information"),
         (["-S"], "no debug information"),
     ],

@@ -279,6 +279,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "counts instructions": ({}, {"clock": "instructions"}, "", "record both in one run"),
     "is of other text": ({"place": 0xFFFF800090000000}, {}, "", "has no write to text of"),
     "is of another boot": ({}, {}, "--slide 0x10000", "another boot?"),
+    "is of another architecture": ({}, {"machine": "x86_64"}, "", "its machine is x86_64"),
 }
 
 
@@ -320,6 +321,24 @@ def test_times_that_begin_late(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, err = run(tmp_path, capsys, "check", text, "--writes", writes)
     assert (code, out) == (0, "3 steps, none impossible\n")
     assert "none within the trace's times: these are 2.000 to 2.000 s" in err
+
+
+def test_timestamps_of_a_slow_counter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """25 MHz, begun half a second before the clock of the writes; taken as ns, all ranges would be before the write."""
+    begin = element("TRACE_ON( [begin or filter])") + CONTEXT.replace("EL2N", "EL1N").replace("VMID=0x7", "VMID=0x0")
+    runs = [(1, [("read_zero", 7)]), (3, [("read_zero", 3), ("read_zero+0x18", 1)]), (5, [("read_zero+0x18", 1)])]
+    text = begin
+    for second, ranges in runs:
+        text += element(f"TIMESTAMP( [ TS=0x{second * 25_000_000 + 12_500_000:x}]; )")
+        text += "".join(range_(KERNEL.at(place), count) for place, count in ranges)
+    writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP))
+    options = ("--writes", writes, "--skew", 0)
+    code, out, err = run(tmp_path, capsys, "check", text, *options, "--timestamps", "25000000-500000000")
+    assert (code, out) == (0, "3 steps, none impossible\n")
+    assert "--timestamps" not in err
+    code, _, err = run(tmp_path, capsys, "check", text, *options)
+    assert code == 1
+    assert "1 trace of OpenCSD whose timestamps are taken as ns of that clock: see --timestamps" in err
 
 
 def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

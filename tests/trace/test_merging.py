@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.form import NO_TASK, Batch, TracedTask, new_ranges
-from prologue.trace.merging import GuestTrace, merged
+from prologue.errors import InputError
+from prologue.trace.form import NO_TASK, Batch, Tally, TracedTask, new_ranges
+from prologue.trace.merging import GuestTrace, merged, timed
 from prologue.trace.recording import RecordingHeader
+from prologue.trace.sources import Trace
 from tests.trace.made import KERNEL, MadeKernel, perf_line, recording
 
 NOP = 0xD503201F
@@ -186,6 +189,28 @@ def test_what_has_no_times_is_not_merged(made: Path, capsys: pytest.CaptureFixtu
     assert (made / which).read_text() != text
     assert main(["trace", "disasm", *options(made)]) == 2
     assert f"{made / which}: cannot be merged with others by time: it has no times" in capsys.readouterr().err
+
+
+def test_times_may_begin_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As OpenCSD's do, at the first timestamp: what is before it has its place in its own trace."""
+    monkeypatch.setattr("prologue.trace.merging._UNTIMED", 3)
+
+    def batches(times: list[int]) -> Iterator[Batch]:
+        for k, time in enumerate(times):
+            ranges = new_ranges(1)
+            ranges["time"], ranges["start"] = time, k
+            yield Batch(ranges, [NO_TASK], [""])
+
+    def read(times: list[int]) -> list[int]:
+        both = [timed(Trace("x", "opencsd", batches(some), Tally())) for some in ([4], times)]
+        whole = np.concatenate([batch.ranges for batch in merged(both[0], [GuestTrace(both[1], 7, 0)])])
+        return list(whole["start"][whole["vmid"] == 7])
+
+    assert read([0, 0, 0, 5]) == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="its first 4 ranges have no times"):
+        read([0, 0, 0, 0, 5])
+    with pytest.raises(InputError, match="it has no times"):
+        read([0, 0])
 
 
 def test_a_recording_without_a_clock_is_not_merged(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.trace.form import EXCEPTION, GAP, LOST, RETURN, Tally
-from prologue.trace.opencsd import read_opencsd
+from prologue.trace.opencsd import Counter, read_opencsd
 from prologue.trace.streams import Peekable
 from tests.trace.made import spans
 
@@ -40,6 +40,23 @@ def test_ranges_and_contexts() -> None:
     assert batch.ranges["time"].tolist() == [0x1234, 0x1234]
     assert batch.tasks[batch.ranges["task"][0]].pid == 0x4D2
     assert spans([batch]) == [(16, A, A + 12, GAP), (16, A + 64, A + 68, 0)]
+
+
+@pytest.mark.parametrize(
+    ("ticks", "counter", "time"),
+    [
+        (50_000_000, Counter(25_000_000), 2 * 10**9),
+        (50_000_001, Counter(25_000_000, 7), 2 * 10**9 + 47),
+        (62_500_000, Counter(62_500_000, -(10**9)), 1),
+        (1234, Counter(), 1234),
+        (0, Counter(25_000_000, 5), 0),
+        ((1 << 64) - 1, Counter(1), (1 << 64) - 1),
+    ],
+)
+def test_timestamps_are_ticks(ticks: int, counter: Counter, time: int) -> None:
+    text = element("TRACE_ON( [begin or filter])") + element(f"TIMESTAMP( [ TS=0x{ticks:012x}]; )") + range_(A, 3)
+    batch = next(iter(read_opencsd(Peekable(io.BytesIO(text.encode()), "x"), Tally(), counter)))
+    assert batch.ranges["time"].tolist() == [time]
 
 
 @pytest.mark.parametrize(

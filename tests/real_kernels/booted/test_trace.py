@@ -79,6 +79,20 @@ def test_the_memory_is_what_ran(recorded: Recorded, capsys: pytest.CaptureFixtur
     assert data["steps_judged"] > alone["steps_judged"] + 16
 
 
+@pytest.mark.parametrize("option", ["--memory", "--explain"])
+def test_memory_of_another_boot_is_refused(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    header, _ = load_recording(recorded.trace)
+    with recorded.trace.open("rb") as stream:
+        records = stream.read(len(header.pack()) + 3200)[len(header.pack()) :]
+    (tmp_path / "other").write_bytes(header._replace(slide=recorded.slide + 0x200000).pack() + records)
+    command = ["trace", "check", str(tmp_path / "other"), "--vmlinux", str(recorded.vmlinux)]
+    assert main([*command, option, str(recorded.dump)]) == 2
+    said = f"{recorded.dump}: has the kernel at slide {recorded.slide:#x}, {tmp_path / 'other'} at "
+    assert said in capsys.readouterr().err
+
+
 def went_on(trace: Path, vaddr: int) -> bool:
     """Whether the flow itself ever left a word: not if an exception came, or the window ended, each time."""
     _, records = load_recording(trace)
