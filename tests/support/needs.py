@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def needs_mini_kernel_tools() -> None:
         missing(", ".join(missing_tools()))
 
 
+@cache  # apt takes seconds to say what its lists have
 def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
     try:
         return fetch_kernel(suite, flavour)
@@ -47,6 +49,7 @@ def needs_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
         raise  # not reached: missing() does not return
 
 
+@cache
 def needs_modules(suite: str, release: str) -> Path:
     try:
         return fetch_modules(suite, release)
@@ -55,6 +58,7 @@ def needs_modules(suite: str, release: str) -> Path:
         raise  # not reached: missing() does not return
 
 
+@cache
 def needs_built_kernel(recipe: Recipe) -> BuiltKernel:
     try:
         return build_kernel(recipe)
