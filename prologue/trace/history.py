@@ -19,7 +19,7 @@ from prologue.trace.form import Batch, Tally, shifted
 from prologue.trace.instants import UNBOUNDED, Instants
 from prologue.trace.intern import Interner
 from prologue.trace.programs import Program
-from prologue.writes.form import Flag, Recording
+from prologue.writes.form import Flag, Recording, Rows
 
 NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
@@ -71,12 +71,13 @@ class TextHistory:
             )
         rows = recording.rows
         rows = rows[program.piece_of(rows["address"], rows["address"] + np.uint64(4)) >= 0]
+        self._times: U64 = rows["time"]
+        self._jumps = _jumps(rows)
         parts = [rows]
         for start, end, shift in program.mapped_twice():
             part = rows[(rows["address"] >= np.uint64(start)) & (rows["address"] < np.uint64(end))]
             part["address"] += np.uint64(shift & _TOP)
             parts.append(part)
-        self._times: U64 = rows["time"]
         rows = np.concatenate(parts)
         self._rows = rows[np.argsort(rows["address"], kind="stable")]  # each address's in the order of time
         self._addresses, first = np.unique(self._rows["address"], return_index=True)
@@ -135,21 +136,13 @@ class TextHistory:
                 account.add(f"{loss.what}: lost by the recording of writes", loss.amount)
         if not self._ending.complete:
             account.add("recording of writes that has no end: its recorder was killed, later writes are missing")
-        account.add(
-            "writes whose old word is not what the write before them left: one between is missing", self._jumps()
-        )
+        account.add("writes whose old word is not what the write before them left: one between is missing", self._jumps)
         times = self._times
         low, high = shifted(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
         if self._end and not ((times >= low) & (times <= np.uint64(high))).any():
             of_writes = _seconds(int(times.min()), int(times.max()))
             of_trace = _seconds(self._begin, self._end)
             account.add(f"writes, none within the trace's times: these are {of_trace}, theirs {of_writes}", len(times))
-
-    def _jumps(self) -> int:
-        rows = self._rows
-        unlike = (rows["address"][1:] == rows["address"][:-1]) & (rows["old"][1:] != rows["new"][:-1])
-        # Before its page is executable, memory may be anything's: of a module that was there before.
-        return int((unlike & (rows["flags"][1:] & np.uint32(Flag.OLD_UNKNOWN | Flag.UNREACHABLE) == 0)).sum())
 
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
         """The words of a range with a text; ``words`` are the image's."""
@@ -279,3 +272,11 @@ class TextHistory:
 
 def _seconds(first: int, last: int) -> str:
     return f"{first / 1e9:.3f} to {last / 1e9:.3f} s"
+
+
+def _jumps(rows: Rows) -> int:
+    """Writes, in the order of time, that do not begin with the word that the one before them left."""
+    rows = rows[np.argsort(rows["address"], kind="stable")]
+    unlike = (rows["address"][1:] == rows["address"][:-1]) & (rows["old"][1:] != rows["new"][:-1])
+    # Before its page is executable, memory may be anything's: of a module that was there before.
+    return int((unlike & (rows["flags"][1:] & np.uint32(Flag.OLD_UNKNOWN | Flag.UNREACHABLE) == 0)).sum())

@@ -356,6 +356,10 @@ def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options[:-2])]) == 1
     assert f"image stale at __hyp_text_start+0x4 ({at + 4:#x}): nop is no branch" in capsys.readouterr().out
+    again = write(2000 * MS, encode_b(place, start + 12), NOP, place)
+    writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place), again)
+    assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
+    assert "prologue: 1 writes whose old word" in capsys.readouterr().err  # at two addresses, and one write
 
 
 def test_instants(tmp_path: Path) -> None:
