@@ -73,9 +73,9 @@ def _unjudged(check: ImageCheck) -> list[str]:
     ]
 
 
-def _owner(stale: StaleWord, owners: Mechanisms | None) -> str:
+def _owner(stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
     """Who writes that word, of the host's kernel."""
-    return owners.owner(stale.vaddr) if owners and stale.program == 0 else ""
+    return owners.owner(program.own_address(stale.vaddr)) if owners and stale.program == 0 else ""
 
 
 def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
@@ -84,7 +84,7 @@ def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechani
     when = f" at {stale.time // 10**9}.{stale.time % 10**9:09}" if stale.time else ""
     first = f", first on cpu {stale.cpu}{when}" if stale.cpu >= 0 else ""
     times = "once" if stale.count == 1 else f"{stale.count:,} times"
-    writes = f"; {_owner(stale, owners) or 'no mechanism that the audit knows'}" if owners else ""
+    writes = f"; {_owner(stale, program, owners) or 'no mechanism that the audit knows'}" if owners else ""
     return f"image stale at {place} ({stale.vaddr:#x}): {check.describe(stale)} ({times}{first}{writes})"
 
 
@@ -99,6 +99,6 @@ def _data(check: ImageCheck, stale: StaleWord, programs: list[Program], owners: 
         "word": f"{stale.word:08x}",
         "count": stale.count,
         "went": [[hex(went) if went else None, count] for went, count in stale.went.most_common()],
-        "mechanism": _owner(stale, owners) or None,
+        "mechanism": _owner(stale, program, owners) or None,
         "message": check.describe(stale),
     }

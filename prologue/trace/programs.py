@@ -21,6 +21,7 @@ from prologue.overlay.kernel import running_sections
 from prologue.overlay.module import INIT
 from prologue.overlay.modules import module_files, overlay_modules
 from prologue.sites.running import find_slide, open_running
+from prologue.trace.trampoline import find_trampoline
 
 # Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 6.1-7.2).
 _VECTORS: Final = re.compile(
@@ -86,6 +87,12 @@ class Program:
             for piece, shift in shifts
             if shift
         ]
+
+    def own_address(self, vaddr: int) -> int:
+        """Where the kernel has what it maps at this address, too; the address itself for all else."""
+        row = self._row_of(vaddr)
+        owner = self.pieces[row].owner if row >= 0 else self.kernel
+        return vaddr + (self.kernel.slide - owner.slide if owner.image is self.kernel.image else 0) & _TOP
 
     def words(self, start: int, end: int, piece: int) -> U32:
         """The words of a range that a piece has whole."""
@@ -208,7 +215,7 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
         raise InputError("the vmlinux has no text", path=vmlinux)
     if hyp_text is not None:
         pieces += _hyp_pieces(image, owner.symbols, hyp_text)
-    return Program(str(vmlinux), owner, pieces)
+    return Program(str(vmlinux), owner, pieces + _trampoline(owner, pieces))
 
 
 def _possible(slide: int, path: Path) -> int:
@@ -226,6 +233,19 @@ def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPi
     return [TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
 
 
+def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:
+    """The entry trampoline of KPTI where it runs, which is in ``pieces`` at the kernel's own address."""
+    found = find_trampoline(owner.image, owner.symbols)
+    if found is None:
+        return []
+    start, end, runs = found
+    for piece in pieces:
+        low, high = (start + owner.slide - piece.vaddr) // 4, (end + owner.slide - piece.vaddr) // 4
+        if 0 <= low < high <= len(piece.words):
+            return [TextPiece(runs, piece.words[low:high], owner._replace(slide=runs - start))]
+    return []
+
+
 def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Program:
     """A kernel with the text that memory has, and its modules if the directory of their files is given.
 
@@ -241,6 +261,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
         TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner)
         for text in running_sections(image, symbols, memory, slide)
     ]
+    pieces += _trampoline(owner, pieces)
     missing: Sequence[str] = ()
     if modules is not None:
         with TemporaryDirectory(prefix="prologue-") as directory:
