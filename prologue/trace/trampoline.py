@@ -23,6 +23,7 @@ _BR: Final[Pattern] = (0xFFFFFC1F, 0xD61F0000)
 _MOVK: Final[Pattern] = (0xFF800000, 0xF2800000)
 _ADD: Final[Pattern] = (0xFFE0FC00, 0x8B000000)  # ADD and SUB of registers, not shifted
 _SUB: Final[Pattern] = (0xFFE0FC00, 0xCB000000)
+_MOST: Final = 1 << 14  # bytes of ret_to_user, which has some hundreds: more is a damaged size
 _PAGE: Final = 4096
 _TOP: Final = (1 << 64) - 1
 
@@ -34,7 +35,7 @@ def find_trampoline(image: ElfImage, symbols: Symbols) -> tuple[int, int, int] |
     """
     start, end = symbols.find("__entry_tramp_text_start"), symbols.find("__entry_tramp_text_end")
     code = symbols.find(_FROM)
-    if start is None or end is None or code is None:
+    if start is None or end is None or code is None or code.size > _MOST:
         return None
     targets = _branches(_words(image, code.vaddr, code.size), code.vaddr)
     for name in _EXITS:

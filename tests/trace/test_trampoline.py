@@ -58,6 +58,7 @@ def test_it_is_found(tmp_path: Path, leave: list[str], name: str, adrp: tuple[in
         [*LATE[:3], "ldr x29, [sp]", "br x29"],  # whatever was loaded
         [*LATE[:3], "br x28"],
         ["movk x29, #0x4800", "br x29"],
+        [*["nop"] * 5000, *LATE],  # a size that it cannot have
     ],
 )
 def test_what_the_code_does_not_say_is_not_guessed(tmp_path: Path, leave: list[str]) -> None:
