@@ -65,7 +65,7 @@ KERNELS: Final = {
         Unusual(
             name="7.2-kcfi",
             what="thin LTO, kCFI, static calls",
-            recipe=_recipe("sid", "7.2", "llvm", "lto_cfi", "startup_tests"),
+            recipe=_recipe("sid", "7.2", "llvm", "small", "lto_cfi", "startup_tests"),
         ),
     )
 }

@@ -16,14 +16,14 @@ RECIPES: Final = {
         suite="bookworm",
         source="linux-source-6.1",
         toolchain="gcc",
-        options=("minimal", "native", "signed", "kgdb"),
+        options=("minimal", "small", "native", "signed", "kgdb"),
         native=True,
     ),
     "6.12": Recipe(
         suite="trixie",
         source="linux-source-6.12",
         toolchain="llvm",
-        options=("minimal", "native", "bti", "btf"),
+        options=("minimal", "small", "native", "bti", "btf"),
         native=True,
     ),
 }
