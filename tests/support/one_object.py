@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest.kbuild import Recipe, make, unpack_source
+from prologue_bench.guest.kbuild import Recipe, make
 from prologue_bench.guest.packages import download
+from prologue_bench.guest.source import link_source
 from prologue_bench.host import cache, programs
 from tests.support.needs import missing, needs_tools
 from tests.support.trees import SOURCES
@@ -78,16 +79,15 @@ def needs_one_object(series: str) -> OneObject:
     except (MissingToolError, UnreachableError) as error:
         missing(str(error))
         raise  # not reached: missing() does not return
-    made_by = [deb.name, repr(recipe), recipe.fragment, str(_LAYOUT)]
-    made_by.append(programs.version(_COMPILERS[recipe.toolchain]).decode())
-    key = f"objects/{deb.stem}-{hashlib.sha256('|'.join(made_by).encode()).hexdigest()[:16]}"
+    made_by = [*recipe.made_by, b"layout %d" % _LAYOUT, programs.version(_COMPILERS[recipe.toolchain])]
+    key = f"objects/{deb.stem}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
     return OneObject(cache.produce(key, partial(_compile, deb, recipe)))
 
 
 def _compile(deb: Path, recipe: Recipe, directory: Path) -> None:
     tree = directory.with_name(f"{directory.name}.tree")
     try:
-        unpack_source(deb, tree)
+        link_source(deb, tree)
         (tree / "out").mkdir()
         (tree / "out" / "fragment").write_text(recipe.fragment)
         for arguments in (

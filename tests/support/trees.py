@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import stat
 import subprocess
 from functools import partial
@@ -12,8 +13,8 @@ from typing import Final
 
 from prologue.kernel_tree.patches import load_patch
 from prologue_bench.errors import MissingToolError, UnreachableError
-from prologue_bench.guest import deb
 from prologue_bench.guest.packages import download
+from prologue_bench.guest.source import unpacked_source
 from prologue_bench.host import cache
 from tests.support.needs import missing, needs_tools
 
@@ -62,16 +63,17 @@ def needs_real_tree(series: str) -> Path:
         missing(str(error))
         raise  # not reached: missing() does not return
     key = f"sources/{file.stem}-{hashlib.sha256('|'.join(names).encode()).hexdigest()[:16]}"
-    return cache.produce(key, partial(_extract, file, package, names))
+    return cache.produce(key, partial(_copy, file, names))
 
 
-def _extract(file: Path, package: str, names: list[str], directory: Path) -> None:
-    directory.mkdir()
-    tarball = directory.with_name("source.tar.xz")
-    assert deb.extract_first(file, lambda name: name.endswith(".tar.xz"), tarball, lambda _: None)
-    members = [f"{package}/{name}" for name in names]
-    command = ["tar", "--use-compress-program=xz -T0", "-xf", str(tarball), "-C", str(directory)]
-    subprocess.run([*command, "--strip-components=1", "--occurrence=1", *members], check=True)
+def _copy(file: Path, names: list[str], directory: Path) -> None:
+    tree = unpacked_source(file)
+    for name in names:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        if (tree / name).is_dir():
+            shutil.copytree(tree / name, directory / name)
+        else:
+            shutil.copy2(tree / name, directory / name)
 
 
 def fingerprint(tree: Path) -> Fingerprint:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import lzma
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest import packages
-from prologue_bench.guest.deb import PackageFiles, extract_all
+from prologue_bench.guest.deb import PackageFiles
+from prologue_bench.guest.source import link_source
 from prologue_bench.host import cache, programs
 from prologue_bench.host.events import tail
 from prologue_bench.host.progress import shown
@@ -63,16 +63,26 @@ class Recipe:
     toolchain: Literal["gcc", "llvm", "llvm-19"] = "gcc"
     options: tuple[str, ...] = ("minimal",)
     native: bool = False
-    # Not in the representation, which is part of the cache's key: most recipes have none of these.
-    patch: bytes = field(default=b"", repr=False)
-    functions: int = field(default=0, repr=False)
-    debian: str = field(default="", repr=False)
+    patch: bytes = field(default=b"", repr=False)  # too long to print
+    functions: int = 0
+    debian: str = ""
 
     @property
     def fragment(self) -> str:
         """The options as Kconfig reads them."""
         parts = (files("prologue_bench.guest").joinpath("configs", f"{name}.config") for name in self.options)
         return "".join(part.read_text(encoding="utf-8") for part in parts)
+
+    @property
+    def set_options(self) -> tuple[str, ...]:
+        """The lines that Kconfig reads: all but comments, and ``# CONFIG_X is not set`` is none."""
+        return tuple(line for line in self.fragment.splitlines() if line.startswith(("CONFIG_", "# CONFIG_")))
+
+    @property
+    def made_by(self) -> list[bytes]:
+        """What of it decides which kernel comes out: no comment, and nothing that only names it."""
+        parts = [self.toolchain, *self.set_options, "native" if self.native else "", self.debian]
+        return [*(part.encode() for part in parts), b"functions %d" % self.functions, self.patch]
 
     @property
     def compilers(self) -> tuple[str, ...]:
@@ -138,15 +148,11 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
             programs.find("patch")
         names = [recipe.source, *([recipe.source.replace("-source-", "-config-")] if recipe.debian else [])]
         deb, *configs = packages.download(recipe.suite, names, report)
-        made_by = [repr(recipe).encode(), deb.name.encode(), recipe.fragment.encode(), b"steps %d" % _STEPS]
+        made_by = [deb.name.encode(), *recipe.made_by, b"steps %d" % _STEPS]
         made_by += [programs.version(name) for name in compilers]
         if recipe.native:
             made_by += _our_changes(recipe)
-        if recipe.patch:
-            made_by.append(recipe.patch)
-        if recipe.functions:
-            made_by.append(b"functions %d" % recipe.functions)
-        made_by += [f"{recipe.debian} {path.name}".encode() for path in configs]
+        made_by += [path.name.encode() for path in configs]
         key = f"builds/{recipe.source}-{hashlib.sha256(b'|'.join(made_by)).hexdigest()[:16]}"
         return BuiltKernel(recipe, cache.produce(key, lambda path: _build(deb, configs, recipe, path, report)))
 
@@ -161,7 +167,7 @@ def _our_changes(recipe: Recipe) -> list[bytes]:
 
 def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress: Progress) -> None:
     progress(f"unpacking {deb.stem}", 0.0)
-    unpack_source(deb, tree)
+    link_source(deb, tree)
     if recipe.native:
         from prologue.kernel_tree.tree import install
 
@@ -178,7 +184,7 @@ def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress:
         _make(tree, recipe, "-s", "olddefconfig")
     else:
         _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
-    _require_options(recipe.fragment, (tree / "out" / ".config").read_text(encoding="utf-8"), deb)
+    _require_options(recipe.set_options, (tree / "out" / ".config").read_text(encoding="utf-8"), deb)
     progress(f"building {deb.stem}", 10.0)
     targets = ("vmlinux",) if recipe.debian else ("vmlinux", "modules")
     _make(tree, recipe, f"-j{len(os.sched_getaffinity(0))}", "PROLOGUE=true", *targets)
@@ -190,19 +196,6 @@ def debian_config(deb: Path, name: str) -> bytes:
     if packed is None:
         raise BenchError(f"{deb.name} holds no {name}")
     return lzma.decompress(packed)
-
-
-def unpack_source(deb: Path, tree: Path) -> None:
-    """Unpack the tarball of a ``linux-source-...`` package so that its top directory is ``tree``."""
-    scratch = tree.with_name(f"{tree.name}.unpacked")
-    extract_all(deb, scratch)
-    (tarball,) = (scratch / "usr" / "src").glob("linux-source-*.tar.xz")
-    tree.mkdir()
-    command = ["tar", "-xf", str(tarball), "-C", str(tree), "--strip-components=1"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchError(f"{' '.join(command)}: {done.stderr.strip()}")
-    shutil.rmtree(scratch)
 
 
 def apply_patch(patch: bytes, tree: Path) -> None:
@@ -226,13 +219,15 @@ def add_functions(tree: Path, count: int) -> None:
         (directory / f"from_{first}.c").write_text("".join(lines), encoding="ascii")
         objects.append(f"from_{first}.o")
     (directory / "Makefile").write_text(f"obj-y := {' '.join(objects)}\n", encoding="ascii")
-    with (tree / "lib" / "Makefile").open("a", encoding="utf-8") as stream:
-        stream.write("\nobj-y += synthetic/\n")
+    makefile = tree / "lib" / "Makefile"
+    content = makefile.read_text(encoding="utf-8")
+    makefile.unlink()  # perhaps a link into the cache
+    makefile.write_text(content + "\nobj-y += synthetic/\n", encoding="utf-8")
 
 
-def _require_options(fragment: str, config: str, deb: Path) -> None:
+def _require_options(options: tuple[str, ...], config: str, deb: Path) -> None:
     """Kconfig drops what it does not know or what something else forbids, and says nothing."""
-    wanted = {line for line in fragment.splitlines() if line.startswith("CONFIG_")}
+    wanted = {line for line in options if line.startswith("CONFIG_")}
     dropped = sorted(wanted - set(config.splitlines()))
     if dropped:
         raise BenchError(f"{deb.stem} cannot be configured with {', '.join(dropped)}")

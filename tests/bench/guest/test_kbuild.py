@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,11 @@ def tree(tmp_path: Path) -> Path:
 
 def test_synthetic_functions_are_patch_sites(tree: Path) -> None:
     needs_tools(f"{CROSS}gcc")
+    link = tree / "link"
+    link.hardlink_to(tree / "lib" / "Makefile")
     add_functions(tree, 2250)
-    assert (tree / "lib" / "Makefile").read_text().endswith("\nobj-y += synthetic/\n")
+    assert (tree / "lib" / "Makefile").read_text() == "obj-y := string.o\n\nobj-y += synthetic/\n"
+    assert link.read_text() == "obj-y := string.o\n"  # trees are links into the cache
     listed = (tree / "lib" / "synthetic" / "Makefile").read_text().split()
     assert listed == ["obj-y", ":=", "from_0.o", "from_1000.o", "from_2000.o"]
     source = tree / "lib" / "synthetic" / "from_2000.c"
@@ -76,8 +80,15 @@ def test_debians_configuration_is_read_from_its_package(tmp_path: Path) -> None:
         debian_config(deb, "config.arm64_none_arm32")
 
 
-def test_most_kernels_keep_their_place_in_the_cache() -> None:
-    """Fields that most recipes leave empty are not part of the key then."""
-    assert repr(Recipe(suite="trixie", source="linux-source-6.12")) == (
-        "Recipe(suite='trixie', source='linux-source-6.12', toolchain='gcc', options=('minimal',), native=False)"
-    )
+def test_a_kernel_s_place_in_the_cache_is_decided_by_what_makes_it() -> None:
+    """Names and comments of options do not; each line that Kconfig reads does."""
+    one = Recipe(suite="trixie", source="linux-source-6.12", options=("minimal", "bti"), native=True)
+    assert any("# " in line for line in one.fragment.splitlines())
+    assert "CONFIG_ARM64_BTI=y" in one.set_options
+    assert not any(line.startswith("# ") for line in one.set_options)
+    others = [
+        replace(one, options=("minimal", "small")), replace(one, toolchain="llvm"), replace(one, native=False),
+        replace(one, patch=b"x"), replace(one, functions=1), replace(one, debian="config.arm64_none_arm64"),
+    ]  # fmt: skip
+    assert len({b"|".join(recipe.made_by) for recipe in (one, *others)}) == 7
+    assert replace(one, suite="sid").made_by == one.made_by  # the package decides
