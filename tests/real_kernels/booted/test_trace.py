@@ -28,7 +28,10 @@ _TRUTH = np.dtype([("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", 
 _FIXMAP = 0xFFFFFFFFFF000000
 
 MODULE = "brd"  # a disk in memory: its module reads what dd asks for
-_RUN = "sh -c 'mknod /tmp/ram b 1 0; dd if=/tmp/ram of=/dev/null bs=4k count=16; hackbench -g 1 -l 50'"
+# Past the page cache: each block is a system call of its own, so that the window, which begins in the first one, has
+# entries from user space, however busy the host is.
+_DD = "dd if=/tmp/ram of=/dev/null bs=4k count=16 iflag=direct"
+_RUN = f"sh -c 'mknod /tmp/ram b 1 0; {_DD}; hackbench -g 1 -l 50'"
 
 
 class Recorded(NamedTuple):
