@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,3 +89,35 @@ def test_what_another_process_may_be_reading_is_not_written_again(
     apt.open_apt("trixie")
     assert "http://b/debian" in (home / "sources.list").read_text()
     assert not (home / "updated").exists()  # other lists
+
+
+def test_apt_is_asked_once_for_each_of_its_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    private = apt.PrivateApt(suite="trixie", home=tmp_path)
+    asked: list[str] = []
+
+    def run(self: apt.PrivateApt, tool: str, *arguments: str, what: str) -> str:
+        asked.append(what)
+        if what == "nix":
+            raise BenchError("no package nix")
+        return f"Package: {what}\nVersion: {len(asked)}\nSize: 1\n"
+
+    monkeypatch.setattr(apt.PrivateApt, "_run", run)
+    (tmp_path / "updated").touch()
+    assert [private.show(name).version for name in ("a", "b", "a", "b")] == ["1", "2", "1", "2"]
+    for _ in range(2):
+        with pytest.raises(BenchError):
+            private.show("nix")
+    assert asked == ["a", "b", "nix", "nix"]
+    os.utime(tmp_path / "updated", ns=(1, 1))  # other lists, whatever the clock says
+    assert private.show("a").version == "5"
+    assert private.show("a").version == "5"
+    # lists that are fetched while apt answers: the answer counts as one of the old ones
+
+    def overtaken(self: apt.PrivateApt, *arguments: str, what: str) -> str:
+        os.utime(tmp_path / "updated", ns=(2, 2))
+        return run(self, *arguments, what=what)
+
+    monkeypatch.setattr(apt.PrivateApt, "_run", overtaken)
+    private.show("c")
+    monkeypatch.setattr(apt.PrivateApt, "_run", run)
+    assert [private.show("c").version for _ in range(2)] == ["7", "7"]
