@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from prologue.gate.baseline import Split, baseline_notes, in_scope, load_baseline, split
 from prologue.gate.refusal import Required, refusals
-from prologue.gate.settings import Settings, left_out_notes, may_be_left_out
+from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
 from prologue.rules.base import Finding, Severity
+from prologue.rules.registry import find_rule
 from prologue.verify import Verified
 
 _FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
@@ -81,4 +82,4 @@ def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> 
 
 def _acceptable(finding: Finding) -> bool:
     """Whether a release may go out with this finding."""
-    return may_be_left_out(finding.code) and finding.severity != "fatal"
+    return find_rule(finding.code).release_may_leave_out and finding.severity != "fatal"

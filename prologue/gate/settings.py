@@ -14,7 +14,6 @@ from prologue.rules.base import Rule
 from prologue.rules.registry import RULES, matches, select_rules
 
 COMMAND_LINE: Final = "the command line"
-_MAY_BE_LEFT_OUT: Final = "PL3"  # by a release: rules that judge text which processing does not write
 
 
 class LeftOut(NamedTuple):
@@ -75,11 +74,6 @@ def combine(config: Config, *, select: tuple[str, ...], ignore: tuple[str, ...],
     )
 
 
-def may_be_left_out(code: str) -> bool:
-    """Whether a release may do without this rule, or accept what it finds."""
-    return code.startswith(_MAY_BE_LEFT_OUT)
-
-
 def require_releasable(settings: Settings) -> None:
     """Refuse what a release must not leave out.
 
@@ -91,7 +85,7 @@ def require_releasable(settings: Settings) -> None:
         path = None if source == COMMAND_LINE else source
         if how == "not selected":
             raise UsageError("a release runs every rule: take --select (or select) out", path=path)
-        if not may_be_left_out(rule.code):
+        if not rule.release_may_leave_out:
             message = f"{rule.code} {rule.slug} is ignored, but a release may do without rules of PL3 only"
             raise UsageError(f"{message}: take it out of --ignore (or ignore)", path=path)
 

@@ -52,6 +52,7 @@ RULE = Rule(
     slug="module-without-trampoline",
     severity="error",
     inputs=("K",),
+    release_may_leave_out=True,
     what="A module with sites and no `.text.ftrace_trampoline`; from 7.0 on (and in 6.12 from 6.12.107 on) also one "
     "with sites in init text and no `.init.text.ftrace_trampoline`.",
     why="Modules may be loaded out of a BL's reach of `ftrace_caller`. The loader puts a PLT entry into that "

@@ -34,6 +34,7 @@ RULE = Rule(
     slug="jump-label-word",
     severity="error",
     inputs=("V", "K", "C"),
+    release_may_leave_out=True,
     what="A jump label's instruction that is neither NOP nor the B that its `__jump_table` entry encodes.",
     why="The kernel switches the word between these two without reading it. Any other word there is another tool's "
     "edit, lost at the first switch, or a branch to a wrong place until then.",

@@ -11,7 +11,7 @@ import prologue.rules
 from prologue.cli.main import main
 from prologue.rules.base import INPUTS, SEVERITIES, Rule
 from prologue.rules.deciding import DECIDING
-from prologue.rules.registry import RULES
+from prologue.rules.registry import RULES, matches
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments, Fixture, fixture_of
 from tests.support.built import Mini
@@ -53,7 +53,7 @@ def test_the_twin_fires_nothing(mini: Mini, rule: Rule, capsys: pytest.CaptureFi
 
 def _decides_writing(rule: Rule) -> bool:
     """Whether ``patch`` must refuse the rule's vmlinux: PL3 judges the rest of the text (decision 4)."""
-    decides = "V" in rule.inputs and rule.severity in ("fatal", "error") and not rule.code.startswith("PL3")
+    decides = "V" in rule.inputs and rule.severity in ("fatal", "error") and not rule.release_may_leave_out
     assert rule.decides_writing == decides or "V" not in rule.inputs, rule.code
     return decides
 
@@ -114,6 +114,10 @@ def test_registry_is_complete_and_in_order() -> None:
 
 def test_patch_loads_the_rules_that_decide_writing_and_no_others() -> None:
     assert [r.code for r in DECIDING] == [r.code for r in RULES if r.decides_writing]
+
+
+def test_a_release_may_leave_out_rules_of_pl3_only() -> None:
+    assert [r for r in RULES if r.release_may_leave_out] == [r for r in RULES if matches(r, "PL3")]
 
 
 @pytest.mark.parametrize("directory", ["rules", "mutation"])
