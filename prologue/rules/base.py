@@ -85,11 +85,10 @@ class Hit(NamedTuple):
 class Rule:
     """One rule, with all that its documentation page needs.
 
-    ``code`` and ``slug`` are stable: after a release their meaning never changes. ``decides_writing``: ``patch``
-    refuses a file in which the rule fires (decision 4). ``open_while_unfinished``: a file that an interrupted run left
-    may violate the rule, and ``patch`` finishes such a file. ``release_may_leave_out``: a release may do without the
-    rule, or accept what it finds, unless that is fatal; so with PL3, which judges text that processing does not write
-    (decision 13).
+    ``code`` and ``slug`` are stable: after a release their meaning never changes. ``open_while_unfinished``: a file
+    that an interrupted run left may violate the rule, and ``patch`` finishes such a file. ``release_may_leave_out``: a
+    release may do without the rule, or accept what it finds, unless that is fatal; so with PL3, which judges text that
+    processing does not write (decision 13). Which rules decide writing is said in ``deciding``.
     """
 
     code: str
@@ -103,7 +102,6 @@ class Rule:
     citation: str
     check: Callable[[Subject], Iterator[Hit]]
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
-    decides_writing: bool = False
     open_while_unfinished: bool = False
     release_may_leave_out: bool = False
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble

@@ -1,4 +1,7 @@
-"""The rules that decide writing. The build step loads these and no others, because it must start fast."""
+"""The rules that decide writing: ``patch`` refuses a file in which one of them fires (decision 4).
+
+The build step loads these and no others, because it must start fast. So this list says which they are, not the rules.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Final
 
 from prologue.rules.base import Rule
 
-# Modules of this room, in the order of their codes: each has a RULE with ``decides_writing``.
+# Modules of this room, in the order of their codes.
 _MODULES: Final = (
     "pl101_mcount_bounds_missing",
     "pl102_record_source_ambiguous",

@@ -23,7 +23,6 @@ RULE = Rule(
     slug="mcount-bounds-missing",
     severity="fatal",
     inputs=("V",),
-    decides_writing=True,
     what="`__start_mcount_loc` or `__stop_mcount_loc` is absent, swapped, not 8-aligned, or not in the file.",
     why="`ftrace_init` walks the table between these two symbols as an array of 8-byte addresses; with wrong bounds "
     "it patches text at stray addresses.",

@@ -34,7 +34,6 @@ RULE = Rule(
     slug="record-source-ambiguous",
     severity="fatal",
     inputs=("V",),
-    decides_writing=True,
     what="A record that is relocated twice, by RELA and RELR at once, across a slot boundary, or not at all.",
     why="The kernel relocates itself before `ftrace_init`. A record without its relocation keeps a link-time address "
     "under KASLR; one with two gets the offset twice or the wrong value, and ftrace writes text there.",

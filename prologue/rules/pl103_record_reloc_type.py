@@ -20,7 +20,6 @@ RULE = Rule(
     slug="record-reloc-type",
     severity="fatal",
     inputs=("V", "K"),
-    decides_writing=True,
     what="An mcount record with a relocation that is not R_AARCH64_RELATIVE; in a module, not R_AARCH64_ABS64.",
     why="The kernel's early relocation code applies R_AARCH64_RELATIVE only and skips everything else: the record "
     "would stay as it is in the file. In a module any other type writes something that is not an 8-byte address.",

@@ -26,7 +26,6 @@ RULE = Rule(
     slug="record-outside-text",
     severity="error",
     inputs=("V", "K"),
-    decides_writing=True,
     what="A non-zero record that points anywhere but at an instruction of the file.",
     why="Kernels before 6.15 hand every non-zero record to ftrace, which then finds no NOP there and disables "
     "itself with `ftrace bug`; later ones drop it silently and a function cannot be traced.",

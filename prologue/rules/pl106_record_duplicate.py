@@ -26,7 +26,6 @@ RULE = Rule(
     slug="record-duplicate",
     severity="error",
     inputs=("V", "K"),
-    decides_writing=True,
     what="Two records that lead to one site, or to sites that share a word.",
     why="ftrace would patch the site twice: the second time it does not find the word it expects, reports "
     "`ftrace bug` and disables itself.",

@@ -26,7 +26,6 @@ RULE = Rule(
     slug="records-unsorted",
     severity="error",
     inputs=("V",),
-    decides_writing=True,
     what="Records that do not ascend (zeros first), in a kernel that had them sorted at build time.",
     why="With CONFIG_BUILDTIME_MCOUNT_SORT the kernel does not sort at boot and looks functions up by bisection: "
     "functions out of order can neither be found nor traced, and module unloading may miss them.",

@@ -24,7 +24,6 @@ RULE = Rule(
     slug="record-zero-unsafe",
     severity="fatal",
     inputs=("V",),
-    decides_writing=True,
     what="A zero record in a kernel whose `ftrace_process_locs` calls `ftrace_call_adjust` before its NULL test.",
     why="The adjusted zero is 4, not NULL. ftrace then fails to read address 4, reports `ftrace bug` and disables "
     "itself for that boot.",

@@ -25,7 +25,6 @@ RULE = Rule(
     slug="records-mixed-form",
     severity="fatal",
     inputs=("V", "K"),
-    decides_writing=True,
     open_while_unfinished=True,
     what="Records that point at second slots, together with records that do not.",
     why="A kernel adjusts all of its records or none. Those of one form would be 4 bytes off, where ftrace finds no "

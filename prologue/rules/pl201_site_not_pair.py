@@ -28,7 +28,6 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     finds_insns=True,
-    decides_writing=True,
     what="A site whose two words are neither NOP; NOP nor MOV X9, X30; NOP.",
     why="ftrace compares before it writes: it reports `ftrace bug` and disables itself for that boot. Writing a MOV "
     "over a word that is not the compiler's NOP destroys code.",

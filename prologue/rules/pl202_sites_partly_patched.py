@@ -76,7 +76,6 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     finds_insns=True,
-    decides_writing=True,
     open_while_unfinished=True,
     what="Some sites hold the MOV and some do not; or all do, but records, marker or init are not processed; or "
     "none do, but the kernel's own prologue writing is neutralised; or a module's do, but its kernel would write them.",

@@ -34,7 +34,6 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     finds_insns=True,
-    decides_writing=True,
     what="MOV X9, X30 before, or in place of, the BTI that begins a function.",
     why="An indirect call must land on a BTI; on a MOV it raises a Branch Target exception, and the kernel panics the "
     "first time that the function is called through a pointer.",

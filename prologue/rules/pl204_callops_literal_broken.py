@@ -33,7 +33,6 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     finds_insns=True,
-    decides_writing=True,
     what="In a CALL_OPS kernel: a function whose literal is not 8-aligned, or is not the two NOPs of the compiler.",
     why="The 8 bytes become a pointer to ftrace_ops, which the trampoline loads with one access and follows. "
     "Unaligned, it can be read half-written, and the kernel refuses the site. Changed bytes mean that another tool "

@@ -45,7 +45,6 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     finds_insns=True,
-    decides_writing=True,
     what="A kernel with both CALL_OPS and kCFI; or a traced function whose kCFI hash differs from its "
     "`__kcfi_typeid_` symbol.",
     why="kCFI keeps a type hash in the word before a function, and CALL_OPS writes a pointer over the 8 bytes there "

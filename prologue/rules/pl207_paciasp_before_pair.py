@@ -30,7 +30,6 @@ RULE = Rule(
     severity="error",
     inputs=("V", "K"),
     finds_insns=True,
-    decides_writing=True,
     what="PACIASP, or a shadow call stack push, right before the pair.",
     why="The trampoline takes X9 for the caller's return address. After PACIASP it is a signed pointer, and a return "
     "through it faults; after a push the shadow stack and what the tracer sees disagree.",

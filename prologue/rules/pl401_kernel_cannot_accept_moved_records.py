@@ -29,7 +29,6 @@ RULE = Rule(
     slug="kernel-cannot-accept-moved-records",
     severity="fatal",
     inputs=("V", "K"),
-    decides_writing=True,
     what="Moved records in a kernel without `__ftrace_prologue_marker`, or in a module.",
     why="No unmodified kernel from 5.5 to 7.2 accepts a moved record: it adds its own adjustment, and takes the second "
     "slot for the first one. 6.1 boots without a message: it finds the NOP there and writes a second MOV, and ftrace "

@@ -31,7 +31,6 @@ RULE = Rule(
     slug="marker-disagrees",
     severity="fatal",
     inputs=("V",),
-    decides_writing=True,
     open_while_unfinished=True,
     what="`__ftrace_prologue_marker` disagrees with records and text.",
     why="The kernel trusts the marker. If it wrongly says processed, ftrace finds no MOV before the first BL that it "

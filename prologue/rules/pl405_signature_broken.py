@@ -37,7 +37,6 @@ RULE = Rule(
     slug="signature-broken",
     severity="fatal",
     inputs=("K",),
-    decides_writing=True,
     what="A signed module whose signature does not match its content. Checked with the keys in `--vmlinux`, or "
     "against the file from before.",
     why="A kernel that enforces signatures refuses the module. Any other kernel is tainted by it, and cannot "

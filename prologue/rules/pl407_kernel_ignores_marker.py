@@ -28,7 +28,6 @@ RULE = Rule(
     slug="kernel-ignores-marker",
     severity="fatal",
     inputs=("V",),
-    decides_writing=True,
     finds_insns=True,
     what="A vmlinux that has `__ftrace_prologue_marker` and whose code, followed from `ftrace_init` on, is not "
     "recognised to obey it. With the marker set, `ftrace_process_locs` must take the records as they are, and "

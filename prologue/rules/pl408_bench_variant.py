@@ -27,7 +27,6 @@ RULE = Rule(
     slug="bench-variant",
     severity="fatal",
     inputs=("V",),
-    decides_writing=True,
     what="A vmlinux of which no site holds the MOV and whose `ftrace_init` does not lead to `ftrace_init_nop`, as in "
     "the bench's `nop-nop` variants.",
     why="The boot writes no prologue and the build wrote none. A `BL` in a second slot then overwrites LR, which no "

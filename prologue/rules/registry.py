@@ -9,7 +9,7 @@ from prologue.errors import UsageError
 from prologue.rules.base import Rule
 from prologue.rules.deciding import DECIDING, load_rules
 
-# Modules of this room, in the order of their codes: each has a RULE without ``decides_writing``.
+# Modules of this room, in the order of their codes: those that do not decide writing.
 _MODULES: Final = (
     "pl104_record_slot_and_addend_differ",
     "pl109_record_not_at_function",
