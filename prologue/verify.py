@@ -10,6 +10,7 @@ from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
 from prologue.rules.base import Finding, Input, Subject
 from prologue.rules.engine import run_rules
+from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
@@ -79,7 +80,7 @@ def _verify(request: Request, path: Path) -> Verified:
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
     findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
-    facts = _facts(binary, vmlinux, checked="PL405" in request.rules)
+    facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
     if facts.kind == "vmlinux" and facts.state == "no sites":

@@ -12,7 +12,6 @@ from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
 from prologue.report.undecided import (
-    UNSTABLE,
     all_undecided,
     counted_undecided,
     is_open,
@@ -21,6 +20,7 @@ from prologue.report.undecided import (
 )
 from prologue.rules.base import Finding, Input, Severity
 from prologue.rules.live import MechanismCount
+from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 
 SCHEMA: Final = "prologue.live-audit/1"
 FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
@@ -110,7 +110,7 @@ def closing(audit: Audit) -> str:
 
 def _text(audit: Audit, *, show_all: bool) -> str:
     findings = _every_finding(audit)
-    lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE], show_all=show_all)
+    lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE.code], show_all=show_all)
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += _table(audit)
     lines += _transitions(audit)

@@ -11,8 +11,8 @@ from prologue.insn import a64
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
 from prologue.rules.live import LiveWord, Undecided, undecided
+from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 
-UNSTABLE: Final = "PL504"
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 
@@ -51,13 +51,13 @@ def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
     lines: list[str] = []
     for every in (audit.before, audit):
         for one in every.files if every is not None else ():
-            found = [finding for finding in one.findings if finding.code == UNSTABLE]
+            found = [finding for finding in one.findings if finding.code == UNSTABLE.code]
             words = [word for word in one.audited.words if word.kind == "unstable"]
             if found and every is not None:
                 where = f"in {every.source}: " if every is audit.before else ""
-                head = f"{one.path}: {UNSTABLE} {found[0].slug} ({found[0].severity}): {len(found):,}"
+                head = f"{one.path}: {UNSTABLE.code} {found[0].slug} ({found[0].severity}): {len(found):,}"
                 lines += [printable(head), *(printable(f"  {where}{text}") for text in _by_mechanism(one, words))]
-    fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE)
+    fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE.code)
     return [*lines, *(f"  to do: {fix}" for fix in fixes)]
 
 
@@ -65,7 +65,7 @@ def _by_mechanism(one: AuditedFile, words: list[LiveWord]) -> Iterator[str]:
     groups: dict[str, list[LiveWord]] = {}
     for word in words:
         groups.setdefault(word.mechanism, []).append(word)
-    places = {f.where.vaddr: f.where for f in one.findings if f.code == UNSTABLE}
+    places = {f.where.vaddr: f.where for f in one.findings if f.code == UNSTABLE.code}
     for mechanism, group in groups.items():
         count = sum(word.words for word in group)
         where = [str(places.get(word.vaddr, hex(word.vaddr))) for word in (group[0], group[-1])]

@@ -28,12 +28,16 @@ _UNSEEN: Final[dict[Sight, str]] = {
 
 
 class TableRow(NamedTuple):
-    """Writes of one kind: ``why`` they were not live (empty: live), and the ``verdict``: allowed, data, or codes."""
+    """Writes of one kind: ``why`` they were not live (empty: live), and the ``verdict``: allowed, data, or ``against``.
+
+    ``against`` are the codes of the rules that they violate.
+    """
 
     writer: str
     transition: str
     why: str
     verdict: str
+    against: tuple[str, ...]
 
 
 def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
@@ -41,13 +45,13 @@ def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
     counted: Counter[TableRow] = Counter()
     for group, codes in zip(judged.groups, judged.verdicts, strict=True):
         counted[_row(group, codes)] += len(group.rows)
-    return dict(sorted(counted.items(), key=lambda item: (not item[0].verdict.startswith("PL"), -item[1], item[0])))
+    return dict(sorted(counted.items(), key=lambda item: (not item[0].against, -item[1], item[0])))
 
 
 def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
     calm = "not live" if group.not_live else "data" if group.literal else "same word" if group.same else "allowed"
     writer = group.writer.mechanism or f"unknown: {group.writer.function or 'not recorded'}"
-    return TableRow(writer, group.transition, group.not_live, ", ".join(codes) or calm)
+    return TableRow(writer, group.transition, group.not_live, ", ".join(codes) or calm, codes)
 
 
 def unseen(judged: JudgedWrites) -> list[str]:

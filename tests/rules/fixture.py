@@ -32,6 +32,7 @@ class Fixture:
     contract: Contract = "native"
     command: tuple[str, ...] = ("verify",)
     status: int | None = None  # of the command; the severity's, if None
+    finished: bool = False  # by `patch`, which takes it for the work of an interrupted run
 
 
 # The mini kernel has no ftrace: no records say which of its second slots are traced.

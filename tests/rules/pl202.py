@@ -19,4 +19,4 @@ def healthy(mini: Mini) -> Arguments:
     return [process(mini(Spec()))]
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf")
+FIXTURE = Fixture(broken, healthy, symbol="work_leaf", finished=True)
