@@ -14,7 +14,7 @@ from prologue.insn import a64, cmodx
 from prologue.memory.base import Memory
 from prologue.rules.base import Rule
 from prologue.rules.live import Audited
-from prologue.sites.running import AnotherKernelError
+from prologue.sites.own_text import AnotherKernelError
 
 _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses")
 # Words that have names of their own, besides the classes of insn/a64.

@@ -19,7 +19,8 @@ from prologue.rules.engine import run_rules
 from prologue.rules.live import Audited, LiveWord, MechanismCount, undecided
 from prologue.rules.registry import RULES
 from prologue.sites.kernel import Kernel
-from prologue.sites.running import AnotherKernelError, RunningKernel, open_running
+from prologue.sites.own_text import AnotherKernelError
+from prologue.sites.running import RunningKernel, open_running
 
 NOT_ALLOWED: Final = "NOT ALLOWED live"
 RunningBinary = RunningKernel | LiveModule

@@ -12,11 +12,10 @@ from prologue.audit.structures import HEADS, find_structures, heads_by_file
 from prologue.cli.arguments import shell_words
 from prologue.elf.symbols import Symbols
 from prologue.memory.kcore import Kcore, RemoteKcore
-from prologue.memory.sources import open_running
+from prologue.memory.sources import open_kcore
 from prologue.memory.take import take_capture
 from prologue.outputs import require_other
-from prologue.sites.running import find_slide
-from prologue.sites.running import open_running as open_running_file
+from prologue.sites.running import find_slide, open_running
 
 SCHEMA: Final = "prologue.live-capture/1"
 
@@ -24,7 +23,7 @@ SCHEMA: Final = "prologue.live-capture/1"
 def run(args: Namespace) -> int:
     """Write a capture of a running kernel."""
     require_other(args.output, args.vmlinux)
-    source = open_running(args.source, shell_words("--ssh-options", args.ssh_options))
+    source = open_kcore(args.source, shell_words("--ssh-options", args.ssh_options))
     heads = _heads(args.vmlinux, source)
     done = take_capture(source, args.output, partial(find_structures, heads=heads))
     info = source.info
@@ -58,7 +57,7 @@ def _heads(vmlinux: Path | None, source: Kcore | RemoteKcore) -> dict[str, int]:
     if vmlinux is None:
         anchors = source.state().anchors()
         return {name: anchors[name] for name in HEADS if name in anchors}
-    image = open_running_file(vmlinux, source)
+    image = open_running(vmlinux, source)
     symbols = Symbols(image)
     return heads_by_file(symbols, find_slide(image, symbols, source))
 

@@ -18,7 +18,7 @@ from prologue.memory.perf import PerfData
 from prologue.memory.vmcore import KDUMP_MAGICS, Vmcore
 
 
-def open_running(source: str, ssh_options: Sequence[str] = ()) -> Kcore | RemoteKcore:
+def open_kcore(source: str, ssh_options: Sequence[str] = ()) -> Kcore | RemoteKcore:
     """Open the kernel that runs here (``/proc/kcore``) or at ``ssh:HOST``.
 
     Raises:
@@ -40,7 +40,7 @@ def open_memory(source: str, ssh_options: Sequence[str] = ()) -> Memory:
 
     """
     if source.startswith("ssh:") or source == KCORE:
-        return open_running(source, ssh_options)
+        return open_kcore(source, ssh_options)
     path = Path(source)
     if path.is_dir():
         return PerfData(_kcore_dir(path))

@@ -17,12 +17,9 @@ from prologue.memory.reading import read_twice
 from prologue.outputs import new_file, require_other
 from prologue.overlay.runtime import carry_out, find_moves
 from prologue.overlay.text import SectionText, kept_text, running_text, text_range
+from prologue.sites.own_text import OwnText
 from prologue.sites.running import find_slide, open_running
 from prologue.write.copying import copied_meanwhile
-
-# What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-6.12), and
-# addresses before _stext, which 6.1 does not map (map_kernel, arch/arm64/mm/mmu.c). vmalloc may use either.
-_INIT_BEGIN, _INIT_END, _BEGIN = "__init_begin", "__init_end", "_stext"
 
 
 class OverlaidKernel(NamedTuple):
@@ -76,28 +73,14 @@ def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: i
     """
     if not image.text_sections:
         raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
-    init, end, begin = symbols.find(_INIT_BEGIN), symbols.find(_INIT_END), symbols.find(_BEGIN)
-    freed = range(init.vaddr, end.vaddr) if init and end else range(0)
+    own = OwnText(symbols, memory, slide)
     places = [section.addr + slide for section in image.text_sections]
     memories = read_twice(memory, list(map(text_range, image.text_sections, places)))
     found = []
     for section, vaddr, live in zip(image.text_sections, places, memories, strict=True):
         text = running_text(image, section, vaddr, live)
-        if 2 * text.changed > text.taken:
-            if section.addr not in freed and not (begin and section.addr < begin.vaddr):
-                raise _not_this_text(text, memory, slide)
-            text = kept_text(image, section, vaddr)  # its memory has a new owner
+        if not own.is_there(section, text.taken, text.changed):
+            text = kept_text(image, section, vaddr)
         found.append(text)
-    main = max(found, key=lambda text: text.words)
-    if not main.taken:
-        raise _not_this_text(main, memory, slide)
+    own.require_main((section, text.taken) for section, text in zip(image.text_sections, found, strict=True))
     return found
-
-
-def _not_this_text(text: SectionText, memory: Memory, slide: int) -> InputError:
-    what = f"{text.changed:,} of {text.taken:,} words differ" if text.taken else "there is no memory"
-    return InputError(
-        f"has not this kernel's {text.name} at {text.vaddr:#x} ({what}): the slide {slide:#x} is that of another boot, "
-        "or the vmlinux that of another build",
-        path=memory.name,
-    )

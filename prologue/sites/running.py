@@ -19,16 +19,9 @@ from prologue.memory.base import PAGE, Memory, Range, UnmappedError
 from prologue.memory.capture import Capture
 from prologue.memory.reading import Steady, read_twice
 from prologue.sites.kernel import Kernel
+from prologue.sites.own_text import AnotherKernelError, OwnText
 from prologue.sites.sites import Sites, find_sites
 from prologue.sites.text import Text
-
-# What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-7.2), and
-# addresses before _stext, which 6.1 does not map (map_kernel, arch/arm64/mm/mmu.c). vmalloc may use either.
-_INIT_BEGIN, _INIT_END, _BEGIN = "__init_begin", "__init_end", "_stext"
-
-
-class AnotherKernelError(InputError):
-    """The memory is that of another build of the kernel, or of another boot than its slide says."""
 
 
 class LiveSection(NamedTuple):
@@ -174,25 +167,19 @@ def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
 
 
 def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[LiveSection]:
-    init, end, begin = (symbols.find(name) for name in (_INIT_BEGIN, _INIT_END, _BEGIN))
-    freed = range(init.vaddr, end.vaddr) if init and end else range(0)
+    if not image.text_sections:
+        raise InputError("has no text", path=image.path)
+    own = OwnText(symbols, memory, slide)
     ranges = [Range(section.addr + slide, section.size & ~3) for section in image.text_sections]
     found = []
     for section, steady in zip(image.text_sections, read_twice(memory, ranges), strict=True):
-        given_away = section.addr in freed or bool(begin and section.addr < begin.vaddr)
-        trusted = None if given_away else memory
+        trusted = None if own.may_be_freed(section) else memory
         one = live_section(image.view(section, "<u4"), section, slide, steady, trusted)
         differ = int((one.words != image.view(section, "<u4")).sum())
-        if 2 * differ > int(one.there.sum()):
-            if not given_away:
-                raise AnotherKernelError(_not_this_text(one, differ, slide), path=memory.name)
-            one = nothing_there(image, section)  # its memory has a new owner
+        if not own.is_there(section, int(one.there.sum()), differ):
+            one = nothing_there(image, section)
         found.append(with_restless(one, memory, slide))
-    main = max(found, key=lambda one: len(one.words), default=None)
-    if main is None:
-        raise InputError("has no text", path=image.path)
-    if not main.there.any():
-        raise AnotherKernelError(_not_this_text(main, 0, slide), path=memory.name)
+    own.require_main((one.section, int(one.there.sum())) for one in found)
     return found
 
 
@@ -227,12 +214,3 @@ def nothing_there(image: ElfImage, section: Section) -> LiveSection:
     """A section whose memory was given away: the words of the file."""
     words: U32 = image.view(section, "<u4")
     return LiveSection(section, words, np.zeros(len(words), np.bool_), ())
-
-
-def _not_this_text(one: LiveSection, differ: int, slide: int) -> str:
-    there = int(one.there.sum())
-    what = f"{differ:,} of {there:,} words differ" if there else "there is no memory"
-    return (
-        f"has not this kernel's {one.section.name} at {one.section.addr + slide:#x} ({what}): the slide {slide:#x} is "
-        "that of another boot, or the vmlinux that of another build"
-    )

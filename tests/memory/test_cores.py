@@ -12,7 +12,7 @@ from prologue.memory.base import Range, UnmappedError
 from prologue.memory.capture import Capture, Piece, write_capture
 from prologue.memory.files import core_of
 from prologue.memory.reading import read_twice
-from prologue.memory.sources import open_memory, open_running
+from prologue.memory.sources import open_kcore, open_memory
 from prologue.memory.state import KernelState, LiveSymbol, LoadedModule
 from tests.support.cores import BUILD_ID, NO_PADDR, SLIDE, core, vmcoreinfo
 
@@ -193,4 +193,4 @@ def test_perf_data_without_addresses(tmp_path: Path) -> None:
 
 def test_only_a_running_kernel_is_captured(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no running kernel: expected /proc/kcore or ssh:HOST"):
-        open_running(saved(tmp_path, CORE))
+        open_kcore(saved(tmp_path, CORE))
