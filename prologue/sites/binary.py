@@ -130,7 +130,7 @@ class LinkedBinary(Binary):
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Every direct branch among the section's words, data in text included."""
-        return branches(self.image.view(section, "<u4"), section.addr)
+        return branches(self.text.view(section, "<u4"), section.addr)
 
     def relative32(self, fields: U64) -> U64:
         """The linker resolved these; 0 for fields outside of the file."""

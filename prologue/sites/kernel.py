@@ -171,8 +171,8 @@ class Kernel(LinkedBinary):
             return None if self.version is None else self.version < (6, 15)
         caller = self.symbols.find("ftrace_process_locs")
         tests = []
-        for section in self.image.text_sections:
-            words, base = self.image.view(section, "<u4"), section.addr
+        for section in self.text.text_sections:
+            words, base = self.text.view(section, "<u4"), section.addr
             if caller is not None and caller.size:  # a whole kernel's text takes a while
                 begin, end = caller.vaddr - base, caller.vaddr - base + caller.size
                 if not 0 <= begin < section.size:

@@ -130,7 +130,7 @@ class Module(Binary):
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Branches that the assembler resolved, and those that a relocation sends into this module."""
-        index, target = branches(self.image.view(section, "<u4"), section.addr)
+        index, target = branches(self.text.view(section, "<u4"), section.addr)
         places, targets, defined = self.relocations.branches
         at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
         resolved = ~among(at, places)

@@ -77,7 +77,7 @@ def _record_ranges(kernel: Kernel, *, processed: bool) -> list[tuple[int, int]]:
         return []
     values = kernel.sites.second if processed else kernel.sites.unmoved_values()
     ranges = []
-    for section in kernel.image.text_sections:
+    for section in kernel.text.text_sections:
         inside = values[(values >= section.addr) & (values < section.addr + section.size)]
         if len(inside):
             ranges.append((int(inside.min()), int(inside.max())))
