@@ -16,18 +16,11 @@ from prologue.audit.callbacks import PATCHES_NOPS, forms, known
 from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.scene import Scene
 from prologue.insn import a64
-from prologue.insn.decode import ADRP, Pattern, adr_immediate, matches, signed
+from prologue.insn.decode import ADRP, DIRECT, adr_immediate, matches, signed
 from prologue.sites.tables import Ranges, alternative_entries
 
 _APPLIED: Final = "applied_alternatives"
 _BITS: Final = 128  # of the bitmap; ARM64_NCAPS is less (arch/arm64/tools/cpucaps, 6.1-7.2)
-# Lowest bit and width of the distance of each kind of direct branch: B and BL, B.cond, CBZ and CBNZ, TBZ and TBNZ.
-_BRANCHES: Final[tuple[tuple[Pattern, int, int], ...]] = (
-    ((0x7C000000, 0x14000000), 0, 26),
-    ((0xFF000010, 0x54000000), 5, 19),
-    ((0x7E000000, 0x34000000), 5, 19),
-    ((0x7E000000, 0x36000000), 5, 14),
-)
 
 
 def claim_alternatives(scene: Scene) -> Claims:
@@ -134,7 +127,7 @@ def moved_code(scene: Scene, code: Ranges, entry: I64, step: U64, vaddrs: U64) -
     places = code.start[entry] + step
     words = scene.linked(places)
     shift = (places - vaddrs).view(np.int64)
-    for pattern, low, width in _BRANCHES:
+    for pattern, low, width in DIRECT:
         hit = np.flatnonzero(matches(words, pattern))
         distance = signed(words[hit], low, width) * 4
         target = places[hit] + distance.view(np.uint64)

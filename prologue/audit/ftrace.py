@@ -17,7 +17,7 @@ from prologue.audit.ftrace_lists import ENABLED
 from prologue.audit.ftrace_state import FtraceState
 from prologue.audit.scene import Scene
 from prologue.insn import a64
-from prologue.insn.decode import BL, jump_distance, matches
+from prologue.insn.decode import BL, jump, jump_distance, matches
 from prologue.sites.sites import Sites
 
 
@@ -66,7 +66,7 @@ class _Slots:
         self._traced, self._decided = self._should_call(runs)
         default = known[0] if len(known) else np.uint64(0)
         away = (default - runs).view(np.int64)
-        self._to_default: U32 = (BL[1] | away >> 2 & 0x3FFFFFF).astype(np.uint32)
+        self._to_default: U32 = jump(BL, away >> 2)
 
     def _direct_calls(self) -> tuple[Bool, Bool]:
         """Calls that go where the ops of their literal sends them, which is code that the kernel knows of.

@@ -15,6 +15,7 @@ from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.locks import is_held
 from prologue.audit.scene import Scene
 from prologue.insn import a64
+from prologue.insn.decode import B, jump
 from prologue.sites.tables import jump_label_keys, jump_labels
 
 _BEING_SET: Final = 0xFFFFFFFF
@@ -31,7 +32,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     being_set = enabled.values == _BEING_SET
     jumps = (enabled.values != 0) ^ inverted
     live = binary.text.words(code)
-    to_target = (a64.CLASSES["B"][1] | (target - code).view(np.int64) >> 2 & 0x3FFFFFF).astype(np.uint32)
+    to_target = jump(B, (target - code).view(np.int64) >> 2)
     nop = np.uint32(a64.NOP)
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))

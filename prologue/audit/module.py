@@ -33,7 +33,6 @@ from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.state import State, module_state
 from prologue.sites.text import Text
 
-_BR_X16: Final = 0xD61F0200  # a PLT entry is ADRP X16, ADD X16, BR X16 (arch/arm64/kernel/module-plts.c, 6.1-7.2)
 _MOST: Final = 1 << 20  # bytes of PLT entries: what begins further away is no neighbour
 
 
@@ -195,11 +194,14 @@ class Plts:
 
 
 def _leads_to(vaddr: int, entry: list[int]) -> int | None:
-    """Where ADRP, ADD and a branch lead; None if they are others."""
-    if len(entry) < 3 or entry[0] & 0x9F000000 != ADRP[1] or entry[1] & 0xFFC00000 != ADD_IMM[1]:
+    """Where ADRP, ADD and a branch lead; None if they are others.
+
+    A PLT entry is ADRP X16, ADD X16, BR X16 (arch/arm64/kernel/module-plts.c, 6.1-7.2).
+    """
+    if len(entry) < 3 or entry[0] & ADRP[0] != ADRP[1] or entry[1] & ADD_IMM[0] != ADD_IMM[1]:
         return None
     register = entry[0] & 31
-    leaves = (entry[2] == _BR_X16 and register == 16) or _is_veneer(entry)
+    leaves = (entry[2] == a64.BR_X16 and register == 16) or _is_veneer(entry)
     if entry[1] & 0x3FF != register << 5 | register or not leaves:
         return None
     page = int(adr_immediate(np.array([entry[0]], np.uint32))[0]) << 12

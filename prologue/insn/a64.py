@@ -21,6 +21,7 @@ BTI_J: Final = 0xD503249F
 BTI_JC: Final = 0xD50324DF
 PACIASP: Final = 0xD503233F
 AUTIASP: Final = 0xD50323BF
+BR_X16: Final = 0xD61F0200  # how a veneer and a PLT entry end
 SCS_PUSH: Final = 0xF800865E  # STR X30, [X18], #8: what dynamic SCS makes of PACIASP
 
 BTI_MASK: Final = 0xFFFFFF3F  # HINT #32..#38: the two target bits masked out
@@ -65,19 +66,25 @@ def classify(word: int) -> str | None:
     return None
 
 
-def _signed(value: int, bits: int) -> int:
+def signed(value: int, bits: int) -> int:
+    """The number that the lowest ``bits`` bits are in two's complement; ``value`` has no others."""
     return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def signed_field(word: int, low: int, width: int) -> int:
+    """``width`` bits from bit ``low`` up as a signed number."""
+    return signed(word >> low & (1 << width) - 1, width)
 
 
 def branch_target(word: int, pc: int) -> int | None:
     """Where a direct branch at address ``pc`` goes (B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ); None for others."""
     kind = classify(word)
     if kind in ("B", "BL"):
-        offset = _signed(word & 0x3FFFFFF, 26)
+        offset = signed_field(word, 0, 26)
     elif kind in _IMM19:
-        offset = _signed(word >> 5 & 0x7FFFF, 19)
+        offset = signed_field(word, 5, 19)
     elif kind in _IMM14:
-        offset = _signed(word >> 5 & 0x3FFF, 14)
+        offset = signed_field(word, 5, 14)
     else:
         return None
     return (pc + offset * INSN_SIZE) & 0xFFFFFFFFFFFFFFFF

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from prologue.insn import a64
+from prologue.insn.decode import B_OR_BC_COND, B_OR_BL, CB_OR_TB
+
 _ZERO: Final = 31  # of a compare-and-branch or as a move's source: WZR, XZR
 # LD64B writes eight registers, CASP two for each name; HINT signs X30 and X17; the rest of its group is system's.
 _FORGETS_ALL: Final = (
@@ -20,12 +23,11 @@ _FORGETS_ALL: Final = (
     (0x1E000000, 0x00000000),  # not allocated, and SME
     (0x1E000000, 0x04000000),  # SVE
 )
-_NOP: Final = 0xD503201F
 # (mask, value) and the lowest bits of the fields that may name a destination; elsewhere each of the four may.
 _DESTINATIONS: Final = (
-    (0x7C000000, 0x34000000, ()),  # CBZ, CBNZ, TBZ, TBNZ
-    (0xFF000000, 0x54000000, ()),  # B.cond
-    (0x7C000000, 0x14000000, ()),  # B
+    (*CB_OR_TB, ()),
+    (*B_OR_BC_COND, ()),
+    (*B_OR_BL, ()),
     (0x1C000000, 0x10000000, (0,)),  # with an immediate
     (0x0E000000, 0x0A000000, (0,)),  # with registers
     (0x3B000000, 0x39000000, (0,)),  # loads and stores: an immediate of 12 bits, never written back
@@ -39,7 +41,7 @@ def after(word: int, known: Mapping[int, int]) -> dict[int, int]:
 
     Arm ARM, "A64 Base Instruction Descriptions": MOVZ, MOVN, ORR (shifted register); "A64 instruction set encoding".
     """
-    if word == _NOP:
+    if word == a64.NOP:
         return dict(known)
     if any(word & mask == value for mask, value in _FORGETS_ALL):
         return {}

@@ -23,16 +23,19 @@ LDR_LITERAL: Final[Pattern] = (0xFF000000, 0x58000000)  # LDR Xt, label
 B: Final[Pattern] = a64.CLASSES["B"]
 BL: Final[Pattern] = a64.CLASSES["BL"]
 
+B_OR_BL: Final[Pattern] = (0x7C000000, 0x14000000)
+B_COND: Final[Pattern] = a64.CLASSES["B.cond"]
+B_OR_BC_COND: Final[Pattern] = (0xFF000000, 0x54000000)
+CB: Final[Pattern] = (0x7E000000, 0x34000000)  # CBZ and CBNZ
+TB: Final[Pattern] = (0x7E000000, 0x36000000)  # TBZ and TBNZ
+CB_OR_TB: Final[Pattern] = (0x7C000000, 0x34000000)
+INDIRECT: Final[Pattern] = (0xFE000000, 0xD6000000)  # BR, BLR, RET, ERET, with pointer authentication or without
 CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # branches, exceptions and system instructions
 
+DIRECT: Final[tuple[tuple[Pattern, int, int], ...]] = ((B_OR_BL, 0, 26), (B_COND, 5, 19), (CB, 5, 19), (TB, 5, 14))
+"""Direct branches: pattern, lowest bit and width of the distance in instructions."""
+
 _CHUNK: Final = 1 << 17  # words compared at once: what fits into a cache is much faster
-# Pattern, lowest bit and width of the offset: CBZ and CBNZ, TBZ and TBNZ, B and BL share encodings.
-_DIRECT: Final = (
-    ((0x7C000000, 0x14000000), 0, 26),
-    ((0xFF000010, 0x54000000), 5, 19),
-    ((0x7E000000, 0x34000000), 5, 19),
-    ((0x7E000000, 0x36000000), 5, 14),
-)
 
 
 def matches(words: U32, pattern: Pattern) -> Bool:
@@ -65,6 +68,18 @@ def jump_distance(words: U32) -> I64:
     return signed(words, 0, 26) * a64.INSN_SIZE
 
 
+def branch_distance(words: U32) -> I64:
+    """Bytes from each direct branch to its target, BC.cond included; of other words it means nothing."""
+    near = np.where(matches(words, TB), signed(words, 5, 14), signed(words, 5, 19))
+    return np.where(matches(words, B_OR_BL), signed(words, 0, 26), near) * a64.INSN_SIZE
+
+
+def jump(kind: Pattern, distance: I64) -> U32:
+    """``B`` or ``BL`` over that many instructions each; it means nothing where that is out of reach."""
+    words: U32 = (kind[1] | distance & 0x3FFFFFF).astype(np.uint32)
+    return words
+
+
 def adr_immediate(words: U32) -> I64:
     """The signed 21-bit immediate of ADR and ADRP: immhi at bits 23:5, immlo at 30:29 (Arm ARM, "ADR", "ADRP")."""
     return signed(field(words, 5, 19) << np.uint32(2) | field(words, 29, 2), 0, 21)
@@ -73,8 +88,7 @@ def adr_immediate(words: U32) -> I64:
 def calls_to(words: U32, base: int, target: int) -> I64:
     """Indices of the words that are BL to ``target``; ``words`` of shape (n,) begin at address ``base``."""
     distance = (target - base) // a64.INSN_SIZE - np.arange(len(words), dtype=np.int64)
-    wanted = (BL[1] | distance & 0x3FFFFFF).astype(np.uint32)
-    hits: I64 = np.flatnonzero((words == wanted) & (abs(distance) < a64.BL_REACH // a64.INSN_SIZE))
+    hits: I64 = np.flatnonzero((words == jump(BL, distance)) & (abs(distance) < a64.BL_REACH // a64.INSN_SIZE))
     return hits
 
 
@@ -93,7 +107,7 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
     distances: list[I64] = []
     group = find(words, CONTROL)
     members = words[group]
-    for pattern, low, width in _DIRECT:
+    for pattern, low, width in DIRECT:
         hits = np.flatnonzero(matches(members, pattern))
         indices.append(group[hits])
         distances.append(signed(members[hits], low, width))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from prologue.arrays import U32, Bool
 from prologue.insn import a64
-from prologue.insn.decode import ADR, ADRP, BL, B, Pattern, field, matches
+from prologue.insn.decode import ADR, ADRP, BL, CB, CONTROL, TB, B, Pattern, field, matches
 
 Outcomes = npt.NDArray[np.uint8]
 
@@ -36,7 +36,6 @@ class Decoding(NamedTuple):
     knows_mops: bool = True  # CPY and SET are refused, BC.cond is a branch: 6.12.107 and 7.2.13, not 6.1.192
 
 
-_CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # class_branch_sys
 _MRS: Final[Pattern] = (0xFFF00000, 0xD5300000)
 _DAIF: Final = 0xDA11  # op0:op1:CRn:CRm:op2 at bits 20:5, AARCH64_INSN_SPCLREG_DAIF
 _HINT: Final[Pattern] = (0xFFFFF01F, 0xD503201F)
@@ -47,7 +46,7 @@ _MOPS: Final[Pattern] = (0x3B200C00, 0x19000400)
 _PRFM_LITERAL: Final[Pattern] = (0xFF000000, 0xD8000000)
 _LDR_LITERAL: Final[tuple[Pattern, ...]] = ((0xBF000000, 0x18000000), (0xFF000000, 0x98000000))  # LDR, LDRSW
 _PLAIN_BRANCHES: Final[tuple[Pattern, ...]] = (
-    B, BL, (0x7E000000, 0x34000000), (0x7E000000, 0x36000000),  # CBZ and CBNZ, TBZ and TBNZ
+    B, BL, CB, TB,
     a64.CLASSES["RET"], a64.CLASSES["BR"], a64.CLASSES["BLR"],
 )  # fmt: skip
 # Of branches, exceptions and system instructions, what can be neither stepped nor simulated, and why.
@@ -69,7 +68,7 @@ def outcomes(words: U32, decoding: Decoding) -> Outcomes:
     branch = _any(words, (*_PLAIN_BRANCHES, conditional))
     literal = _any(words, _LDR_LITERAL)
     address = matches(words, ADR) | matches(words, ADRP)
-    control = matches(words, _CONTROL)
+    control = matches(words, CONTROL)  # class_branch_sys
     never = _any(words, tuple(pattern for _, pattern in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
     memory = literal | address | matches(words, _PRFM_LITERAL) | matches(words, _EXCLUSIVE)
     if decoding.knows_mops:

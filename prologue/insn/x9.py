@@ -15,7 +15,7 @@ import numpy as np
 
 from prologue.arrays import U32, Bool
 from prologue.insn import a64
-from prologue.insn.decode import BL, Pattern, field, matches
+from prologue.insn.decode import BL, CB_OR_TB, CONTROL, INDIRECT, Pattern, field, matches
 from prologue.insn.disasm import register_use
 
 X9: Final = 9
@@ -47,9 +47,9 @@ def may_read(words: U32, number: int = X9) -> Bool:
     extract = matches(words, (0x1F800000, 0x13800000))
     from_immediate = immediate & ~adr & ((rn & ~wide) | (rt & partly) | (rm & extract))
 
-    control = matches(words, (0x1C000000, 0x14000000))
-    compare_branch = matches(words, (0x7C000000, 0x34000000))  # CBZ, CBNZ, TBZ, TBNZ
-    indirect = matches(words, (0xFE000000, 0xD6000000))
+    control = matches(words, CONTROL)
+    compare_branch = matches(words, CB_OR_TB)
+    indirect = matches(words, INDIRECT)
     system_write = matches(words, (0xFFE00000, 0xD5000000))  # MSR and SYS; MRS has bit 21 set
     from_control = control & ((rt & (compare_branch | system_write)) | ((rn | rt) & indirect))
 
@@ -165,5 +165,5 @@ def stores_all(before: int, word: int, after: int) -> bool:
 def ends_path(words: U32) -> Bool:
     """Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction."""
     call, trap = matches(words, BL), matches(words, a64.CLASSES["BRK"])
-    result: Bool = call | trap | matches(words, (0xFE000000, 0xD6000000)) | matches(words, (0xFFFF0000, 0))
+    result: Bool = call | trap | matches(words, INDIRECT) | matches(words, (0xFFFF0000, 0))
     return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from prologue.insn.a64 import SCS_PUSH
+from prologue.insn.a64 import SCS_PUSH, signed, signed_field
 from prologue.insn.bitmask import bitfield, extended, logical_immediate, shifted
 from prologue.sites.knowledge import Knowledge, low_half, on_stack
 from prologue.sites.values import (
@@ -33,10 +33,6 @@ _BLOCKS: Final = (0b1001, 0b1010, 0b1011, 0b1101)  # o3:opc of LD64B and ST64B, 
 
 class UnmodelledError(Exception):
     """An instruction of which it is not known what it writes."""
-
-
-def _signed(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> bits - 1 & 1 else value
 
 
 class Executor:
@@ -77,7 +73,7 @@ class Executor:
         kind, rd, rn = word >> 23 & 7, word & 31, word >> 5 & 31
         width = 64 if word >> 31 else 32
         if kind < 2:  # ADR, ADRP
-            distance = _signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
+            distance = signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
             page = bool(word >> 31)
             state.write(rd, ((pc & ~0xFFF) + (distance << 12) if page else pc + distance) & ALL)
         elif kind == 2:  # ADD, ADDS, SUB, SUBS: 31 is SP, but not for the result of those that set flags
@@ -233,7 +229,7 @@ class Executor:
         elif form == 0b01 and not word >> 24 & 1:
             self._from_literal(state, word, pc)
         elif form == 0b01 and not word >> 21 & 1 and word >> 10 & 3 == 0:  # LDAPUR, STLUR
-            self._plain(state, word, pc, self._offset(state, word, _signed(word >> 12 & 0x1FF, 9)))
+            self._plain(state, word, pc, self._offset(state, word, signed_field(word, 12, 9)))
         elif form == 0b00 and word & 0x00A08000 == 0x00808000 and not word >> 21 & 1:  # LDAR, STLR, LDLAR, STLLR
             self._plain(state, word, pc, state.regs[word >> 5 & 31], load=bool(word >> 22 & 1))
         elif form == 0b00 or (form == 0b11 and word >> 10 & 3 == 0 and word >> 12 & 0xF not in _BLOCKS):
@@ -265,7 +261,7 @@ class Executor:
             address = self._offset(state, word, index)
         else:
             mode = word >> 10 & 3
-            moved = self._offset(state, word, _signed(word >> 12 & 0x1FF, 9))
+            moved = self._offset(state, word, signed_field(word, 12, 9))
             address = state.regs[rn] if mode == 1 else moved
             if mode & 1:  # the base changes before a load that may write over it
                 self._plain(state, word, pc, address, base=rn, after=moved)
@@ -306,11 +302,11 @@ class Executor:
         """LDP, STP, LDPSW: mode at 24:23, L at 22."""
         size, rn = 8 if word >> 31 else 4, word >> 5 & 31
         mode, opc = word >> 23 & 3, word >> 30
-        distance = _signed(word >> 15 & 0x7F, 7) * size
+        distance = signed_field(word, 15, 7) * size
         if opc == 1:
             if not word >> 22 & 1:
                 raise UnmodelledError  # STGP
-            distance = _signed(word >> 15 & 0x7F, 7) * 4
+            distance = signed_field(word, 15, 7) * 4
             size = 4
         moved = self._offset(state, word, distance)
         address = state.regs[rn] if mode == 1 else moved
@@ -332,7 +328,7 @@ class Executor:
         """LDR Xt, label; LDR Wt and LDRSW are not followed."""
         opc = word >> 30
         if opc < 3:
-            place = pc + _signed(word >> 5 & 0x7FFFF, 19) * 4
+            place = pc + signed_field(word, 5, 19) * 4
             state.write(word & 31, self._literal(place & ALL) if opc == 1 else None)
 
     def _load(self, state: Knowledge, address: Value, size: int) -> Value:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Final, NamedTuple
 
 from prologue.insn import a64
+from prologue.insn.decode import CONTROL
 from prologue.sites.code import Code, Fragment, UnrecognisedError
 from prologue.sites.executor import Executor, UnmodelledError
 from prologue.sites.knowledge import SP, STACK, Knowledge, on_stack
@@ -192,7 +193,7 @@ class _Walk:
     def _branch(self, word: int, pc: int, state: Knowledge) -> bool:
         """A branch, call, return or trap; whether the next instruction follows."""
         if word >> 26 & 0x1F == 0b00101:  # B, BL
-            target = pc + _signed(word, 0, 26) & ALL
+            target = pc + a64.signed_field(word, 0, 26) * a64.INSN_SIZE & ALL
             if word >> 26 == _BL:
                 return self._call(target, state, pc)
             self._jump(target, state, pc)
@@ -215,7 +216,7 @@ class _Walk:
                 bit = word >> 31 << 5 | word >> 19 & 0x1F
             zero = is_zero(state.read(word & 31, 64 if word >> 31 else 32), bit)
             taken = None if zero is None else zero != nonzero
-        distance = _signed(word, 5, 14) if bit is not None else _signed(word, 5, 19)
+        distance = a64.signed_field(word, 5, 14 if bit is not None else 19) * a64.INSN_SIZE
         if taken is not False:
             there = state.copy()
             self._refine(there, word, taken=True)
@@ -281,12 +282,6 @@ class _Walk:
             self._returned.join(state, self._limits, again=False)
 
 
-def _signed(word: int, low: int, width: int) -> int:
-    """Bytes that a branch's immediate says."""
-    sign = 1 << width - 1
-    return ((word >> low & 2 * sign - 1 ^ sign) - sign) * a64.INSN_SIZE
-
-
 def is_branch(word: int) -> bool:
     """Branches, calls, returns and exceptions, which change where control goes; not hints, barriers, MSR and MRS."""
-    return word & 0x1C000000 == 0x14000000 and word >> 22 != 0b1101010100
+    return word & CONTROL[0] == CONTROL[1] and word >> 22 != 0b1101010100

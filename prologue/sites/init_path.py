@@ -21,7 +21,6 @@ from prologue.sites.text import Text
 ENTRY: Final = "ftrace_init"
 _DEEPEST: Final = 4  # calls from ftrace_init; two or three in the kernels that were seen
 _LONGEST: Final = 1 << 14  # bytes of one function
-_BR_X16: Final = 0xD61F0200
 
 
 def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
@@ -81,7 +80,7 @@ def _words(text: Text, symbols: Symbols, start: int) -> U32:
 def veneer_target(words: list[int], pc: int) -> int | None:
     """Where a linker's veneer for a far call goes: ADRP X16; ADD X16, X16, #lo12; BR X16, which ends ``words``."""
     adrp, add, branch = words[-3:] if len(words) >= 3 else (0, 0, 0)
-    if branch != _BR_X16 or adrp & 0x9F00001F != 0x90000010 or add & 0xFFC003FF != 0x91000210:
+    if branch != a64.BR_X16 or adrp & 0x9F00001F != 0x90000010 or add & 0xFFC003FF != 0x91000210:
         return None
     pages = int(adr_immediate(np.array([adrp], np.uint32))[0])
     page = (pc - 2 * a64.INSN_SIZE & ~0xFFF) + (pages << 12)

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import U32, U64, Bool
-from prologue.insn.decode import matches, signed
+from prologue.insn import decode
 
 PLAIN, B, BL, CONDITIONAL, INDIRECT, CALL, RET, ERET, CALLS_UP, TRAP, UNDEFINED = range(11)
 """Goes on; B; BL; B.cond, CBZ, TBZ and their kin; BR; BLR; RET; ERET; SVC, HVC and SMC; BRK and HLT; UDF."""
 
 _CLASSES: Final = (
-    ((0xFC000000, 0x14000000), B),
-    ((0xFC000000, 0x94000000), BL),
-    ((0xFF000000, 0x54000000), CONDITIONAL),  # B.cond, BC.cond
-    ((0x7C000000, 0x34000000), CONDITIONAL),  # CBZ, CBNZ, TBZ, TBNZ
+    (decode.B, B),
+    (decode.BL, BL),
+    (decode.B_OR_BC_COND, CONDITIONAL),
+    (decode.CB_OR_TB, CONDITIONAL),
     # The registers' group, also with pointer authentication: bits 24:21 are the operation.
     ((0xFE600000, 0xD6000000), INDIRECT),
     ((0xFE600000, 0xD6200000), CALL),
@@ -39,17 +39,13 @@ def classes(words: U32) -> npt.NDArray[np.uint8]:
     """The class of each word; shape of ``words``."""
     found = np.full(words.shape, PLAIN, np.uint8)
     for pattern, number in _CLASSES:
-        found[matches(words, pattern)] = number
+        found[decode.matches(words, pattern)] = number
     return found
 
 
 def targets(words: U32, places: U64) -> U64:
     """Where direct branches at ``places`` go; anything for other words."""
-    offset = signed(words, 0, 26)
-    imm19 = matches(words, (0xFF000000, 0x54000000)) | matches(words, (0x7E000000, 0x34000000))
-    offset = np.where(imm19, signed(words, 5, 19), offset)
-    offset = np.where(matches(words, (0x7E000000, 0x36000000)), signed(words, 5, 14), offset)
-    found: U64 = places + (offset * 4).view(np.uint64)
+    found: U64 = places + decode.branch_distance(words).view(np.uint64)
     return found
 
 
