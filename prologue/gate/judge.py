@@ -11,12 +11,11 @@ from prologue.gate.baseline import Split, baseline_notes, in_scope, load_baselin
 from prologue.gate.refusal import Required, refusals
 from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
-from prologue.rules.base import Finding, Severity
+from prologue.rules.base import FAILING, Finding, Severity
 from prologue.rules.registry import find_rule
 from prologue.verify import Verified
 
-_FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
-_FAILING_RELEASE: Final[tuple[Severity, ...]] = (*_FAILING, "warn")
+_FAILING_RELEASE: Final[tuple[Severity, ...]] = (*FAILING, "warn")
 
 
 class Judged(NamedTuple):
@@ -52,7 +51,7 @@ def judge(
         exceptions=exceptions,
         release=release,
         require=require,
-        failing=_FAILING_RELEASE if release else _FAILING,
+        failing=_FAILING_RELEASE if release else FAILING,
         settings={str(one.result.path): one.settings for one in every},
         facts={str(result.path): facts for result, facts in verified},
         inputs={str(result.path): result.inputs for result, _ in verified},

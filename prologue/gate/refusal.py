@@ -10,16 +10,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import Location
-from prologue.rules.base import Finding, Hit, Rule, Subject
+from prologue.rules.base import Finding, Hit, Rule, of_no_file
 from prologue.verify import Facts
 
 Required = Literal["untouched", "processed"]
-
-
-def _nothing(_subject: Subject) -> Iterator[Hit]:
-    """Find nothing: the gate itself makes these findings."""
-    return iter(())
-
 
 GATE: Final = Rule(
     code="GATE",
@@ -34,7 +28,7 @@ GATE: Final = Rule(
     example="a stock kernel, untouched; a native one whose marker is clear; a module without --vmlinux",
     fix="release a kernel with the native contract, processed, and name it when its modules are verified",
     citation='docs/gate.md, "What a release is"',
-    check=_nothing,
+    check=of_no_file,
 )
 REQUIRE: Final = Rule(
     code="REQUIRE",
@@ -46,10 +40,11 @@ REQUIRE: Final = Rule(
     example="--require processed, and a vmlinux that the build step left out",
     fix="verify the file of that stage, or run the stage that is missing",
     citation='docs/gate.md, "States"',
-    check=_nothing,
+    check=of_no_file,
 )
 GATE_RULES: Final = (GATE, REQUIRE)
 
+_WHOLE_FILE: Final = Location(vaddr=None)
 _PATCH: Final = "process the vmlinux (`prologue patch VMLINUX --in-place`) and make the Image again"
 _NATIVE: Final = "release a kernel with the native contract: see docs/kernel-integration.md"
 _NAME_KERNEL: Final = "name the kernel that loads the module: --vmlinux VMLINUX, or one vmlinux among the files"
@@ -58,9 +53,10 @@ _NAME_KERNEL: Final = "name the kernel that loads the module: --vmlinux VMLINUX,
 def refusals(path: Path, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:
     """Return what the gate itself has against a file."""
     wrong = _not_releasable(facts) if release else iter(())
-    found = [_finding(GATE, path, message, fix) for message, fix in wrong]
+    found = [GATE.finding(str(path), _WHOLE_FILE, Hit(0, message))._replace(fix=fix) for message, fix in wrong]
     if require is not None and facts.state not in (require, *(("no sites",) if facts.kind == "module" else ())):
-        found.append(_finding(REQUIRE, path, f"is {_state(facts)}, but must be {require}", REQUIRE.fix))
+        hit = Hit(0, f"is {_state(facts)}, but must be {require}")
+        found.append(REQUIRE.finding(str(path), _WHOLE_FILE, hit))
     return found
 
 
@@ -91,17 +87,3 @@ def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def _state(facts: Facts) -> str:
     return "without sites" if facts.state == "no sites" else facts.state
-
-
-def _finding(rule: Rule, path: Path, message: str, fix: str) -> Finding:
-    return Finding(
-        code=rule.code,
-        slug=rule.slug,
-        severity=rule.severity,
-        path=str(path),
-        where=Location(vaddr=None),
-        message=message,
-        found=(),
-        expected=(),
-        fix=fix,
-    )

@@ -10,8 +10,8 @@ from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
-from prologue.rules.base import Input
-from prologue.rules.writes import FAILING, WRITE_RULES, JudgedWrites
+from prologue.rules.base import FAILING, Input
+from prologue.rules.writes import WRITE_RULES, JudgedWrites
 from prologue.writes.form import SIGHTS, Sight
 from prologue.writes.group import WriteGroup
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
+FAILING: tuple[Severity, ...] = ("fatal", "error")  # what makes a command fail, where nothing stricter was asked for
 Input = Literal["V", "K", "I", "C", "P", "W"]
 INPUTS: dict[Input, str] = {
     "V": "vmlinux",
@@ -107,9 +108,24 @@ class Rule:
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
     check_write: Callable[[WriteGroup], str | None] | None = None  # what it has against recorded writes, for input W
 
+    def finding(self, path: str, where: Location, hit: Hit) -> Finding:
+        """What a report says of a hit."""
+        return Finding(
+            code=self.code,
+            slug=self.slug,
+            severity=hit.severity or self.severity,
+            path=path,
+            where=where,
+            message=hit.message,
+            found=hit.found,
+            expected=hit.expected,
+            fix=self.fix,
+            finds_insns=self.finds_insns,
+        )
+
 
 def of_no_file(subject: Subject) -> Iterator[Hit]:
-    """Check of rules that are about recorded writes only: a file has none."""
+    """Check of rules whose findings are made elsewhere: of recorded writes, or by the gate."""
     yield from ()
 
 

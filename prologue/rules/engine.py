@@ -11,6 +11,7 @@ from prologue.sites.binary import Binary
 
 def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
     """All findings, in the order of the rules and of addresses."""
+    path = str(subject.binary.path)
     findings: list[Finding] = []
     for rule in rules:
         if subject.inputs.isdisjoint(rule.inputs):
@@ -19,20 +20,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
         hits = list(dict.fromkeys(rule.check(subject)))
         places = subject.binary.symbols.locate_all([hit.vaddr for hit in hits]) if hits else []
         for hit, where in zip(hits, places, strict=True):
-            findings.append(
-                Finding(
-                    code=rule.code,
-                    slug=rule.slug,
-                    severity=hit.severity or rule.severity,
-                    path=str(subject.binary.path),
-                    where=where,
-                    message=hit.message,
-                    found=hit.found,
-                    expected=hit.expected,
-                    fix=rule.fix,
-                    finds_insns=rule.finds_insns,
-                )
-            )
+            findings.append(rule.finding(path, where, hit))
     return tuple(findings)
 
 

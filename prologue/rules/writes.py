@@ -7,14 +7,13 @@ from typing import Final
 
 from prologue.errors import InputError, Location
 from prologue.insn.disasm import insn_text
-from prologue.rules.base import Finding, Rule, Severity
+from prologue.rules.base import FAILING, Finding, Hit, Rule
 from prologue.rules.registry import RULES
 from prologue.writes.form import Recording
 from prologue.writes.group import WriteGroup, chain_of, group_writes
 from prologue.writes.names import NameTable
 
 WRITE_RULES: Final = tuple(rule for rule in RULES if rule.check_write is not None)
-FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +59,8 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, said: str, inde
     symbol = "" if place is None else f"{place.name} [{place.owner}]" if place.owner else place.name
     chain = " < ".join(names.text(caller, time) for caller in chain_of(row)) or "not known"
     where = Location(vaddr, symbol=symbol or None, symbol_offset=place.offset if place else 0)
-    return Finding(
-        code=rule.code,
-        slug=rule.slug,
-        severity=rule.severity,
-        path=recording.path,
-        where=where,
-        message=f"{said}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
-        f"{insn_text(new, vaddr)}; by {chain}",
-        found=(new,),
-        expected=(old,),
-        fix=rule.fix,
+    message = (
+        f"{said}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
+        f"{insn_text(new, vaddr)}; by {chain}"
     )
+    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,)))
