@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from prologue.audit.compare import audit_both
+from prologue.audit.outcome import all_errors, failed, is_open
 from prologue.audit.run import LIVE_RULES, Audit, audit
 from prologue.cli.arguments import shell_words, split_names
 from prologue.cli.parallel import print_errors
@@ -16,9 +17,8 @@ from prologue.gate.settings import combine
 from prologue.memory.sources import open_memory
 from prologue.outputs import new_file, require_distinct, require_other
 from prologue.overlay.modules import module_files
-from prologue.report.audit import all_errors, closing, failed, render_audit
+from prologue.report.audit import closing, render_audit
 from prologue.report.printable import printable
-from prologue.report.undecided import is_open
 from prologue.rules.base import Rule
 
 

@@ -5,44 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from prologue.audit.outcome import all_errors, all_undecided, every_finding, failed, is_open
 from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
-from prologue.errors import PrologueError
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
-from prologue.report.undecided import (
-    all_undecided,
-    counted_undecided,
-    is_open,
-    unstable_lines,
-    why_undecided,
-)
-from prologue.rules.base import Finding, Input, Severity
+from prologue.report.undecided import counted_undecided, unstable_lines, why_undecided
+from prologue.rules.base import FAILING, Input
 from prologue.rules.live import MechanismCount
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 
 SCHEMA: Final = "prologue.live-audit/1"
-FAILING: Final[tuple[Severity, ...]] = ("fatal", "error")
-
-
-def failed(audit: Audit) -> bool:
-    """Whether a finding makes the audit fail, of either memory, or a change between them."""
-    wrong = any(finding.severity in FAILING for finding in _every_finding(audit))
-    return wrong or not all(transition.allowed for transition in audit.transitions)
-
-
-def _every_finding(audit: Audit) -> list[Finding]:
-    """Those of both audits; the earlier ones say so."""
-    earlier = audit.before.findings if audit.before is not None else ()
-    source = audit.before.source if audit.before is not None else ""
-    return [*(f._replace(message=f"in {source}: {f.message}") for f in earlier), *audit.findings]
-
-
-def all_errors(audit: Audit) -> list[PrologueError]:
-    """Of modules that could not be audited, in either memory; what both have is said once."""
-    earlier = audit.before.errors if audit.before is not None else ()
-    return list({str(error): error for error in (*earlier, *audit.errors)}.values())
 
 
 def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed: bool = False) -> str:
@@ -57,7 +31,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     both = [*([audit.before] if audit.before is not None else []), audit._replace(before=None)]
     files = list(dict.fromkeys(str(one.path) for every in both for one in every.files))
-    findings = _every_finding(audit)
+    findings = every_finding(audit)
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
     left = [every for every in both if is_open(every, lacking_allowed=lacking_allowed)]
     unread = {f"words of {every.source}": "; ".join(why_undecided(every)) for every in left}
@@ -92,7 +66,7 @@ def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
 
 def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
-    found = [f"{count:,} {severity}" for severity, count in counts(_every_finding(audit)).items() if count]
+    found = [f"{count:,} {severity}" for severity, count in counts(every_finding(audit)).items() if count]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
     found += [f"{changed:,} changes that are not allowed"] if changed else []
     failures = len(all_errors(audit))
@@ -109,7 +83,7 @@ def closing(audit: Audit) -> str:
 
 
 def _text(audit: Audit, *, show_all: bool) -> str:
-    findings = _every_finding(audit)
+    findings = every_finding(audit)
     lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE.code], show_all=show_all)
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += _table(audit)
@@ -179,14 +153,14 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
-        "counts": counts(_every_finding(audit)),
+        "counts": counts(every_finding(audit)),
         "undecided": all_undecided(audit)._asdict(),
         "before": None if audit.before is None else audit.before.source,
         "transitions": [row._asdict() | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(one) for one in audit.files],
         "not_looked_at": _not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
-        "findings": [finding_data(finding) for finding in _every_finding(audit)],
+        "findings": [finding_data(finding) for finding in every_finding(audit)],
     }
 
 

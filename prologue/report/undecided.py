@@ -6,27 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from prologue.audit.outcome import all_undecided
 from prologue.audit.run import Audit, AuditedFile
 from prologue.insn import a64
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
-from prologue.rules.live import LiveWord, Undecided, undecided
+from prologue.rules.live import LiveWord
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
-
-
-def all_undecided(audit: Audit) -> Undecided:
-    """Words of all files, in both memories if there are two."""
-    files = [one.audited for every in (audit.before, audit) if every is not None for one in every.files]
-    return undecided(files)
-
-
-def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
-    """Whether words are left that may not be taken for right."""
-    words = all_undecided(audit)
-    return bool(words.restless or (words.lacking and not lacking_allowed))
 
 
 def counted_undecided(audit: Audit) -> list[str]:
