@@ -54,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     """
     from prologue.trace.etm_snapshot import write_snapshot
-    from prologue.trace.recording import senseless
-    from prologue.trace.truth import load_recording
+    from prologue.trace.recording import load_recording, senseless
 
     if args.output.exists() or args.output.is_symlink():
         raise OutputError("is already there: name a new directory", path=args.output)

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from prologue.arrays import U32
 from prologue.trace.etm_waypoints import RangeCode, Waypoint, describe
 from prologue.trace.form import EXCEPTION, GAP, LOST
-from prologue.trace.truth import TraceRecords
+from prologue.trace.recording import TraceRecords
 
 _SYNC: Final = bytes(11) + b"\x80" + b"\x01\x01\x00"  # A-Sync; Trace Info
 _TRACE_ON: Final = b"\x04"
@@ -173,13 +171,3 @@ class _Encoder:
 def _packed(vaddr: int) -> bytes:
     """A whole address: bits 8:2 and 15:9 in seven bits each, then six bytes."""
     return bytes([vaddr >> 2 & 0x7F, vaddr >> 9 & 0x7F]) + (vaddr >> 16 & (1 << 48) - 1).to_bytes(6, "little")
-
-
-def merged(starts: Any, counts: Any) -> Any:
-    """Ranges with those joined that follow one another: shape (n, 2), start and end."""
-    first = np.asarray(starts, np.uint64)
-    last = first + np.asarray(counts, np.uint64) * np.uint64(4)
-    cut = np.ones(len(first), np.bool_)
-    cut[1:] = first[1:] != last[:-1]
-    ends = np.append(cut[1:], True) if len(cut) else cut
-    return np.stack([first[cut], last[ends]], axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from prologue.errors import OutputError
 from prologue.trace.etm import EtmStream, ProgramText, encode
-from prologue.trace.truth import TraceRecords
+from prologue.trace.recording import TraceRecords
 
 # Registers of the trace unit. They say what the streams have: no return stack (TRCCONFIGR), VMIDs of 16 bits and 64-bit
 # addresses (TRCIDR2), which ETMv4.2 has (TRCIDR1).

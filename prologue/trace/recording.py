@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -49,6 +50,8 @@ RECORD: Final = np.dtype(
         ("task", "<u4"),  # pid, or 0
     ]
 )
+TraceRecords = npt.NDArray[Any]
+"""An array of ``RECORD``, shape (n,)."""
 _ID_BYTES: Final = 20
 _KNOWN: Final = GAP | EXCEPTION | RETURN | LOST | AARCH32
 _HIGHEST_LEVEL: Final = 3
@@ -102,6 +105,22 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
         )
     known = build_id if any(build_id) else b""
     return RecordingHeader(start_time, bool(flags & 1), cpus, known, slide if flags & 2 else None)
+
+
+def load_recording(path: Path) -> tuple[RecordingHeader, TraceRecords]:
+    """The header and all records (notes too) at once: 32 bytes each.
+
+    Raises:
+        InputError: not a recording, or it cannot be read.
+
+    """
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    with stream:
+        header, data = read_header(stream, str(path)), stream.read()
+    return header, np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
 
 
 def read_records(stream: BinaryIO, account: Tally, cpus: int = 0, name: str = "") -> Iterator[Batch]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from prologue.arrays import U64
-from prologue.trace.etm import merged
 
 
 def decode(snapshot: Path, source: str, log: Path) -> U64:
@@ -26,3 +28,13 @@ def decode(snapshot: Path, source: str, log: Path) -> U64:
     said = re.findall(rb"exec range=0x([0-9a-f]+):\[0x[0-9a-f]+\] num_i\((\d+)\)", log.read_bytes())
     ranges: U64 = merged([int(start, 16) for start, _ in said], [int(count) for _, count in said])
     return ranges
+
+
+def merged(starts: Any, counts: Any) -> Any:
+    """Ranges with those joined that follow one another: shape (n, 2), start and end."""
+    first = np.asarray(starts, np.uint64)
+    last = first + np.asarray(counts, np.uint64) * np.uint64(4)
+    cut = np.ones(len(first), np.bool_)
+    cut[1:] = first[1:] != last[:-1]
+    ends = np.append(cut[1:], True) if len(cut) else cut
+    return np.stack([first[cut], last[ends]], axis=1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.etm import ProgramText, encode, merged
+from prologue.trace.etm import ProgramText, encode
 from prologue.trace.etm_snapshot import write_snapshot
 from prologue.trace.etm_waypoints import RangeCode, Waypoint, describe
 from prologue.trace.form import EXCEPTION, GAP
@@ -21,7 +21,7 @@ from tests.support.assembler import assemble
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
-from tests.support.opencsd import decode
+from tests.support.opencsd import decode, merged
 
 BASE = 0xFFFF800080000000
 VECTOR = BASE + 0x800  # an interrupt's place: 0x80 in its group

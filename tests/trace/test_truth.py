@@ -9,7 +9,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.trace.recording import RECORD, RecordingHeader
-from prologue.trace.truth import EXECUTED, TRAPPED, compare, compare_words
+from tests.support.truth import EXECUTED, TRAPPED, compare, compare_words
 
 BASE = 0xFFFF800080000000
 

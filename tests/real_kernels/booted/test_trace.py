@@ -15,8 +15,8 @@ from prologue.memory.sources import open_memory
 from prologue.trace.branching import PLAIN, classes
 from prologue.trace.form import EXCEPTION
 from prologue.trace.programs import linked_program, running_program
+from prologue.trace.recording import load_recording
 from prologue.trace.sources import open_trace
-from prologue.trace.truth import load_recording
 from prologue_bench.guest.modules import load_order
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 

@@ -14,7 +14,7 @@ from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.sites.kernel import Kernel
 from prologue.trace.form import EXCEPTION
-from prologue.trace.truth import TraceRecords, WordCounts, compare, compare_words, load_recording
+from prologue.trace.recording import TraceRecords, load_recording
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordingFiles, Window, record
@@ -22,6 +22,7 @@ from tests.mini_kernel.build import Spec, run_command
 from tests.support.built import Mini
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.texts import text_at
+from tests.support.truth import WordCounts, compare, compare_words
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 

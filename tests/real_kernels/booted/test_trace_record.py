@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.etm import merged
 from prologue.trace.form import EXCEPTION, RETURN
-from prologue.trace.truth import compare, compare_words, load_recording
+from prologue.trace.recording import load_recording
 from tests.support.needs import needs_kernel, needs_tools
-from tests.support.opencsd import decode
+from tests.support.opencsd import decode, merged
 from tests.support.texts import text_at
+from tests.support.truth import compare, compare_words
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import U32, U64
 from prologue.errors import InputError
-from prologue.trace.recording import RECORD, RecordingHeader, read_header
+from prologue.trace.recording import TraceRecords, load_recording
 
 EXECUTED: Final = np.dtype(
     [("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")]
@@ -28,9 +28,6 @@ STALE: Final = 2
 
 _MAGIC: Final = b"PTTRUTH\0" + (1).to_bytes(4, "little") + EXECUTED.itemsize.to_bytes(4, "little")
 _CHUNK: Final = 1 << 20  # records read at once
-
-TraceRecords = npt.NDArray[Any]
-"""An array of ``RECORD`` or ``EXECUTED``, shape (n,)."""
 
 
 @dataclass(slots=True)
@@ -57,57 +54,18 @@ class TruthAccount:
     differences: list[TruthDifference] = field(default_factory=list)
 
 
-def open_recording(path: Path) -> tuple[RecordingHeader, Iterator[TraceRecords]]:
-    """The header, and all records (notes too) in the order of the file.
-
-    Raises:
-        InputError: not a recording.
-
-    """
-    stream = _open(path)
-    try:
-        return read_header(stream, str(path)), _chunks(stream, RECORD)
-    except InputError:
-        stream.close()
-        raise
-
-
-def load_recording(path: Path) -> tuple[RecordingHeader, TraceRecords]:
-    """The header and all records (notes too) at once: 32 bytes each.
-
-    Raises:
-        InputError: not a recording.
-
-    """
-    header, chunks = open_recording(path)
-    return header, _joined(chunks, RECORD)
-
-
 def read_truth(path: Path) -> Iterator[TraceRecords]:
-    """TraceRecords ``EXECUTED``, in the order of the file: that of each CPU, in blocks of several CPUs.
+    """Records ``EXECUTED``, in the order of the file: that of each CPU, in blocks of several CPUs.
 
     Raises:
         InputError: not such a file.
 
     """
-    stream = _open(path)
-    if stream.read(len(_MAGIC)) != _MAGIC:
-        stream.close()
-        raise InputError("is no file of trace record --truth, or of another version", path=path)
-    return _chunks(stream, EXECUTED)
-
-
-def _open(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-
-
-def _chunks(stream: BinaryIO, record: np.dtype[Any]) -> Iterator[TraceRecords]:
-    with stream:
-        while data := stream.read(_CHUNK * record.itemsize):
-            yield np.frombuffer(data, record, len(data) // record.itemsize)
+    with path.open("rb") as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise InputError("is no file of trace record --truth, or of another version", path=path)
+        while data := stream.read(_CHUNK * EXECUTED.itemsize):
+            yield np.frombuffer(data, EXECUTED, len(data) // EXECUTED.itemsize)
 
 
 def addresses(records: TraceRecords) -> tuple[U64, npt.NDArray[np.uint8]]:
@@ -128,7 +86,7 @@ def compare(recording: Path, truth: Path) -> TruthAccount:
 
     """
     _, records = load_recording(recording)
-    executed = _joined(read_truth(truth), EXECUTED)
+    executed = np.concatenate([np.zeros(0, EXECUTED), *read_truth(truth)])
     account = TruthAccount(
         trapped=int((executed["flags"] & TRAPPED > 0).sum()), stale=int((executed["flags"] & STALE > 0).sum())
     )
@@ -139,11 +97,6 @@ def compare(recording: Path, truth: Path) -> TruthAccount:
         own = executed[executed["cpu"] == cpu]
         account.differences += _first_difference(cpu, (vaddrs, levels), own)
     return account
-
-
-def _joined(chunks: Iterator[TraceRecords], record: np.dtype[Any]) -> TraceRecords:
-    found = list(chunks)
-    return np.concatenate(found) if found else np.zeros(0, record)
 
 
 def _first_difference(
