@@ -11,7 +11,7 @@ from prologue.insn import a64
 from prologue.plan.edits import Edits, PatchPlan, edit
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.marker import PROCESSED, VERSION, Marker
+from prologue.sites.marker import PROCESSED, Marker, state_word
 from prologue.sites.sites import Sites
 
 _COLUMNS: Final = ("vaddrs", "offsets", "old", "new")
@@ -109,7 +109,7 @@ def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
     """The count first. The flag comes last: with it set, the kernel trusts the count."""
     return (
         edit("marker", 8, "number of sites", (marker.vaddr + 16, marker.offset + 16), (0, count)),
-        edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), (VERSION, VERSION | PROCESSED << 32)),
+        edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), (state_word(0), state_word(PROCESSED))),
     )
 
 

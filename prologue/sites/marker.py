@@ -39,10 +39,10 @@ class Marker(NamedTuple):
         """Whether the kernel will take its records as they are and write no text."""
         return bool(self.flags & PROCESSED)
 
-    @property
-    def state_word(self) -> int:
-        """Version and flags as the one 8-byte word that is written last."""
-        return VERSION | self.flags << 32
+
+def state_word(flags: int) -> int:
+    """Version and flags as the one 8-byte word that is written last."""
+    return VERSION | flags << 32
 
 
 def find_marker(image: ElfImage, symbols: Symbols) -> Marker | None:

@@ -24,7 +24,7 @@ from prologue.rules.engine import ApprovedPlan
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
-from prologue.sites.marker import PROCESSED, VERSION
+from prologue.sites.marker import PROCESSED, state_word
 from prologue.sites.module import Module
 from prologue.write.words import read_words
 
@@ -118,7 +118,7 @@ def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
     values[sites.record] = sites.second if marker and goal == "processed" else sites.unmoved_values()
     yield _Promise("a record", 8, records.homes, values)
     if marker:
-        state, count = (VERSION | PROCESSED << 32, len(sites)) if goal == "processed" else (VERSION, 0)
+        state, count = (state_word(PROCESSED), len(sites)) if goal == "processed" else (state_word(0), 0)
         places = np.array([marker.offset + 8, marker.offset + 16], np.int64)
         yield _Promise("the marker", 8, places, np.array([state, count], np.uint64))
     elif goal == "processed":
