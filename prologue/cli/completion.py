@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from prologue.cli.subcommands import fill_all
 
-SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 _DIRECTORIES: Final = ("DIR", "TREE", "RELEASE|TREE")
 _RULES: Final = ("RULE", "CODE|SLUG")
 _FILES: Final = ("PLAN", "TRACE", "SOURCE", "SOURCE2")  # which may also be - or ssh:HOST
@@ -29,7 +28,7 @@ _prologue_results() {{
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script for one of ``SHELLS``; the parser is of no further use after that."""
+    """The script for one of ``parser.SHELLS``; the parser is of no further use after that."""
     import shtab
 
     fill_all(parser)

@@ -11,6 +11,8 @@ from prologue import __version__
 from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, formatter
 
+SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
+
 
 class _PrintCompletion(argparse.Action):
     """Prints a completion script and ends, like --help does."""
@@ -40,7 +42,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
     parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
     parser.add_argument(
-        "--print-completion", action=_PrintCompletion, choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL",
+        "--print-completion", action=_PrintCompletion, choices=SHELLS, metavar="SHELL",
         help="print a completion script for bash, zsh, fish or tcsh",
     )  # fmt: skip
     commands = add_commands(parser)

@@ -30,7 +30,6 @@ STEPS: Final[dict[str, dict[str, str]]] = {
         "tools/testing/selftests/ftrace/test.d/ftrace/func_arm64_prologue.tc": "func_arm64_prologue.tc",
     },
 }
-DROPPED_IN: Final = {place: name for created in STEPS.values() for place, name in created.items()}
 _DATA: Final = files("prologue.kernel_tree")
 
 

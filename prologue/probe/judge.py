@@ -46,7 +46,6 @@ class Reason(IntFlag):
 
 
 ASKED: Final = Reason.DATA - 1  # what makes a kernel refuse a kprobe event
-EVENTS_ONLY: Final = Reason.NOTRACE
 
 
 class Judge:

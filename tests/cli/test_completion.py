@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from prologue.cli.completion import SHELLS
 from prologue.cli.main import main
+from prologue.cli.parser import SHELLS
 from tests.support.needs import needs_tools
 
 Said = pytest.CaptureFixture[str]

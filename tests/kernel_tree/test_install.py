@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from prologue.errors import BusyError, InputError, OutputError, RefusedError
-from prologue.kernel_tree.patches import DROPPED_IN, all_series, load_patch
+from prologue.kernel_tree.patches import all_series, load_patch
 from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
-from tests.support.trees import fingerprint, made_tree, repository, untouched
+from tests.support.trees import DROPPED_IN, fingerprint, made_tree, repository, untouched
 
 FRAGMENT, POSTLINK, *_OTHERS = DROPPED_IN
 EVERY = range(len(load_patch(all_series()[-1]).changes))

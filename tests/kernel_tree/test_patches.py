@@ -12,9 +12,9 @@ import prologue
 from prologue.errors import InputError, InternalError
 from prologue.kernel_tree import patches
 from prologue.kernel_tree.git import apply_changes
-from prologue.kernel_tree.patches import DROPPED_IN, STEPS, all_series, load_patch
+from prologue.kernel_tree.patches import STEPS, all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
-from tests.support.trees import SOURCES
+from tests.support.trees import DROPPED_IN, SOURCES
 
 ROOT = Path(prologue.__file__).parent
 DATA = ROOT / "kernel_tree"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Final
 
-from prologue.kernel_tree.patches import load_patch
+from prologue.kernel_tree.patches import STEPS, load_patch
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.packages import download
 from prologue_bench.guest.source import unpacked_source
@@ -23,6 +23,8 @@ SOURCES: Final = {
     "6.12": ("trixie", "linux-source-6.12"),
     "7.2": ("sid", "linux-source-7.2"),
 }
+# What the patches create: the place in the tree, and our file.
+DROPPED_IN: Final = {place: name for created in STEPS.values() for place, name in created.items()}
 CHECKPATCH: Final = ("scripts/checkpatch.pl", "scripts/const_structs.checkpatch", "scripts/spelling.txt")
 Fingerprint = dict[str, tuple[int, str]]
 

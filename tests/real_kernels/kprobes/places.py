@@ -10,7 +10,7 @@ import numpy as np
 from prologue.arrays import I64, U64, sorted_unique
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
-from prologue.probe.judge import ASKED, EVENTS_ONLY, Judge, Reason
+from prologue.probe.judge import ASKED, Judge, Reason
 from prologue.sites.tables import bug_words, jump_labels
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, Batch
 
@@ -87,7 +87,7 @@ def batches(judge: Judge, vaddrs: U64, *, bare: bool = False) -> list[Batch]:
     """
     vaddrs = sorted_unique(vaddrs)
     reasons, outcomes = judge.judge(vaddrs)
-    taken = reasons & (ASKED & ~EVENTS_ONLY if bare else ASKED) == 0
+    taken = reasons & (ASKED & ~Reason.NOTRACE if bare else ASKED) == 0
     groups = [taken & (outcomes == SIMULATED), taken & (outcomes == STEPPED)]
     groups.append(~(groups[0] | groups[1]))
     result = []
