@@ -16,7 +16,7 @@ from prologue.audit.variables import Variables
 FUNC, _NEXT = 0, 8
 _PAGE_RECORDS, _PAGE_INDEX = 8, 16
 _RECORD: Final = 16
-ENABLED, REGS_ENABLED = np.uint64(1 << 31), np.uint64(1 << 29)  # FTRACE_FL_ENABLED, FTRACE_FL_REGS_EN
+ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
 _MOST: Final = 100_000  # ops or pages: a list that is longer is none
 
 

@@ -59,7 +59,7 @@ def _heads(vmlinux: Path | None, source: Kcore | RemoteKcore) -> dict[str, int]:
         return {name: anchors[name] for name in HEADS if name in anchors}
     image = open_running(vmlinux, source)
     symbols = Symbols(image)
-    return heads_by_file(symbols, find_slide(image, symbols, source))
+    return heads_by_file(symbols, find_slide(symbols, source))
 
 
 def _lacking(heads: dict[str, int], *, named: bool) -> str:

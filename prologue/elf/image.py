@@ -28,7 +28,6 @@ from prologue.errors import InputError
 
 U8 = npt.NDArray[np.uint8]
 
-SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
 SHF_COMPRESSED: Final = 1 << 11

@@ -38,7 +38,6 @@ class Signature:
     """``start`` is where the appended data begin: the size of the module proper, which is what was signed."""
 
     start: int
-    id_type: int
     pkcs7: bytes
 
 
@@ -67,7 +66,7 @@ def find_signature(data: bytes | memoryview | mmap.mmap, path: object) -> Signat
         )
     if any(trailer[:2]) or any(trailer[3:8]):
         raise InputError(f"the module signature's trailer at {end:#x} has other fields than zeros: damaged", path=path)
-    return Signature(end - length, trailer[2], bytes(data[end - length : end]))
+    return Signature(end - length, bytes(data[end - length : end]))
 
 
 def check_signature(

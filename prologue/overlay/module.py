@@ -31,7 +31,7 @@ _BUILD_ID: Final = ".note.gnu.build-id"
 INIT: Final = ".init"
 _MOST_PLT: Final = 1 << 20  # bytes
 # Offsets in Elf64_Ehdr and Elf64_Shdr (System V gABI, "ELF Header", "Sections").
-_E_TYPE, _E_PHOFF, _E_SHOFF, _E_PHENTSIZE, _E_PHNUM = 16, 32, 40, 54, 56
+_E_TYPE, _E_PHOFF, _E_SHOFF, _E_PHENTSIZE = 16, 32, 40, 54
 _SHDR: Final = struct.Struct("<IIQQQQIIQQ")
 _PHDR: Final = struct.Struct("<IIQQQQQQ")
 _ET_EXEC, _SHT_PROGBITS, _PT_LOAD = 2, 1, 1

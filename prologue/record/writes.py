@@ -87,8 +87,8 @@ class _Reader:
             Ending(
                 slide=int(slide, 16) if slide else None,
                 functions=self._functions,
-                lost=(*self._losses(writes), *losses),
-                notes=tuple(self._notes(writes)),
+                lost=(*self._losses(), *losses),
+                notes=tuple(self._notes()),
             ),
             rows,
         )  # fmt: skip
@@ -201,7 +201,7 @@ class _Reader:
         expected = None if first.old == last.new else (first.old, last.new)
         return (None if change is None else (change.old, change.new)) != expected
 
-    def _losses(self, writes: list[_Write]) -> Iterator[Loss]:
+    def _losses(self) -> Iterator[Loss]:
         output = self._output
         dropped = 0
         for line in output.parts["lost"]:
@@ -236,7 +236,7 @@ class _Reader:
                     wrong += (one["low"], one["new"]) != (other["new"], other["high"])
         return wrong
 
-    def _notes(self, writes: list[_Write]) -> Iterator[str]:
+    def _notes(self) -> Iterator[str]:
         parts = self._output.parts
         said = parts["changed"][0] if parts["changed"] else "not compared: nothing said"
         yield f"the kernel's text before and after: {said}; modules' text was not compared"

@@ -117,7 +117,7 @@ class RunningKernel(Kernel):
         """
         super().__init__(image)
         self.memory = memory
-        self.slide = find_slide(image, self.symbols, memory)
+        self.slide = find_slide(self.symbols, memory)
         self.live_text = LiveText(image, _read_text(image, self.symbols, memory, self.slide))
 
     @property
@@ -151,7 +151,7 @@ def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
     return image
 
 
-def find_slide(image: ElfImage, symbols: Symbols, memory: Memory) -> int:
+def find_slide(symbols: Symbols, memory: Memory) -> int:
     """How far the kernel runs from where it is linked, in bytes.
 
     Raises:

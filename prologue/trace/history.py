@@ -25,7 +25,6 @@ NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
 _TOP: Final = (1 << 64) - 1
 _HALF: Final = 32  # bits of a row in a key of two
-_ONE: Final = "ranges near a write to their words: the flow says which word ran"
 _SEVERAL: Final = "ranges near a write to their words, and several of these may have run: the one of the time"
 
 

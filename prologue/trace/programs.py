@@ -255,7 +255,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
     """
     image = open_running(vmlinux, memory)
     symbols = Symbols(image)
-    slide = find_slide(image, symbols, memory)
+    slide = find_slide(symbols, memory)
     owner = Owner("", image, symbols, slide)
     pieces = [
         TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner)
