@@ -13,6 +13,7 @@ from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
 from prologue.gate.judge import Judged, judge
+from prologue.gate.kernel import is_missing, released_kernel
 from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
 from prologue.outputs import new_file, require_other, same_file
@@ -39,7 +40,10 @@ def run(args: Namespace) -> int:
     _require_sense(args, targets, release=release)
     vmlinux = args.vmlinux
     if release:
-        vmlinux, targets = _with_kernel(args, targets)
+        paths = [target.path for target in targets]
+        vmlinux = released_kernel(vmlinux, paths)
+        if vmlinux is not None and is_missing(vmlinux, paths):
+            targets.append(_Target(vmlinux, _settings(args, vmlinux), added=True))
         for settings in {target.settings.path: target.settings for target in targets}.values():
             require_releasable(settings)
     _require_writable(args, targets)
@@ -94,19 +98,6 @@ def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) ->
 
 def _is_other_kernel(target: _Target, vmlinux: Path) -> bool:
     return target.lost is None and is_vmlinux(target.path) and not same_file(vmlinux, target.path)
-
-
-def _with_kernel(args: Namespace, targets: list[_Target]) -> tuple[Path | None, list[_Target]]:
-    """Find the kernel of the modules, which a release verifies as well.
-
-    It is the one that was named, or the only vmlinux among the files. Without one, each module is refused.
-    """
-    if args.vmlinux:
-        if any(same_file(args.vmlinux, target.path) for target in targets):
-            return args.vmlinux, targets
-        return args.vmlinux, [*targets, _Target(args.vmlinux, _settings(args, args.vmlinux), added=True)]
-    kernels = [target.path for target in targets if is_vmlinux(target.path)]
-    return (kernels[0] if len(kernels) == 1 else None), targets
 
 
 def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
