@@ -62,7 +62,7 @@ def show_function(files: dict[str, Path]) -> None:
 
 def trace(image: Path, initramfs: Path, out: Path) -> GuestRun:
     """Boot the processed kernel, trace one function, swing all of them under load."""
-    job = Job(("trace_one", "ftrace_cycle"), (("function", SHOWN), ("cycles", 1)))
+    job = Job(names=("trace_one", "ftrace_cycle"), parameters=(("function", SHOWN), ("cycles", 1)))
     result = boot(image, initramfs, out / "build.log", job)
     start, end = result.one("start").data, result.one("end").data
     troubles = [event.data["line"] for event in result.all("dmesg")]
@@ -82,7 +82,7 @@ def trace(image: Path, initramfs: Path, out: Path) -> GuestRun:
 
 def dump_while_traced(image: Path, initramfs: Path, dump: Path) -> None:
     """Boot, trace one function, and write the machine's memory while that is so."""
-    token, job = "audit", Job(("hold",), (("function", SHOWN),))
+    token, job = "audit", Job(names=("hold",), parameters=(("function", SHOWN),))
     dump.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         socket = Path(directory) / "monitor"

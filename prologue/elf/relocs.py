@@ -26,7 +26,7 @@ R_BRANCHES: Final = (279, 280, 282, 283)  # TSTBR14, CONDBR19, JUMP26, CALL26
 R_POINTERS: Final = (*range(257, 278), *range(287, 299))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Relocations:
     """All relocations of allocated sections, ascending by place; every array has shape (n,)."""
 

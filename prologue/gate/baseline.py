@@ -41,7 +41,7 @@ class Known:
         return " ".join([self.rule, *([] if self.file == "*" else [f"file {self.file!r}"]), *limits])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """Findings, separated by the baseline."""
 

@@ -36,7 +36,7 @@ def judge(
     """
     verified = [(one.result, one.result.facts) for one in every if one.result.facts is not None]
     exceptions = left_out_notes(one.settings for one in every)
-    parts = Split([], [], [], [])
+    parts = Split(new=[], baselined=[], unused=[], exceeded=[])
     # One baseline is shared by all its files: its counts are of the whole run.
     for baseline in dict.fromkeys(one.settings.baseline for one in every):
         group = [one for one in every if one.settings.baseline == baseline]
@@ -68,7 +68,7 @@ def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> 
     """Separate known findings from new ones; a release knows none that are fatal, and none of most rules."""
     findings = [finding for one in group for finding in one.result.findings]
     if baseline is None:
-        return Split(findings, [], [], [])
+        return Split(new=findings, baselined=[], unused=[], exceeded=[])
     files = [str(one.result.path) for one in group]
     rules = dict.fromkeys(rule for one in group for rule in one.settings.rules)
     parts = split(findings, in_scope(load_baseline(baseline), files, rules))

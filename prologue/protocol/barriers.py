@@ -14,7 +14,7 @@ _OPERATIONS: Final = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
     """One barrier of a program.
 
@@ -44,4 +44,11 @@ def barriers_of(variant: ProtocolVariant) -> Iterator[Barrier]:
             names = (text, line.step, f"{step}{text}", f"{text} {seen[text]}")
             reason = next((variant.spare[name] for name in names if name in variant.spare), "")
             without = variant.model.without(task.name, index)
-            yield Barrier(f"{step}{text} {seen[text]}", names, task.name, index, reason, without)
+            yield Barrier(
+                name=f"{step}{text} {seen[text]}",
+                names=names,
+                task=task.name,
+                index=index,
+                spare=reason,
+                without=without,
+            )

@@ -36,7 +36,7 @@ class ProbeHit(NamedTuple):
     fields: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderOutput:
     """The parts' lines, and the events.
 
@@ -89,7 +89,9 @@ def read_output(text: str, path: Path) -> RecorderOutput:
     expected = int(said[0]) if said and said[0].isdecimal() else read
     if missing := {"armed", "begin", "end", "last"} - marks.keys():
         raise InputError(f"lacks the recorder's own mark {min(missing)!r}: its events are not whole", path=path)
-    return RecorderOutput(path, parts, tuple(hits), marks, max(expected - read, 0), dropped)
+    return RecorderOutput(
+        path=path, parts=parts, hits=tuple(hits), marks=marks, unread=max(expected - read, 0), dropped=dropped
+    )
 
 
 def _whole_lines(lines: Iterable[str]) -> Iterator[str]:

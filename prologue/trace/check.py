@@ -38,7 +38,7 @@ _NOT_TAKEN: Final = 0
 """Instead of an address where execution went: to the next instruction."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class StaleWord:
     """A word of an image that cannot have been executed as it is.
 
@@ -150,7 +150,7 @@ class ImageCheck:
 
 
 def _stale(found: dict[tuple[int, int, int], StaleWord], program: int, vaddr: int, word: int) -> StaleWord:
-    return found.setdefault((program, vaddr, word), StaleWord(program, vaddr, word, Counter()))
+    return found.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word, went=Counter()))
 
 
 def _inner_places(starts: U64, ends: U64) -> tuple[U64, I64]:

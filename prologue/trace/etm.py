@@ -51,7 +51,7 @@ class ProgramText:
         return self._known[key]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class EtmStream:
     """Packets of one CPU, and the ranges that they stand for.
 

@@ -101,7 +101,13 @@ def one_after_the_other(traces: Sequence[Trace]) -> Trace:
         if kept is not None and trace.header is not None:
             kept = _common(kept, trace.header, trace.name, first.name)
     name = ", ".join(trace.name for trace in traces)
-    return Trace(name, first.kind, _chained([trace.batches for trace in traces]), first.account, kept)
+    return Trace(
+        name=name,
+        kind=first.kind,
+        batches=_chained([trace.batches for trace in traces]),
+        account=first.account,
+        header=kept,
+    )
 
 
 def _common(kept: RecordingHeader, header: RecordingHeader, name: str, first: str) -> RecordingHeader:

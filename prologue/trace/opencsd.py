@@ -72,7 +72,7 @@ _BESIDE: Final = frozenset(
 _ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Source:
     """What holds for the next range of a trace ID."""
 

@@ -16,7 +16,7 @@ from prologue.trace.streams import Peekable, open_stream
 _LOOK = 1 << 16
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Trace:
     """A trace that is being read; ``account`` grows with the batches. ``header`` is that of a recording."""
 
@@ -45,12 +45,14 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
         if head.startswith(MAGIC):
             header = read_header(cast(BinaryIO, stream), stream.name)
             batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
-            yield Trace(stream.name, "recording", batches, account, header)
+            yield Trace(name=stream.name, kind="recording", batches=batches, account=account, header=header)
         elif MARK in head or b"Trace Packet Lister" in head:
-            yield Trace(stream.name, "opencsd", read_opencsd(stream, account, counter), account)
+            yield Trace(
+                name=stream.name, kind="opencsd", batches=read_opencsd(stream, account, counter), account=account
+            )
         else:
             _require_text(stream, head)
-            yield Trace(stream.name, "perf", read_perf_script(stream, account), account)
+            yield Trace(name=stream.name, kind="perf", batches=read_perf_script(stream, account), account=account)
 
 
 def _require_text(stream: Peekable, head: bytes) -> None:

@@ -96,7 +96,7 @@ def _job(built: BuiltKernel, modules: list[Path], toggles: int) -> Job:
         ("toggles", toggles),
         ("toggled", HOT),
     )
-    return Job(tuple(names), parameters)
+    return Job(names=tuple(names), parameters=parameters)
 
 
 def _selftest(built: BuiltKernel) -> bytes:

@@ -202,7 +202,7 @@ def test_times_may_begin_late(monkeypatch: pytest.MonkeyPatch) -> None:
             yield Batch(ranges, [NO_TASK], [""])
 
     def read(times: list[int]) -> list[int]:
-        both = [timed(Trace("x", "opencsd", batches(some), Tally())) for some in ([4], times)]
+        both = [timed(Trace(name="x", kind="opencsd", batches=batches(some), account=Tally())) for some in ([4], times)]
         whole = np.concatenate([batch.ranges for batch in merged(both[0], [GuestTrace(both[1], 7, 0)])])
         return list(whole["start"][whole["vmid"] == 7])
 

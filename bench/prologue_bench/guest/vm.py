@@ -97,7 +97,7 @@ class Observer:
     at: Callable[[Event], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What the guest is to do.
 

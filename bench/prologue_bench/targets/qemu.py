@@ -79,7 +79,7 @@ class QemuTarget:
         try:
             initramfs.write_bytes(content)
             results.touch()
-            job = Job(("record",), timeout=attempt.timeout)
+            job = Job(names=("record",), timeout=attempt.timeout)
             seen = boot(attempt.image, initramfs, attempt.log, job, machine=machine)
             for event in seen.all("error"):
                 raise BenchError(

@@ -20,7 +20,7 @@ from tests.support.needs import needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
-TRACE = Job(("ftrace_cycle",), parameters=(("cycles", 1),))
+TRACE = Job(names=("ftrace_cycle",), parameters=(("cycles", 1),))
 
 
 def booted(vmlinux: Path, directory: Path, job: Job) -> GuestRun:
@@ -35,7 +35,7 @@ def test_processed_kernel_boots_and_traces(case: Case) -> None:
     functions = plain.one("start").data["functions"]
     assert functions > 30000
 
-    job = Job(("ftrace_cycle",), parameters=(("cycles", 5),), timeout=400)
+    job = Job(names=("ftrace_cycle",), parameters=(("cycles", 5),), timeout=400)
     traced = booted(case.processed, case.directory, job)
     assert traced.one("start").data == {"release": case.kernel.release, "cpus": 2, "functions": functions}
     cycles = traced.all("traced")

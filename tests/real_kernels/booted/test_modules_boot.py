@@ -60,7 +60,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def run(case: Case, modules: list[Path], name: str, append: str = "") -> GuestRun:
-    job = Job(("modules",), append=append, timeout=200)
+    job = Job(names=("modules",), append=append, timeout=200)
     return boot(case.image, build_initramfs(modules), case.directory / f"{name}.log", job)
 
 

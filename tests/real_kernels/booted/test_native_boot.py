@@ -122,7 +122,7 @@ def run(built: BuiltKernel, form: str, directory: Path) -> GuestRun:
     )
     if form not in TOGGLES:
         parameters = (*parameters, ("toggled", HOT))
-    job = Job(tuple(jobs), parameters, timeout=400)
+    job = Job(names=tuple(jobs), parameters=parameters, timeout=400)
     return boot(directory / "Image", build_initramfs(modules), directory / "log", job, machine=machine(built))
 
 
@@ -196,7 +196,7 @@ def test_a_site_without_its_mov_is_an_ftrace_bug(built: BuiltKernel, tmp_path: P
     elf.set_word(elf.value(UNUSED) + first, slot)
     elf.save(vmlinux)
     assert main(["image", str(vmlinux), "-o", str(tmp_path / "Image")]) == 0
-    job = Job(("trace_one",), (("function", UNUSED),))
+    job = Job(names=("trace_one",), parameters=(("function", UNUSED),))
     seen = boot(tmp_path / "Image", build_initramfs(), tmp_path / "log", job, machine=machine(built))
     assert any(f"ftrace: no MOV X9, LR before {UNUSED}+{second:#x}/" in line for line in seen.lines)
     assert "------------[ ftrace bug ]------------" in {line for (line,) in said(seen, "dmesg", "line")}
