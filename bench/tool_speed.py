@@ -177,7 +177,9 @@ def _as_captured(vmlinux: Path, out: Path) -> Path:
 
     def write() -> None:
         pieces = [Piece(s.vaddr, 0, bytes(data), ()) for s, data in zip(image.segments, memory, strict=True)]
-        write_capture(out, "tool_speed", KernelState("7.2", "", (), (), ()), note, pieces)
+        write_capture(
+            out, "tool_speed", KernelState(release="7.2", boot_id="", modules=(), symbols=(), kprobes=()), note, pieces
+        )
 
     write()
     running = RunningKernel(image, open_memory(str(out)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
@@ -32,7 +32,8 @@ class Request:
 Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
     """What a file is: what the gate judges besides findings, and what a report says was looked at."""
 
     kind: Literal["vmlinux", "module"]
@@ -95,11 +96,11 @@ def _verify(request: Request, path: Path) -> Verified:
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
     count = 0 if binary.sites is None else len(binary.sites)
     if isinstance(binary, Kernel):
-        return Facts("vmlinux", binary.contract, binary.state, count, binary.release)
+        return Facts(kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release)
     assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
-    facts = Facts("module", None, binary.state, count, binary.release)
-    facts = facts._replace(signature=_signed(binary, vmlinux if checked else None))
-    return facts if vmlinux is None else facts._replace(vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
+    facts = Facts(kind="module", contract=None, state=binary.state, sites=count, release=binary.release)
+    facts = replace(facts, signature=_signed(binary, vmlinux if checked else None))
+    return facts if vmlinux is None else replace(facts, vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
 
 
 def _signed(module: Module, vmlinux: Kernel | None) -> Signed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ ClaimKind = Literal["first slot", "call", "label", "word", "data"]
 """What a word is: first slots, calls and labels have rules of their own if ``malformed``; data are not disassembled."""
 
 
-class Claims(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
     """Words of one mechanism, by link-time address; arrays of shape (n,).
 
     ``expected`` is what should stand there; of several that may, the one that the mechanism would write now.
@@ -42,7 +44,8 @@ class Compared(NamedTuple):
     expected: U32
 
 
-class But(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class But:
     """What is said of words besides; arrays of shape (n,), None for "of none of them"."""
 
     allowed: Bool | None = None  # right, although not the expected word

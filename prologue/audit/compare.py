@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,7 @@ def audit_both(
         raise InputError(f"is of another boot than {old.source}: nothing leads from one to the other", path=new.source)
     transitions, notes = _transitions(old, new)
     done = audit_of(new, rules, old)
-    return done._replace(before=audit_of(old, rules), transitions=tuple(transitions), notes=(*done.notes, *notes))
+    return replace(done, before=audit_of(old, rules), transitions=tuple(transitions), notes=(*done.notes, *notes))
 
 
 def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:
@@ -56,10 +57,10 @@ def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:
             notes.append(f"{name}: loaded between the two, so that nothing of it can be compared")
             continue
         for transition in _changes(earlier, binary, audited):
-            key = transition._replace(words=0)
+            key = replace(transition, words=0)
             found[key] = found.get(key, 0) + transition.words
     notes += [f"{name}: unloaded between the two, so that nothing of it can be compared" for name in before]
-    return [key._replace(words=words) for key, words in found.items()], notes
+    return [replace(key, words=words) for key, words in found.items()], notes
 
 
 def _same_places(one: RunningBinary, other: RunningBinary) -> bool:
@@ -82,7 +83,7 @@ def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> l
         mechanism, pair = mechanisms[who], (int(old[at]), int(new[at]))
         names = tuple("data" if mechanism in _DATA else _name(word) for word in pair)
         verdict = "wrong, see above" if is_bad else _verdict(mechanism, *pair)
-        result.append(Transition(mechanism, names[0], names[1], count, verdict))
+        result.append(Transition(mechanism=mechanism, old=names[0], new=names[1], words=count, verdict=verdict))
     return result
 
 

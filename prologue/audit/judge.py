@@ -49,7 +49,14 @@ class TextJudge:
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
         owned.append(OwnedWords("breakpoints", covered, np.ones(len(covered), np.bool_)))
         words.sort(key=lambda word: word.vaddr)
-        return Audited(tuple(words), tuple(counts), looked, tuple(unlooked), tuple(owned), restless=free)
+        return Audited(
+            words=tuple(words),
+            mechanisms=tuple(counts),
+            text=looked,
+            unlooked=tuple(unlooked),
+            owned=tuple(owned),
+            restless=free,
+        )
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
         """Which claim owns each word: its number plus one; 0 for none, TWICE for two."""
@@ -75,7 +82,9 @@ class TextJudge:
             message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {one.why(k)}"
             own = one.malformed is not None and bool(one.malformed[k]) and one.kind != "data"
             kind = one.kind if own and one.kind != "data" else "word"
-            yield LiveWord(kind, vaddr, live, expected, message, mechanism=one.mechanism)
+            yield LiveWord(
+                kind=kind, vaddr=vaddr, live=live, expected=expected, message=message, mechanism=one.mechanism
+            )
 
     def _word(self, vaddr: int) -> tuple[int, int]:
         """The live and the linked word."""
@@ -96,7 +105,7 @@ class TextJudge:
                     f"a kprobe covers {self._insn(one.original, vaddr)}, but the copy that is executed instead is "
                     f"{self._insn(one.copy, vaddr)}"
                 )
-                yield LiveWord("word", vaddr, one.copy, one.original, message)
+                yield LiveWord(kind="word", vaddr=vaddr, live=one.copy, expected=one.original, message=message)
 
     def _unexplained(
         self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]
@@ -114,7 +123,7 @@ class TextJudge:
             more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
             why = self._nearest(owner, first, claims)
             message = f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_what(live)}{why}"
-            yield LiveWord("unexplained", vaddr, live, was, message, len(run))
+            yield LiveWord(kind="unexplained", vaddr=vaddr, live=live, expected=was, message=message, words=len(run))
 
     @staticmethod
     def _nearest(owner: I64, at: int, claims: Sequence[Claims]) -> str:
@@ -138,7 +147,9 @@ class TextJudge:
             shown = f"{live:#010x}" if is_data else self._insn(live, vaddr)
             message = f"held {shown} when last read, and still changed after several readings"
             mechanism = "" if one is None else one.mechanism
-            yield LiveWord("unstable", vaddr, live, int(linked[at]), message, mechanism=mechanism)
+            yield LiveWord(
+                kind="unstable", vaddr=vaddr, live=live, expected=int(linked[at]), message=message, mechanism=mechanism
+            )
 
     def _counts(self, claims: Sequence[Claims]) -> list[MechanismCount]:
         """Claims of one mechanism are one row; breakpoints are the last. A word is undecided in one row only."""
@@ -146,20 +157,26 @@ class TextJudge:
         for one in claims:
             live, linked = self._both(one.vaddrs)
             settled = self._settled(one.vaddrs)
-            old = rows.get(one.mechanism, MechanismCount(one.mechanism, 0, 0, 0, 0))
+            old = rows.get(
+                one.mechanism, MechanismCount(mechanism=one.mechanism, words=0, changed=0, wrong=0, unsure=0)
+            )
             rows[one.mechanism] = MechanismCount(
-                one.mechanism,
-                old.words + len(one.vaddrs),
-                old.changed + int((live != linked).sum()),
-                old.wrong + int((~one.right & settled).sum()),
-                old.unsure + int((one.unsure | one.changing | ~settled).sum()),
-                old.restless + int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
+                mechanism=one.mechanism,
+                words=old.words + len(one.vaddrs),
+                changed=old.changed + int((live != linked).sum()),
+                wrong=old.wrong + int((~one.right & settled).sum()),
+                unsure=old.unsure + int((one.unsure | one.changing | ~settled).sum()),
+                restless=old.restless
+                + int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
             )
         count = len(self._lifted)
         counted = among(self._covered, self._unstable)
         for one in claims:
             counted |= among(self._covered, one.vaddrs)
-        return [*rows.values(), MechanismCount("breakpoints", count, count, 0, int((~counted).sum()))]
+        return [
+            *rows.values(),
+            MechanismCount(mechanism="breakpoints", words=count, changed=count, wrong=0, unsure=int((~counted).sum())),
+        ]
 
     def _both(self, vaddrs: U64) -> tuple[U32, U32]:
         live, before = np.zeros(len(vaddrs), np.uint32), np.zeros(len(vaddrs), np.uint32)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -35,7 +36,8 @@ _NAMES: Final = (
 )  # fmt: skip
 
 
-class KernelFacts(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFacts:
     """What is read of a kernel's memory once, for its own text and that of its modules."""
 
     variables: Variables
@@ -54,7 +56,7 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     ftrace = FtraceState(
         kernel, variables, state, realtime=realtime, restless=is_restless(kernel.memory, kernel.live_text)
     )
-    return KernelFacts(variables, ftrace, breakpoints, state, realtime)
+    return KernelFacts(variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, realtime=realtime)
 
 
 def is_restless(memory: Memory, text: LiveText) -> bool:
@@ -81,7 +83,15 @@ def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
 def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
     """What each mechanism says of the kernel's text, without breakpoints."""
     restless = is_restless(kernel.memory, kernel.live_text)
-    scene = Scene(kernel, kernel.slide, facts.variables, facts.realtime, kernel, kernel.slide, restless)
+    scene = Scene(
+        binary=kernel,
+        slide=kernel.slide,
+        variables=facts.variables,
+        realtime=facts.realtime,
+        kernel=kernel,
+        kernel_slide=kernel.slide,
+        restless=restless,
+    )
     yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
     yield claim_alternatives(scene)
     yield claim_jump_labels(scene)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -115,7 +116,15 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
     """Judge a module's text."""
     lifted = lift(module.live_text, 0, facts.breakpoints)
     restless = is_restless(module.memory, module.live_text)
-    scene = Scene(module, 0, facts.variables, facts.realtime, kernel, slide, restless)
+    scene = Scene(
+        binary=module,
+        slide=0,
+        variables=facts.variables,
+        realtime=facts.realtime,
+        kernel=kernel,
+        kernel_slide=slide,
+        restless=restless,
+    )
     plts = Plts(module, facts)
     linked = {one.section.index: _linked(module, plts, one) for one in module.live_text.live.values()}
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
@@ -124,8 +133,8 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
     audited = TextJudge(sections, lifted, Describer(module, 0, facts.state)).judge(claims, list(unlooked(sections)))
     words = tuple(sorted((*audited.words, *plts.wrong), key=lambda word: word.vaddr))
     wrong = sum(word.words for word in plts.wrong)
-    row = MechanismCount("module PLTs", plts.words, plts.words, wrong, 0)
-    return audited._replace(words=words, text=audited.text + plts.words, mechanisms=(*audited.mechanisms, row))
+    row = MechanismCount(mechanism="module PLTs", words=plts.words, changed=plts.words, wrong=wrong, unsure=0)
+    return replace(audited, words=words, text=audited.text + plts.words, mechanisms=(*audited.mechanisms, row))
 
 
 def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
@@ -190,7 +199,17 @@ class Plts:
             shown = "; ".join(f"`{insn_text(word, vaddr + 4 * k)}`" for k, word in enumerate(entry))
             leads = "" if target is None else f", which leads to {target:#x}, where nothing of this module calls"
             message = f"holds {shown}{leads}: not what the loader puts into a PLT"
-            self.wrong.append(LiveWord("word", vaddr, entry[0], 0, message, len(entry), "module PLTs"))
+            self.wrong.append(
+                LiveWord(
+                    kind="word",
+                    vaddr=vaddr,
+                    live=entry[0],
+                    expected=0,
+                    message=message,
+                    words=len(entry),
+                    mechanism="module PLTs",
+                )
+            )
 
 
 def _leads_to(vaddr: int, entry: list[int]) -> int | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -49,7 +50,8 @@ def _bits(place: int, kind: int) -> dict[int, int]:
     return dict.fromkeys(range(place & ~3, place + width, 4), 4294967295)
 
 
-class PlacedModule(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedModule:
     """A module's file at run-time addresses.
 
     ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
@@ -121,7 +123,7 @@ class Placer:
         # Those of init text are free again with it, and may be another module's text by now.
         plts = tuple(self._placed[s.index] for s in small if s.flags & SHF_EXECINSTR and not s.name.startswith(FREED))
         image = ElfImage(self._image.path, bytes(self._content))
-        return PlacedModule(image, self._unknown, self._far, frozenset(self._calls), plts)
+        return PlacedModule(image=image, unknown=self._unknown, far=self._far, calls=frozenset(self._calls), plts=plts)
 
     def _symbol_values(self, others: Mapping[str, int]) -> tuple[U64, Bool]:
         """Run-time value of each symbol, in table order, and whether it is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,7 +30,8 @@ _TRIES: Final = 3  # further looks at a running kernel of which something seems 
 LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
 
 
-class Transition(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
     """Words of one mechanism that became another instruction between two looks, and whether they might."""
 
     mechanism: str
@@ -53,7 +55,8 @@ class AuditedFile(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-class Audit(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
     """Everything that a report is made of; ``slide`` in bytes, None where the memory is another kernel's.
 
     ``notes`` say what was not looked at; ``errors`` are of modules that could not be. ``before`` is the audit of an
@@ -68,7 +71,7 @@ class Audit(NamedTuple):
     errors: tuple[PrologueError, ...] = ()
     before: Audit | None = None
     transitions: tuple[Transition, ...] = ()
-    left_out: Mapping[str, str] = {}  # codes of rules that were not to run, and by whose choice; not to be changed
+    left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that were not to run, by whose choice
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -81,7 +84,8 @@ class Audit(NamedTuple):
         return next((one.audited.mismatch for one in self.files if one.audited.mismatch), "")
 
 
-class Look(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
     """One reading of memory: each file's binary and what was found, and what was not looked at."""
 
     source: str
@@ -134,15 +138,17 @@ def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) ->
         AuditedFile(binary.path, name, audited, run_rules(Subject(binary, earlier.get(name), live=audited), rules))
         for name, binary, audited in look.files
     )
-    return Audit(look.source, look.release, look.slide, files, look.notes, look.errors)
+    return Audit(
+        source=look.source, release=look.release, slide=look.slide, files=files, notes=look.notes, errors=look.errors
+    )
 
 
 def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
     """An audit that says only that it is another kernel."""
-    audited = Audited((), (), 0, (), mismatch=str(error))
+    audited = Audited(words=(), mechanisms=(), text=0, unlooked=(), mismatch=str(error))
     findings = run_rules(Subject(Kernel(vmlinux), live=audited), LIVE_RULES)
     file = AuditedFile(vmlinux, KERNEL, audited, findings)
-    return Audit(memory.name, memory.info.release, None, (file,), ())
+    return Audit(source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=())
 
 
 def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
@@ -166,7 +172,15 @@ def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None
     if not facts.breakpoints.complete:
         notes.append("kprobes: this source does not say which there are (a capture needs debugfs), nor what they cover")
     release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
-    return Look(memory.name, boot_id, kernel.slide, release, tuple(files), tuple(notes), errors)
+    return Look(
+        source=memory.name,
+        boot_id=boot_id,
+        slide=kernel.slide,
+        release=release,
+        files=tuple(files),
+        notes=tuple(notes),
+        errors=errors,
+    )
 
 
 def _foreign(state: KernelState | None) -> Iterator[str]:
@@ -193,7 +207,7 @@ def _again(before: Look, now: Look) -> Look:
     for name, binary, audited in now.files:
         new = {word for word in audited.words if (name, word.kind, word.vaddr, word.live) not in seen}
         files.append((name, binary, _acquitted(audited, new)))
-    return now._replace(files=tuple(files))
+    return replace(now, files=tuple(files))
 
 
 def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
@@ -204,14 +218,14 @@ def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
         if word.kind != "unstable":
             counts[word.mechanism] += word.words
     rows = tuple(_moved(row, counts[row.mechanism]) for row in audited.mechanisms)
-    return audited._replace(words=words, mechanisms=rows, restless=audited.restless + counts[""])
+    return replace(audited, words=words, mechanisms=rows, restless=audited.restless + counts[""])
 
 
 def _moved(row: MechanismCount, count: int) -> MechanismCount:
-    return row._replace(wrong=row.wrong - count, unsure=row.unsure + count, restless=row.restless + count)
+    return replace(row, wrong=row.wrong - count, unsure=row.unsure + count, restless=row.restless + count)
 
 
 def _restless(word: LiveWord) -> LiveWord:
     if word.kind == "unstable":
         return word
-    return word._replace(kind="unstable", message=f"{word.message}; it was not so a moment before")
+    return replace(word, kind="unstable", message=f"{word.message}; it was not so a moment before")

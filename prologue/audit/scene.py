@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from prologue.audit.variables import MemoryWords, Variables
 from prologue.sites.binary import Binary
 
 
-class Scene(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
     """A running kernel, or a module of it.
 
     ``binary.text`` is what runs (breakpoints taken out), ``binary.image`` what was linked. ``slide`` leads from the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 from prologue.audit.compare import audit_both
@@ -41,7 +42,7 @@ def run(args: Namespace) -> int:
         done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules)
     else:
         done = audit(args.vmlinux, memories[0], modules, rules)
-    done = done._replace(left_out=left_out)
+    done = replace(done, left_out=left_out)
     errors = all_errors(done)
     print_errors([(error.message, str(error)) for error in errors])
     if done.mismatch:

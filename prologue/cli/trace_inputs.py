@@ -252,7 +252,12 @@ def make_filters(args: Namespace, kernels: Kernels) -> Filters:
 
     """
     places = find_symbols(args.symbols, args.vmlinux, kernels)
-    return Filters(tuple(places), frozenset(args.cpu or ()), _times(args.time), frozenset(args.level or ()))
+    return Filters(
+        places=tuple(places),
+        cpus=frozenset(args.cpu or ()),
+        times=_times(args.time),
+        levels=frozenset(args.level or ()),
+    )
 
 
 def find_symbols(names: Sequence[str], vmlinux: Path, kernels: Kernels) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ def run(args: Namespace) -> int:
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
-        filters, summary = make_filters(args, kernels)._replace(samples=False), TraceSummary(known)
+        filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
         selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
         for batch, every in known.numbered(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())

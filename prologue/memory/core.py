@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -28,7 +29,8 @@ _MAX_NOTES: Final = 64 << 20
 _NT_ARM_SVE: Final = 0x405  # include/uapi/linux/elf.h, 6.12
 
 
-class CoreSegment(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreSegment:
     """A program header: PT_LOAD or PT_NOTE."""
 
     type: int
@@ -77,7 +79,10 @@ class CoreFile:
         table = reader(phoff, phnum * phentsize)
         if len(table) < phnum * phentsize:
             raise InputError("the program headers are not all there: truncated", path=name)
-        headers = [CoreSegment(kind_, *places) for kind_, _, *places, _, _ in _PHDR.iter_unpack(table)]
+        headers = [
+            CoreSegment(type=kind_, offset=offset, vaddr=vaddr, paddr=paddr, filesz=filesz)
+            for kind_, _, offset, vaddr, paddr, filesz, _, _ in _PHDR.iter_unpack(table)
+        ]
         self.loads = tuple(segment for segment in headers if segment.type == _PT_LOAD and segment.filesz)
         self._notes = [segment for segment in headers if segment.type == _PT_NOTE]
         self._require_inside(size, self._notes)

@@ -29,7 +29,7 @@ class PerfData(PlainCore):
             modules = parse_modules((directory / "modules").read_text(errors="replace"), "")
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
-        self._state = KernelState("", "", modules, symbols, ())
+        self._state = KernelState(release="", boot_id="", modules=modules, symbols=symbols, kprobes=())
         anchors = self._state.anchors()
         if not anchors.get("_stext"):
             raise InputError(

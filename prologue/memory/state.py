@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from prologue.errors import InputError
@@ -71,7 +72,8 @@ class LiveSymbol(NamedTuple):
     owner: str
 
 
-class KernelState(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelState:
     """What the kernel said. ``symbols`` are those of owners other than the kernel, and where its image begins and ends.
 
     ``kprobes`` are the lines of ``/sys/kernel/debug/kprobes/list``; empty where debugfs is not mounted.
@@ -123,9 +125,9 @@ def state_from_data(data: dict[str, Any]) -> KernelState:
 
     """
     return KernelState(
-        str(data["release"]),
-        str(data["boot_id"]),
-        tuple(
+        release=str(data["release"]),
+        boot_id=str(data["boot_id"]),
+        modules=tuple(
             LoadedModule(
                 str(module["name"]),
                 int(module["size"]),
@@ -134,8 +136,8 @@ def state_from_data(data: dict[str, Any]) -> KernelState:
             )
             for module in data["modules"]
         ),
-        tuple(LiveSymbol(int(vaddr, 16), str(name), str(owner)) for vaddr, name, owner in data["symbols"]),
-        tuple(map(str, data["kprobes"])),
+        symbols=tuple(LiveSymbol(int(vaddr, 16), str(name), str(owner)) for vaddr, name, owner in data["symbols"]),
+        kprobes=tuple(map(str, data["kprobes"])),
     )
 
 
@@ -160,7 +162,13 @@ def parse_state(said: str, name: str) -> KernelState:
             "and with kptr_restrict at most 1",
             path=name,
         )
-    return KernelState(parts["release"], parts["boot_id"], modules, symbols, tuple(parts["kprobes"].splitlines()))
+    return KernelState(
+        release=parts["release"],
+        boot_id=parts["boot_id"],
+        modules=modules,
+        symbols=symbols,
+        kprobes=tuple(parts["kprobes"].splitlines()),
+    )
 
 
 def parse_kallsyms(text: str) -> tuple[LiveSymbol, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,7 +26,8 @@ _TRIES: Final = 2  # of reading everything, if the text came to rest and what fo
 _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
 
-class Captured(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
     """What a capture has; ``file_size`` and ``memory`` in bytes.
 
     ``unstable`` are addresses of text words that still changed when they had been read several times. ``whole`` says
@@ -106,7 +108,9 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
     memory = sum(len(piece.data) for piece in pieces)
-    return Captured(size, memory, len(state.modules), unstable, read.structures.whole)
+    return Captured(
+        file_size=size, memory=memory, modules=len(state.modules), unstable=unstable, whole=read.structures.whole
+    )
 
 
 def _read(

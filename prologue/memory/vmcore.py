@@ -118,7 +118,7 @@ class Vmcore:
         except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
             reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
             raise InputError(reason, path=self.name) from error
-        return KernelState(self.info.release, "", found, (), ())
+        return KernelState(release=self.info.release, boot_id="", modules=found, symbols=(), kprobes=())
 
 
 def _import_drgn(name: str) -> Any:

@@ -5,8 +5,8 @@ Addresses are those of the file, or those of the running kernel (``overlay/runti
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
@@ -22,7 +22,8 @@ from prologue.sites.running import find_slide, open_running
 from prologue.write.copying import copied_meanwhile
 
 
-class OverlaidKernel(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlaidKernel:
     """A vmlinux that was written; ``slide`` in bytes, ``runtime`` if its addresses have it."""
 
     path: Path
@@ -61,7 +62,14 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = 
             stream.flush()
             if moves is not None:
                 carry_out(moves, stream.fileno())
-    return OverlaidKernel(out, memory.info.release, gnu_build_id(image), slide, runtime, sections)
+    return OverlaidKernel(
+        path=out,
+        release=memory.info.release,
+        build_id=gnu_build_id(image),
+        slide=slide,
+        runtime=runtime,
+        sections=sections,
+    )
 
 
 def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:

@@ -179,7 +179,9 @@ class _Work:
         header[4], header[5] = len(self.content), len(data)
         self.content += data
         words = len(data) // 4
-        return SectionText(section.name, header[4], vaddr, words, words, 0, (), data)
+        return SectionText(
+            name=section.name, offset=header[4], vaddr=vaddr, words=words, changed=words, kept=0, unstable=(), data=data
+        )
 
     def place_sections(self) -> None:
         """Give sections their addresses; take from the running image what the loader took from it."""

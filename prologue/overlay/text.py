@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from prologue.memory.base import PAGE, Range
 from prologue.memory.reading import Steady, zero_pages
 
 
-class SectionText(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionText:
     """What became of a section; counts are of 4-byte words.
 
     ``changed`` differ from the file, ``kept`` stay as the file has them because memory has nothing there. ``unstable``
@@ -70,4 +71,13 @@ def running_text(
 def kept_text(image: ElfImage, section: Section, vaddr: int) -> SectionText:
     """A section that is not running any more, with the words of the file."""
     words = section.size // 4
-    return SectionText(section.name, section.offset, vaddr, words, 0, words, (), image.data(section))
+    return SectionText(
+        name=section.name,
+        offset=section.offset,
+        vaddr=vaddr,
+        words=words,
+        changed=0,
+        kept=words,
+        unstable=(),
+        data=image.data(section),
+    )

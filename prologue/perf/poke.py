@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 
-class TextPoke(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPoke:
     """A ``PERF_RECORD_TEXT_POKE``: the bytes at ``address`` before and after.
 
     Either may be empty: a trampoline that appears has no old bytes, one that goes away no new ones

@@ -166,7 +166,15 @@ class _Reader:
             self._guests += 1
             return
         self._pokes.append(
-            TextPoke(address, changed[:old], changed[old:], sample.time, sample.cpu, sample.pid, sample.tid)
+            TextPoke(
+                address=address,
+                old=changed[:old],
+                new=changed[old:],
+                time=sample.time,
+                cpu=sample.cpu,
+                pid=sample.pid,
+                tid=sample.tid,
+            )
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -56,7 +57,7 @@ def pokes_of(recording: Recording) -> PokeRecording:
     for poke, is_literal in _each(recording.rows):
         last = pokes[-1] if pokes else None
         if is_literal and last and _is_first_half(last, poke):
-            pokes[-1] = last._replace(old=last.old + poke.old, new=last.new + poke.new)
+            pokes[-1] = replace(last, old=last.old + poke.old, new=last.new + poke.new)
         else:
             pokes.append(poke)
     origin = recording.origin
@@ -106,7 +107,10 @@ def _each(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
     names = ("address", "old", "new", "time", "cpu", "flags")
     for address, old, new, time, cpu, flags in zip(*(rows[name].tolist() for name in names), strict=True):
         known = b"" if flags & Flag.OLD_UNKNOWN else old.to_bytes(_WORD, "little")
-        yield TextPoke(address, known, new.to_bytes(_WORD, "little"), time, cpu), bool(flags & Flag.LITERAL)
+        yield (
+            TextPoke(address=address, old=known, new=new.to_bytes(_WORD, "little"), time=time, cpu=cpu),
+            bool(flags & Flag.LITERAL),
+        )
 
 
 def _is_first_half(last: TextPoke, poke: TextPoke) -> bool:

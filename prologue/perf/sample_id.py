@@ -78,7 +78,7 @@ class SampleIds:
         values = dict(zip(event.words, _words(record, size), strict=True))
         pid, tid = _halves(values.get(Sample.TID))
         cpu, _ = _halves(values.get(Sample.CPU))
-        return SampleId(size, values.get(Sample.TIME, 0), cpu, pid, tid)
+        return SampleId(size=size, time=values.get(Sample.TIME, 0), cpu=cpu, pid=pid, tid=tid)
 
     def _owner(self, record: bytes) -> PerfEvent:
         if not all(Sample.IDENTIFIER in event.words for event in self._events) or len(record) < 8:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from prologue.errors import InputError
 from prologue.perf.poke import PokeRecording, TextPoke
@@ -25,7 +26,8 @@ _HEADER: Final = re.compile(r"^# (?P<name>arch|os release|nrcpus avail) : (?P<va
 _LOST: Final = re.compile(r"PERF_RECORD_LOST lost (?P<lost>\d+)")
 
 
-class _Open(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
     """A poke whose bytes are still to come."""
 
     poke: TextPoke
@@ -49,7 +51,7 @@ def read_perf_script(lines: Iterable[str], path: Path) -> PokeRecording:
     lost = 0
     for number, line in enumerate(lines, 1):
         if (more := _BYTES.match(line)) and begun:
-            begun[-1] = begun[-1]._replace(poke=_with_bytes(begun[-1].poke, more))
+            begun[-1] = replace(begun[-1], poke=_with_bytes(begun[-1].poke, more))
         elif MARK in line:
             begun.append(_begun(line, number, path))
         elif said := _HEADER.match(line):
@@ -74,21 +76,21 @@ def _begun(line: str, number: int, path: Path) -> _Open:
     found = _POKE.search(line)
     if found is None:
         raise InputError(f"line {number}: a text poke that does not read: {line.strip()[:80]!r}", path=path)
-    poke = TextPoke(int(found["address"], 16), b"", b"")
+    poke = TextPoke(address=int(found["address"], 16), old=b"", new=b"")
     before = line[: found.start()]
     dumped = _DUMPED.match(before)
     if dumped:
-        poke = poke._replace(cpu=int(dumped["cpu"]), time=int(dumped["ns"]))
+        poke = replace(poke, cpu=int(dumped["cpu"]), time=int(dumped["ns"]))
     elif fields := _FIELDS.search(before):
         time = int(fields["seconds"]) * 10**9 + int(fields["fraction"].ljust(9, "0"))
         cpu, pid, tid = (-1 if fields[name] is None else int(fields[name]) for name in ("cpu", "pid", "tid"))
-        poke = poke._replace(time=time, cpu=cpu, pid=pid, tid=tid)
-    return _Open(poke, int(found["old"]), int(found["new"]), number, dumped is not None)
+        poke = replace(poke, time=time, cpu=cpu, pid=pid, tid=tid)
+    return _Open(poke=poke, old=int(found["old"]), new=int(found["new"]), line=number, is_dump=dumped is not None)
 
 
 def _with_bytes(poke: TextPoke, more: re.Match[str]) -> TextPoke:
     data = bytes.fromhex(more["bytes"])
-    return poke._replace(old=poke.old + data) if more["which"] == "Old" else poke._replace(new=poke.new + data)
+    return replace(poke, old=poke.old + data) if more["which"] == "Old" else replace(poke, new=poke.new + data)
 
 
 def _whole(begun: list[_Open], path: Path) -> list[TextPoke]:

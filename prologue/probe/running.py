@@ -8,6 +8,7 @@ outcomes of all.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ class Switch(NamedTuple):
     ends: Bool
 
 
-class RunningText(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningText:
     """One array element for each word of the section, shape (n,); and the switches."""
 
     words: U32  # as in the file, but for first slots
@@ -67,7 +69,7 @@ def running_text(kernel: Kernel, section: Section, decoding: Decoding) -> Runnin
         # CALL_OPS literals: the address of an ftrace_ops, which KASLR moves, so any word.
         literals = Ranges(kernel.sites.entry - np.uint64(8), np.full(len(kernel.sites), 8))
         result.outcomes[_indices(literals, section)[0]] = REFUSED | STEPPED | SIMULATED
-    result = result._replace(switches=tuple(_add_alternatives(kernel, section, decoding, result)))
+    result = replace(result, switches=tuple(_add_alternatives(kernel, section, decoding, result)))
     if any(kernel.symbols.find(name) is not None for name in _SCS_PATCHERS):
         result.outcomes[words == np.uint32(a64.AUTIASP)] |= STEPPED  # LDR X30, [X18, #-8]!
     return result

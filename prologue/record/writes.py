@@ -136,10 +136,12 @@ class _Reader:
         if _BPF in names[:2]:
             self._bpf += 1
         elif _LITERAL in names[:2]:
-            yield _Write(hit, address, fields["old"], fields["low"], flags | Flag.LITERAL)
-            yield _Write(hit, address + 4, fields["next"], fields["new"], flags | Flag.LITERAL)
+            yield _Write(hit=hit, address=address, old=fields["old"], new=fields["low"], flags=flags | Flag.LITERAL)
+            yield _Write(
+                hit=hit, address=address + 4, old=fields["next"], new=fields["new"], flags=flags | Flag.LITERAL
+            )
         else:
-            yield _Write(hit, address, fields["old"], fields["new"], flags)
+            yield _Write(hit=hit, address=address, old=fields["old"], new=fields["new"], flags=flags)
 
     def _rows(self, writes: list[_Write], unseen: list[Changed]) -> Rows:
         rows = empty_rows(len(writes) + len(unseen))
@@ -275,7 +277,7 @@ def _functions(lines: list[str]) -> tuple[Function, ...]:
             continue
         first = int(named["start"], 16)
         after = (first // _PAGE + 1) * _PAGE if named["end"] == "-" else int(named["end"], 16)
-        found.append(Function(first, after, named["name"], named["owner"] or ""))
+        found.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
     return tuple(sorted(found))
 
 

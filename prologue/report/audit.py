@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from prologue.audit.outcome import all_errors, all_undecided, every_finding, failed, is_open
@@ -29,7 +30,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
         return _text(audit, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
-    both = [*([audit.before] if audit.before is not None else []), audit._replace(before=None)]
+    both = [*([audit.before] if audit.before is not None else []), replace(audit, before=None)]
     files = list(dict.fromkeys(str(one.path) for every in both for one in every.files))
     findings = every_finding(audit)
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
@@ -98,16 +99,18 @@ def _rows(audit: Audit) -> list[MechanismCount]:
     rows: dict[str, MechanismCount] = {}
     for one in audit.files:
         for row in one.audited.mechanisms:
-            old = rows.get(row.mechanism, MechanismCount(row.mechanism, 0, 0, 0, 0))
-            sums = (a + b for a, b in zip(old[1:], row[1:], strict=True))
-            rows[row.mechanism] = MechanismCount(row.mechanism, *sums)
+            old = rows.get(row.mechanism)
+            rows[row.mechanism] = row if old is None else old.plus(row)
     return [row for row in rows.values() if row.words]
 
 
 def _table(audit: Audit) -> list[str]:
     from tabulate import tabulate
 
-    rows = [(row.mechanism, *(f"{count:,}" for count in row[1:5])) for row in _rows(audit)]
+    rows = [
+        (row.mechanism, *(f"{count:,}" for count in (row.words, row.changed, row.wrong, row.unsure)))
+        for row in _rows(audit)
+    ]
     if not rows:
         return []
     head = ("mechanism", "words that could change", "changed", "wrong", "not decided")
@@ -156,7 +159,7 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "counts": counts(every_finding(audit)),
         "undecided": all_undecided(audit)._asdict(),
         "before": None if audit.before is None else audit.before.source,
-        "transitions": [row._asdict() | {"allowed": row.allowed} for row in audit.transitions],
+        "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(one) for one in audit.files],
         "not_looked_at": _not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
@@ -169,5 +172,5 @@ def _file(one: AuditedFile) -> dict[str, Any]:
         "file": str(one.path),
         "name": one.name,
         "words": one.audited.text,
-        "mechanisms": [row._asdict() for row in one.audited.mechanisms],
+        "mechanisms": [asdict(row) for row in one.audited.mechanisms],
     }

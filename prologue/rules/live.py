@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from prologue.arrays import U64, Bool
@@ -11,7 +12,8 @@ from prologue.rules.base import Hit
 LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable"]
 
 
-class LiveWord(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveWord:
     """A word of running text that is not as it must be, by link-time address.
 
     ``words`` words from there on are of the same kind. ``expected`` is what should stand there. ``message`` says what
@@ -27,7 +29,8 @@ class LiveWord(NamedTuple):
     mechanism: str = ""
 
 
-class MechanismCount(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismCount:
     """How many words a mechanism could change in text that memory has, and how many differ from the file.
 
     ``unsure`` are right in form, but could not be decided: ``restless`` of them because they, or what decides, were
@@ -41,6 +44,17 @@ class MechanismCount(NamedTuple):
     unsure: int
     restless: int = 0
 
+    def plus(self, other: MechanismCount) -> MechanismCount:
+        """Those of two files together."""
+        return MechanismCount(
+            mechanism=self.mechanism,
+            words=self.words + other.words,
+            changed=self.changed + other.changed,
+            wrong=self.wrong + other.wrong,
+            unsure=self.unsure + other.unsure,
+            restless=self.restless + other.restless,
+        )
+
 
 class OwnedWords(NamedTuple):
     """The words of one table of a mechanism, and which of them differ from the file; arrays of shape (n,)."""
@@ -50,7 +64,8 @@ class OwnedWords(NamedTuple):
     changed: Bool
 
 
-class Audited(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
     """One file's text in memory: words that are wrong, counts, and what was not looked at or could not be decided."""
 
     words: tuple[LiveWord, ...]

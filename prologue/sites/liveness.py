@@ -98,7 +98,7 @@ class Liveness:
                     kept.append(int(calls[k]))
                     self._origin[kept[-1]] = where
                     if callee.traced is not None:
-                        lost.append(Lost(call, target, callee.traced, *where))
+                        lost.append(Lost(call=call, callee=target, traced=callee.traced, vaddr=where[0], word=where[1]))
             wanting = np.array(kept, np.int64)
             self._kept = np.concatenate([self._kept, wanting])
         return sorted(lost)

@@ -8,7 +8,8 @@ Format: Linux Standard Base 4.0, "Exception Frames", and DWARF 4, "Call Frame In
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,8 @@ _NUMBERS: Final = {0x05: 2, 0x06: 1, 0x08: 1, 0x0C: 2, 0x0D: 1, 0x0E: 1, 0x13: 1
 _NOTHING: Final = (0x00, 0x0A, 0x0B, _TOGGLE)
 
 
-class _Frames(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frames:
     """Frame description entries; arrays of shape (n,)."""
 
     location: I64  # offset in the section of the field that says where the function is
@@ -89,7 +91,9 @@ def _frames(data: bytes) -> _Frames:
                 found.append((at + 8, wide, alignment, code + 1 + data[code], end))
         at = end
     columns = np.array(found, np.int64).reshape(-1, 5).T
-    return _Frames(columns[0], columns[1].astype(np.bool_), columns[2], columns[3], columns[4])
+    return _Frames(
+        location=columns[0], wide=columns[1].astype(np.bool_), alignment=columns[2], code=columns[3], end=columns[4]
+    )
 
 
 def _toggles(data: npt.NDArray[np.uint8], frames: _Frames, starts: U64) -> U64:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,8 @@ class Selection:
         return found
 
 
-class Filters(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
     """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
 
     ``samples`` false leaves sampled instructions out: beside ranges they would be counted twice.

@@ -7,6 +7,7 @@ there at one instant is tried first; then each written word by itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,7 +29,8 @@ _HALF: Final = 32  # bits of a row in a key of two
 _SEVERAL: Final = "ranges near a write to their words, and several of these may have run: the one of the time"
 
 
-class _Span(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
     """What ranges over the same written addresses share.
 
     ``times`` of the writes to them; ``texts``, one more: which of ``words`` stands there after so many writes.
@@ -188,11 +190,11 @@ class TextHistory:
             words[place], known[place] = word, True
         texts.append(states.setdefault((tuple(words), tuple(known)), len(states)))
         return _Span(
-            np.array(times, np.uint64),
-            np.array(texts, np.int64),
-            self._addresses[low:high],
-            np.array([state[0] for state in states], np.uint32),
-            np.array([state[1] for state in states], np.bool_),
+            times=np.array(times, np.uint64),
+            texts=np.array(texts, np.int64),
+            addresses=self._addresses[low:high],
+            words=np.array([state[0] for state in states], np.uint32),
+            known=np.array([state[1] for state in states], np.bool_),
         )
 
     # ranges near a write
@@ -212,7 +214,13 @@ class TextHistory:
             if len(near) > 1:
                 row = int(rows[k])
                 _, start, end, *_ = batch.ranges[row].item()
-                step = _Step(start, end, int(found[k]), int(instants.onward[row]), int(instants.flags[row]))
+                step = _Step(
+                    start=start,
+                    end=end,
+                    text=int(found[k]),
+                    went=int(instants.onward[row]),
+                    flags=int(instants.flags[row]),
+                )
                 options = [step.text, *near[near != step.text].tolist()]
                 found[k] = self._choose(number, step, options, account)
         return found
@@ -242,7 +250,7 @@ class TextHistory:
         same = np.flatnonzero((span.words == words).all(axis=1) & (span.known == known).all(axis=1))
         if len(same):
             return int(same[0])
-        more = span._replace(words=np.vstack([span.words, words]), known=np.vstack([span.known, known]))
+        more = replace(span, words=np.vstack([span.words, words]), known=np.vstack([span.known, known]))
         self._spans[number] = more
         return len(span.words)
 

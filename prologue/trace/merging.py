@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -116,7 +117,7 @@ def _common(kept: RecordingHeader, header: RecordingHeader, name: str, first: st
     if None not in (kept.slide, header.slide) and kept.slide != header.slide:
         raise InputError(f"was recorded of another boot than {first}: slides differ", path=name)
     slide = header.slide if kept.slide is None else kept.slide
-    return kept._replace(build_id=kept.build_id or header.build_id, slide=slide)
+    return replace(kept, build_id=kept.build_id or header.build_id, slide=slide)
 
 
 def _chained(parts: Sequence[Iterator[Batch]]) -> Iterator[Batch]:

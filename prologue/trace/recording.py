@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,8 @@ _KNOWN: Final = GAP | EXCEPTION | RETURN | LOST | AARCH32
 _HIGHEST_LEVEL: Final = 3
 
 
-class RecordingHeader(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingHeader:
     """What a recording says of itself; ``start_time`` in ns since 1970, 0 if unknown; ``build_id`` empty if unknown.
 
     ``clocked``: times are ns, else only an order. ``slide`` is the kernel's run-time minus its link-time address, None
@@ -104,7 +106,9 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
             path=name,
         )
     known = build_id if any(build_id) else b""
-    return RecordingHeader(start_time, bool(flags & 1), cpus, known, slide if flags & 2 else None)
+    return RecordingHeader(
+        start_time=start_time, clocked=bool(flags & 1), cpus=cpus, build_id=known, slide=slide if flags & 2 else None
+    )
 
 
 def load_recording(path: Path) -> tuple[RecordingHeader, TraceRecords]:

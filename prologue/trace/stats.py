@@ -16,7 +16,8 @@ from prologue.trace.programs import Program
 from prologue.trace.walk import Walk
 
 
-class FunctionUse(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionUse:
     """How much of a trace a function is: instructions executed, how often its first one, how many distinct ones."""
 
     program: int
@@ -65,7 +66,14 @@ def by_function(program: Program, row: int, done: Executed) -> list[FunctionUse]
     order = np.argsort(-sums, kind="stable")
     columns = (places[order], sums[order], entries[order], distinct[order])
     return [
-        FunctionUse(row, program.name_at(place) or f"{place:#x}", place, count, entered, size)
+        FunctionUse(
+            program=row,
+            name=program.name_at(place) or f"{place:#x}",
+            vaddr=place,
+            instructions=count,
+            entries=entered,
+            distinct=size,
+        )
         for place, count, entered, size in zip(*(column.tolist() for column in columns), strict=True)
     ]
 

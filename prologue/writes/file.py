@@ -210,7 +210,9 @@ def _ending(said: dict[str, Any], path: Path) -> Ending:
             slide=_number(said["slide"]),
             complete=bool(said["complete"]),
             functions=tuple(
-                Function(int(start), int(end), str(name), str(owner), int(since), int(until))
+                Function(
+                    start=int(start), end=int(end), name=str(name), owner=str(owner), since=int(since), until=int(until)
+                )
                 for start, end, name, owner, since, until in said["functions"]
             ),
             lost=tuple(Loss(str(what), _number(amount)) for what, amount in said["lost"]),

@@ -127,7 +127,7 @@ def captured(vmlinux: Path, changes: dict[int, int], kprobes: tuple[str, ...]) -
     for vaddr, word in changes.items():
         image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
     out = vmlinux.with_name("capture")
-    state = KernelState("6.1.0-mini", "", (), (), kprobes)
+    state = KernelState(release="6.1.0-mini", boot_id="", modules=(), symbols=(), kprobes=kprobes)
     write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), ())])
     return out
 

@@ -39,7 +39,7 @@ def captured(
     for vaddr, word in changes.items():
         image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
     out = vmlinux.with_name(name)
-    state = KernelState("6.1.0-mini", boot, (), (), kprobes)
+    state = KernelState(release="6.1.0-mini", boot_id=boot, modules=(), symbols=(), kprobes=kprobes)
     write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
     return out
 

@@ -72,7 +72,9 @@ def test_before_it_is_called_removed_its_function_speaks_for_it() -> None:
 @pytest.mark.parametrize(("direct", "expected"), [(TEXT + SLIDE, True), (0x802000, False)])
 def test_where_an_ops_sends_calls_has_to_be_code(direct: int, expected: bool) -> None:
     """A function of the kernel in a made-up ops does not vouch for its direct call."""
-    known = KernelState("6.12", "", (), (LiveSymbol(TEXT + SLIDE, "vfs_read", ""),), ())
+    known = KernelState(
+        release="6.12", boot_id="", modules=(), symbols=(LiveSymbol(TEXT + SLIDE, "vfs_read", ""),), kprobes=()
+    )
     state = made(held=True, removed=0, state=known)
     cast("Any", state)._variables._words[LEAVING + 16] = direct
     assert state.may_be_leaving(LEAVING) is expected
@@ -95,7 +97,7 @@ def test_code_is_what_the_kernel_names() -> None:
         LiveSymbol(TEXT + SLIDE, "vfs_read", ""),
         LiveSymbol(0x920010, "own_data", "direct"),
     )
-    known = KernelState("6.12", "", (module,), symbols, ())
+    known = KernelState(release="6.12", boot_id="", modules=(module,), symbols=symbols, kprobes=())
     state = made(held=False, removed=0, state=known)
     for vaddr in (TEXT + SLIDE, 0x700000, 0x702FFC, 0x800040, 0x800140, 0x910010):
         assert state.is_code(vaddr), hex(vaddr)

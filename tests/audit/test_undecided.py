@@ -32,7 +32,7 @@ def captured(vmlinux: Path, unstable: tuple[int, ...], changes: dict[int, int] |
     for vaddr, word in (changes or {}).items():
         image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
     out = vmlinux.with_name("capture")
-    state = KernelState("6.1.0-mini", "", (), (), ())
+    state = KernelState(release="6.1.0-mini", boot_id="", modules=(), symbols=(), kprobes=())
     write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
     return out
 
@@ -113,16 +113,19 @@ def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_word_that_was_right_a_moment_before() -> None:
     """It leaves the wrong ones, and is counted where it belongs."""
     words = (
-        LiveWord("call", 4, 1, 2, "wrong", mechanism="second slots"),
-        LiveWord("unexplained", 64, 1, 2, "nobody's", words=3),
-        LiveWord("word", 96, 1, 2, "not an entry", words=3, mechanism="module PLTs"),
-        LiveWord("call", 8, 1, 2, "wrong twice", mechanism="second slots"),
+        LiveWord(kind="call", vaddr=4, live=1, expected=2, message="wrong", mechanism="second slots"),
+        LiveWord(kind="unexplained", vaddr=64, live=1, expected=2, message="nobody's", words=3),
+        LiveWord(kind="word", vaddr=96, live=1, expected=2, message="not an entry", words=3, mechanism="module PLTs"),
+        LiveWord(kind="call", vaddr=8, live=1, expected=2, message="wrong twice", mechanism="second slots"),
     )
-    rows = MechanismCount("second slots", 9, 2, 2, 1), MechanismCount("module PLTs", 9, 9, 3, 0)
-    now = _acquitted(Audited(words, rows, 100, ()), set(words[:3]))
+    rows = (
+        MechanismCount(mechanism="second slots", words=9, changed=2, wrong=2, unsure=1),
+        MechanismCount(mechanism="module PLTs", words=9, changed=9, wrong=3, unsure=0),
+    )
+    now = _acquitted(Audited(words=words, mechanisms=rows, text=100, unlooked=()), set(words[:3]))
     assert [word.kind for word in now.words] == ["unstable", "unstable", "unstable", "call"]
     assert now.mechanisms == (
-        MechanismCount("second slots", 9, 2, 1, 2, 1),
-        MechanismCount("module PLTs", 9, 9, 0, 3, 3),
+        MechanismCount(mechanism="second slots", words=9, changed=2, wrong=1, unsure=2, restless=1),
+        MechanismCount(mechanism="module PLTs", words=9, changed=9, wrong=0, unsure=3, restless=3),
     )
     assert undecided([now]) == (7, 1)

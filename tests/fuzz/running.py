@@ -77,7 +77,13 @@ def _state(vmlinux: Path, directory: Path) -> bytes:
     """The note of a capture, as JSON: the part that only prologue writes."""
     out = directory / "capture"
     kprobes = ("ffff800008002b70  k  work_leaf+0x0    ",)
-    write_capture(out, "a board", KernelState("6.1.0-mini", "one", (), (), kprobes), vmcoreinfo()[2], ())
+    write_capture(
+        out,
+        "a board",
+        KernelState(release="6.1.0-mini", boot_id="one", modules=(), symbols=(), kprobes=kprobes),
+        vmcoreinfo()[2],
+        (),
+    )
     data = out.read_bytes()
     out.unlink()
     at = data.index(b"{", data.index(NOTE.encode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,17 @@ from prologue.gate.refusal import GATE_RULES, Required, refusals
 from prologue.verify import Facts
 
 FILE, KERNEL = Path("file"), Path("vmlinux")
-NATIVE = Facts("vmlinux", "native", "processed", 10, "6.12.1")
-STOCK = Facts("vmlinux", "stock", "untouched", 10, "6.12.1")
-MODULE = Facts("module", None, "untouched", 10, "6.12.1", KERNEL, "6.12.1")
+NATIVE = Facts(kind="vmlinux", contract="native", state="processed", sites=10, release="6.12.1")
+STOCK = Facts(kind="vmlinux", contract="stock", state="untouched", sites=10, release="6.12.1")
+MODULE = Facts(
+    kind="module",
+    contract=None,
+    state="untouched",
+    sites=10,
+    release="6.12.1",
+    vmlinux=KERNEL,
+    vmlinux_release="6.12.1",
+)
 
 
 def messages(facts: Facts, *, release: bool = True, require: Required | None = None) -> list[str]:
@@ -26,9 +35,9 @@ def messages(facts: Facts, *, release: bool = True, require: Required | None = N
     [
         NATIVE,
         MODULE,
-        MODULE._replace(state="processed"),
-        MODULE._replace(state="no sites", sites=0),
-        MODULE._replace(release="", vmlinux_release=""),
+        replace(MODULE, state="processed"),
+        replace(MODULE, state="no sites", sites=0),
+        replace(MODULE, release="", vmlinux_release=""),
     ],
 )
 def test_what_may_be_released(facts: Facts) -> None:
@@ -38,20 +47,20 @@ def test_what_may_be_released(facts: Facts) -> None:
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        (NATIVE._replace(state="untouched"), "a native kernel, but untouched"),
-        (NATIVE._replace(state="unfinished"), "a native kernel, but unfinished"),
-        (NATIVE._replace(state="mixed"), "a native kernel, but mixed"),
-        (NATIVE._replace(state="no sites"), "no dynamic ftrace"),
+        (replace(NATIVE, state="untouched"), "a native kernel, but untouched"),
+        (replace(NATIVE, state="unfinished"), "a native kernel, but unfinished"),
+        (replace(NATIVE, state="mixed"), "a native kernel, but mixed"),
+        (replace(NATIVE, state="no sites"), "no dynamic ftrace"),
         (STOCK, "a stock kernel (untouched)"),
-        (STOCK._replace(state="processed"), "for bench and lab use"),
-        (STOCK._replace(state="unfinished"), "for bench and lab use"),
-        (STOCK._replace(state="mixed"), "a stock kernel (mixed)"),
-        (STOCK._replace(state="no sites"), "no dynamic ftrace"),
-        (MODULE._replace(vmlinux=None), "no kernel was given"),
-        (MODULE._replace(vmlinux=None, state="no sites"), "no kernel was given"),
-        (MODULE._replace(release=""), "names no kernel release"),
-        (MODULE._replace(state="mixed"), "is mixed"),
-        (MODULE._replace(state="unfinished"), "is unfinished"),
+        (replace(STOCK, state="processed"), "for bench and lab use"),
+        (replace(STOCK, state="unfinished"), "for bench and lab use"),
+        (replace(STOCK, state="mixed"), "a stock kernel (mixed)"),
+        (replace(STOCK, state="no sites"), "no dynamic ftrace"),
+        (replace(MODULE, vmlinux=None), "no kernel was given"),
+        (replace(MODULE, vmlinux=None, state="no sites"), "no kernel was given"),
+        (replace(MODULE, release=""), "names no kernel release"),
+        (replace(MODULE, state="mixed"), "is mixed"),
+        (replace(MODULE, state="unfinished"), "is unfinished"),
     ],
 )
 def test_what_may_not(facts: Facts, message: str) -> None:
@@ -66,17 +75,17 @@ def test_what_may_not(facts: Facts, message: str) -> None:
     [
         (NATIVE, "processed", False),
         (NATIVE, "untouched", True),
-        (NATIVE._replace(state="unfinished"), "processed", True),
-        (NATIVE._replace(state="unfinished"), "untouched", True),
+        (replace(NATIVE, state="unfinished"), "processed", True),
+        (replace(NATIVE, state="unfinished"), "untouched", True),
         (STOCK, "untouched", False),
         (STOCK, "processed", True),
-        (STOCK._replace(state="processed"), "processed", False),
-        (STOCK._replace(state="no sites"), "untouched", True),
+        (replace(STOCK, state="processed"), "processed", False),
+        (replace(STOCK, state="no sites"), "untouched", True),
         (MODULE, "untouched", False),
         (MODULE, "processed", True),
-        (MODULE._replace(vmlinux=None), "untouched", False),
-        (MODULE._replace(state="no sites"), "processed", False),  # there is nothing to process
-        (MODULE._replace(state="no sites"), "untouched", False),
+        (replace(MODULE, vmlinux=None), "untouched", False),
+        (replace(MODULE, state="no sites"), "processed", False),  # there is nothing to process
+        (replace(MODULE, state="no sites"), "untouched", False),
     ],
 )
 def test_a_required_state(facts: Facts, require: Required, wrong: bool) -> None:
@@ -87,7 +96,7 @@ def test_a_required_state(facts: Facts, require: Required, wrong: bool) -> None:
 
 def test_a_release_may_require_processed_modules() -> None:
     assert messages(MODULE, require="processed") == ["REQUIRE: is untouched, but must be processed"]
-    assert messages(MODULE._replace(state="processed"), require="processed") == []
+    assert messages(replace(MODULE, state="processed"), require="processed") == []
 
 
 def test_refusals_are_explained_like_rules(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,11 +133,11 @@ def test_words_that_go_on_changing_are_named() -> None:
 
 
 STATE = KernelState(
-    "6.1.0-mini",
-    "dac90a52-e854-4eec-9b34-56dd3986e3fe",
-    (LoadedModule("mini", 8192, TEXT + 0x10000, {".text": TEXT + 0x10000, ".data": TEXT + 0x11000}),),
-    (LiveSymbol(TEXT, "_stext", ""), LiveSymbol(TEXT + 0x10008, "mini_init", "mini")),
-    (f"{TEXT:x}  k  vfs_read+0x10",),
+    release="6.1.0-mini",
+    boot_id="dac90a52-e854-4eec-9b34-56dd3986e3fe",
+    modules=(LoadedModule("mini", 8192, TEXT + 0x10000, {".text": TEXT + 0x10000, ".data": TEXT + 0x11000}),),
+    symbols=(LiveSymbol(TEXT, "_stext", ""), LiveSymbol(TEXT + 0x10008, "mini_init", "mini")),
+    kprobes=(f"{TEXT:x}  k  vfs_read+0x10",),
 )
 
 

@@ -54,7 +54,7 @@ class MappedMemory:
         return [self.read(*piece) for piece in ranges]
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        return KernelState("", "", (), (), ())
+        return KernelState(release="", boot_id="", modules=(), symbols=(), kprobes=())
 
 
 class BootedWorld(World):

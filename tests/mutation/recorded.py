@@ -46,7 +46,7 @@ class RecordedWorld(World):
         """An address inside of a function of the kernel."""
         symbol = self.original.symbols.find(name)
         assert symbol is not None, name
-        self.functions.append(Function(symbol.vaddr, symbol.vaddr + symbol.size, name))
+        self.functions.append(Function(start=symbol.vaddr, end=symbol.vaddr + symbol.size, name=name))
         return symbol.vaddr + 8
 
     def some_row(self) -> int:

@@ -51,7 +51,7 @@ class Loaded:
     def capture(self, name: str = "mini", unstable: tuple[int, ...] = ()) -> Path:
         module = LoadedModule(name, len(self.memory), AT, self.places)
         missing = LoadedModule("absent", 4096, AT + 0x100000, {".text": AT + 0x100000})
-        state = KernelState("6.1.0-mini", "", (module, missing), (), ())
+        state = KernelState(release="6.1.0-mini", boot_id="", modules=(module, missing), symbols=(), kprobes=())
         out = self.ko.with_name("capture")
         kernel = Piece(self.kernel[0], NO_PADDR, self.kernel[1], ())
         pieces = [kernel, Piece(AT, NO_PADDR, bytes(self.memory), unstable)]

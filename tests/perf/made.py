@@ -12,10 +12,10 @@ BL: Final = struct.pack("<I", 0x94000005)
 ARM64: Final = PokeRecording(
     path="made",
     pokes=(
-        TextPoke(0xFFFF800080010004, NOP, BL, 123_456_789_000, 1, 78, 78),
-        TextPoke(0xFFFF800080010010, b"\1" * 8, b"\2" * 8, 123_456_790_000, 0, 77, 77),
-        TextPoke(0xFFFF80007A000000, b"", NOP * 5 + BL, 123_456_791_000, 0, 77, 77),
-        TextPoke(0xFFFF80007A000000, NOP * 5 + BL, b"", 123_456_792_000, 0, 77, 77),
+        TextPoke(address=0xFFFF800080010004, old=NOP, new=BL, time=123_456_789_000, cpu=1, pid=78, tid=78),
+        TextPoke(address=0xFFFF800080010010, old=b"\1" * 8, new=b"\2" * 8, time=123_456_790_000, cpu=0, pid=77, tid=77),
+        TextPoke(address=0xFFFF80007A000000, old=b"", new=NOP * 5 + BL, time=123_456_791_000, cpu=0, pid=77, tid=77),
+        TextPoke(address=0xFFFF80007A000000, old=NOP * 5 + BL, new=b"", time=123_456_792_000, cpu=0, pid=77, tid=77),
     ),
     machine="aarch64",
     release="6.12.107+deb13-cloud-arm64",
@@ -26,8 +26,18 @@ ARM64: Final = PokeRecording(
 X86: Final = PokeRecording(
     path="made",
     pokes=(
-        TextPoke(0xFFFFFFFF88AB8890, bytes.fromhex("0f1f440000"), bytes.fromhex("e903000000"), 5_000, 6, 9, 9),
-        TextPoke(0xFFFFFFFFC027A000, b"", bytes.fromhex("554889e5cc00"), 6_000, 6, 9, 9),
+        TextPoke(
+            address=0xFFFFFFFF88AB8890,
+            old=bytes.fromhex("0f1f440000"),
+            new=bytes.fromhex("e903000000"),
+            time=5_000,
+            cpu=6,
+            pid=9,
+            tid=9,
+        ),
+        TextPoke(
+            address=0xFFFFFFFFC027A000, old=b"", new=bytes.fromhex("554889e5cc00"), time=6_000, cpu=6, pid=9, tid=9
+        ),
     ),
     machine="x86_64",
     release="6.12.0",

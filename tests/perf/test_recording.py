@@ -45,7 +45,13 @@ def test_text_that_does_not_say_its_machine() -> None:
     assert [loss.amount for loss in found.ending.lost] == [3]
 
 
-@pytest.mark.parametrize("poke", [TextPoke(0xFFFF800080010002, NOP, NOP), TextPoke(0xFFFF800080010000, NOP, NOP[:2])])
+@pytest.mark.parametrize(
+    "poke",
+    [
+        TextPoke(address=0xFFFF800080010002, old=NOP, new=NOP),
+        TextPoke(address=0xFFFF800080010000, old=NOP, new=NOP[:2]),
+    ],
+)
 def test_no_whole_words_on_arm64(poke: TextPoke) -> None:
     with pytest.raises(InputError, match="no arm64 text"):
         writes_of(replace(ARM64, pokes=(poke,)))
@@ -63,11 +69,11 @@ def test_writes_become_pokes() -> None:
     pair = (b"\1\0\0\0\3\0\0\0", b"\2\0\0\0\4\0\0\0")
     found = pokes_of(recorded)
     assert found.pokes == (
-        TextPoke(0xFFFF800080010004, NOP, bytes.fromhex("05000094"), 1, 1),
-        TextPoke(0xFFFF800080010010, *pair, 2, 0),
-        TextPoke(0xFFFF800080010018, b"\5\0\0\0", b"\6\0\0\0", 2, 0),
-        TextPoke(0xFFFF800080010020, b"", b"\7\0\0\0", 3, 0),
-        TextPoke(0xFFFF800080010024, b"\x08\0\0\0", b"\x09\0\0\0", 4, 0),
+        TextPoke(address=0xFFFF800080010004, old=NOP, new=bytes.fromhex("05000094"), time=1, cpu=1),
+        TextPoke(address=0xFFFF800080010010, old=pair[0], new=pair[1], time=2, cpu=0),
+        TextPoke(address=0xFFFF800080010018, old=b"\5\0\0\0", new=b"\6\0\0\0", time=2, cpu=0),
+        TextPoke(address=0xFFFF800080010020, old=b"", new=b"\7\0\0\0", time=3, cpu=0),
+        TextPoke(address=0xFFFF800080010024, old=b"\x08\0\0\0", new=b"\x09\0\0\0", time=4, cpu=0),
     )
     again = writes_of(replace(found, build_id="", machine="aarch64")).rows
     assert again["address"].tolist() == recorded.rows["address"].tolist()

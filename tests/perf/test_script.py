@@ -32,8 +32,16 @@ def test_pokes_among_other_lines() -> None:
     found = read_perf_script(SAID.splitlines(), Path("said"))
     nop = bytes.fromhex("1f2003d5")
     assert found.pokes == (
-        TextPoke(0xFFFF80007A000000, b"", nop * 5, 122_000_001_000, 3, -1, 0),
-        TextPoke(0xFFFF800080010008, nop, bytes.fromhex("05000094"), 123_456_790_000, 1, -1, 78),
+        TextPoke(address=0xFFFF80007A000000, old=b"", new=nop * 5, time=122_000_001_000, cpu=3, pid=-1, tid=0),
+        TextPoke(
+            address=0xFFFF800080010008,
+            old=nop,
+            new=bytes.fromhex("05000094"),
+            time=123_456_790_000,
+            cpu=1,
+            pid=-1,
+            tid=78,
+        ),
     )
     assert (found.machine, found.release, found.cpus, found.lost) == ("aarch64", "6.12.107+deb13-cloud-arm64", 4, 12)
 

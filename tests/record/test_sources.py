@@ -43,9 +43,9 @@ def test_perf_data_of_recorded_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     ours, out = write_recording(tmp_path / "boot.writes", recorded), tmp_path / "perf.data"
     assert main(["live", "perf", str(ours), "-o", str(out)]) == 0
     assert "1 text pokes, 1 words; times are instructions, not ns" in capsys.readouterr().out
-    assert [poke[:5] for poke in read_perf_data(out).pokes] == [
-        (0xFFFF800080010004, b"\1\0\0\0", b"\5\0\0\0", 7, 1)
-    ]  # fmt: skip
+    (poke,) = read_perf_data(out).pokes
+    assert (poke.address, poke.old, poke.new) == (0xFFFF800080010004, b"\1\0\0\0", b"\5\0\0\0")
+    assert (poke.time, poke.cpu) == (7, 1)
     assert main(["live", "perf", str(ours), "-o", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["schema"], said["text_pokes"], said["clock"]) == ("prologue.live-perf/1", 1, "instructions")

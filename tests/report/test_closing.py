@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,17 @@ from prologue.rules.registry import RULES
 from prologue.verify import Facts, Signed, Verified
 from tests.support.made_findings import ERROR, WARN, finding
 
-NATIVE = Facts("vmlinux", "native", "processed", 43880, "6.12.1")
+NATIVE = Facts(kind="vmlinux", contract="native", state="processed", sites=43880, release="6.12.1")
 SIGNED: tuple[Signed, ...] = ("good", "none", "good", "unknown-key", "not checked")
-MODULE = Facts("module", None, "untouched", 6, "6.12.1", Path("vmlinux"), "6.12.1")
+MODULE = Facts(
+    kind="module",
+    contract=None,
+    state="untouched",
+    sites=6,
+    release="6.12.1",
+    vmlinux=Path("vmlinux"),
+    vmlinux_release="6.12.1",
+)
 
 
 def settings(*ignore: str, baseline: Path | None = None) -> Settings:
@@ -39,23 +48,23 @@ def gone(name: str) -> Judged:
     ("every", "line"),
     [
         ([file("a", NATIVE)], "1 file: clean (43,880 sites, processed, native)"),
-        ([file("a", NATIVE._replace(state="no sites", sites=0))], "1 file: clean (no sites, native)"),
+        ([file("a", replace(NATIVE, state="no sites", sites=0))], "1 file: clean (no sites, native)"),
         ([file("a", MODULE)], "1 file: clean (6 sites, untouched, module; modules of vmlinux)"),
-        ([file("a", MODULE._replace(vmlinux=None))], "1 file: clean (6 sites, untouched, module; no kernel given)"),
+        ([file("a", replace(MODULE, vmlinux=None))], "1 file: clean (6 sites, untouched, module; no kernel given)"),
         (
-            [file("a", NATIVE), file("b", NATIVE._replace(sites=20))],
+            [file("a", NATIVE), file("b", replace(NATIVE, sites=20))],
             "2 files: clean (2 vmlinux: 43,900 sites, processed, native)",
         ),
         (
-            [file("a", NATIVE), file("b", NATIVE._replace(state="untouched", sites=1))],
+            [file("a", NATIVE), file("b", replace(NATIVE, state="untouched", sites=1))],
             "2 files: clean (1 vmlinux: 43,880 sites, processed, native; 1 vmlinux: 1 site, untouched, native)",
         ),
         (
-            [file("a", MODULE._replace(state="no sites", sites=0)), file("b", MODULE), file("c", MODULE)],
+            [file("a", replace(MODULE, state="no sites", sites=0)), file("b", MODULE), file("c", MODULE)],
             "3 files: clean (1 module: no sites; 2 modules: 12 sites, untouched; modules of vmlinux)",
         ),
         (
-            [file(str(number), MODULE._replace(signature=signed)) for number, signed in enumerate(SIGNED)],
+            [file(str(number), replace(MODULE, signature=signed)) for number, signed in enumerate(SIGNED)],
             "5 files: clean (5 modules: 30 sites, untouched; modules of vmlinux; 2 signed by a key of the kernel, "
             "1 signed by another key, which cannot be checked, 1 signed, which was not checked)",
         ),
@@ -80,7 +89,7 @@ def gone(name: str) -> Judged:
             [file("a", NATIVE, inputs="VPI")],
             "1 file: clean (43,880 sites, processed, native; compared with the file from before and the boot file)",
         ),
-        ([file("a\nb: clean", MODULE._replace(vmlinux=Path("x\ny")))],
+        ([file("a\nb: clean", replace(MODULE, vmlinux=Path("x\ny")))],
          r"1 file: clean (6 sites, untouched, module; modules of x\ny)"),
     ],
 )  # fmt: skip

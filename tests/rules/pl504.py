@@ -16,7 +16,7 @@ def captured(mini: Mini, *names: str) -> Arguments:
     start, image = image_of(path)
     unstable = tuple(ElfEdit(path).value(name) + 4 for name in names)
     source = path.with_name("capture")
-    state = KernelState("6.1.0-mini", "", (), (), ())
+    state = KernelState(release="6.1.0-mini", boot_id="", modules=(), symbols=(), kprobes=())
     write_capture(source, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
     return [path, source]
 

@@ -18,7 +18,7 @@ STORE: Final = 0xFFFF800080020000
 CALLERS: Final = (0xFFFF800080021010, 0xFFFF800080022010, 0xFFFF800080023010)
 WHOLE: Final = 0x62321  # DC, DSB, IC IVAU, DSB, ISB
 FUNCTIONS: Final = tuple(
-    Function(start, start + 0x100, name)
+    Function(start=start, end=start + 0x100, name=name)
     for start, name in (
         (PLACE, "vfs_read"), (STORE, "copy_to_kernel_nofault"), (CALLERS[0] & ~0xFFF, "__aarch64_insn_write"),
         (CALLERS[1] & ~0xFFF, "aarch64_insn_patch_text_nosync"),

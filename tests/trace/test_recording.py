@@ -30,7 +30,7 @@ def test_ranges_of_two_cpus() -> None:
 
 
 def test_what_a_header_says() -> None:
-    header = RecordingHeader(17, False, 2, bytes(range(20)), -4096)
+    header = RecordingHeader(start_time=17, clocked=False, cpus=2, build_id=bytes(range(20)), slide=-4096)
     assert read_header(io.BytesIO(header.pack()), "x") == header
     assert len(header.pack()) == 64
     assert read_header(io.BytesIO(RecordingHeader().pack()), "x") == RecordingHeader()

@@ -15,9 +15,15 @@ from prologue.writes.form import Ending, Function, Loss, Maintenance, Origin, em
 from tests.writes.made import ORIGIN, recording_of, write_recording
 
 ENDING = Ending(
-    slide=0x1000, functions=(Function(0x8000, 0x8010, "f"), Function(0, 4, "g", "m", 3, 5)),
-    lost=(Loss("events", None), Loss("pages", 3)), notes=("text",), ctr=0x8444C004,
-)  # fmt: skip
+    slide=0x1000,
+    functions=(
+        Function(start=0x8000, end=0x8010, name="f"),
+        Function(start=0, end=4, name="g", owner="m", since=3, until=5),
+    ),
+    lost=(Loss("events", None), Loss("pages", 3)),
+    notes=("text",),
+    ctr=0x8444C004,
+)
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def test_a_runtime_constant_is_written_by_any_function_of_the_kernel() -> None:
 
 
 def test_names_of_modules_hold_while_they_are_loaded() -> None:
-    table = NameTable((Function(0x1000, 0x2000, "text", "old", 5, 9), Function(0x1000, 0x2000, "text", "new", 9)))
+    table = NameTable(
+        (
+            Function(start=0x1000, end=0x2000, name="text", owner="old", since=5, until=9),
+            Function(start=0x1000, end=0x2000, name="text", owner="new", since=9),
+        )
+    )
     names = [table.text(0x1010, time) for time in (4, 5, 8, 9, 100)]
     assert names == ["0x1010", "text+0x10 [old]", "text+0x10 [old]", "text+0x10 [new]", "text+0x10 [new]"]

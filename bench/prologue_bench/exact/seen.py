@@ -40,7 +40,8 @@ class ModuleSymbol(NamedTuple):
         return self.vaddr + max(self.size, 4)
 
 
-class Region(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
     """Memory outside of the Image that was executable for a time; ``name`` is the module's, or empty."""
 
     vaddr: int
@@ -86,7 +87,10 @@ class Seen:
             ctr=said["ctr"] or None,
             cpus=said["running"].bit_count(),
             tables=said["va_bits"] != 0,
-            regions=tuple(Region(*region) for region in said["regions"]),
+            regions=tuple(
+                Region(vaddr=vaddr, size=size, since=since, until=until, name=name)
+                for vaddr, size, since, until, name in said["regions"]
+            ),
             symbols=tuple(ModuleSymbol(*symbol) for symbol in said["symbols"]),
             **{name: said[name] for name in (
                 "rows", "instructions", "not_returned", "unseen", "unseen_at", "executed_elsewhere", "registers",
@@ -154,7 +158,7 @@ class Names:
             if where.symbol is not None:
                 known = self._functions.get(start)
                 end = max(vaddr + 4, known.end if known else 0)
-                self._functions[start] = Function(start, end, where.symbol)
+                self._functions[start] = Function(start=start, end=end, name=where.symbol)
 
     def are_constants(self, addresses: U64) -> Bool:
         """Which run-time addresses are words of runtime constants; shape of ``addresses``."""
@@ -179,10 +183,16 @@ class Names:
     def used(self) -> tuple[Function, ...]:
         """All that were looked up, and all regions."""
         others = [
-            Function(region.vaddr, region.vaddr + region.size, "text", region.name or "unknown", region.since,
-                     region.until)
+            Function(
+                start=region.vaddr,
+                end=region.vaddr + region.size,
+                name="text",
+                owner=region.name or "unknown",
+                since=region.since,
+                until=region.until,
+            )
             for region in self._seen.regions
-        ]  # fmt: skip
+        ]
         return (*sorted(self._functions.values()), *others, *self._of_modules())
 
     def _of_modules(self) -> Iterator[Function]:
@@ -193,7 +203,14 @@ class Names:
                 continue
             k = bisect_left(asked, symbol.vaddr)
             if k < len(asked) and asked[k] < symbol.end:
-                yield Function(symbol.vaddr, symbol.end, symbol.name, region.name, region.since, region.until)
+                yield Function(
+                    start=symbol.vaddr,
+                    end=symbol.end,
+                    name=symbol.name,
+                    owner=region.name,
+                    since=region.since,
+                    until=region.until,
+                )
 
 
 def _literals(kernel: Kernel) -> U64:

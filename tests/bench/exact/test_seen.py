@@ -58,7 +58,10 @@ def test_what_was_not_seen_is_said(mini: Mini) -> None:
     assert any("2 pages were executed" in note for note in bad.notes())
     assert any("no registers" in note for note in replace(seen, registers=False).notes())
     assert any("5 DC or IC whose address" in note for note in replace(seen, unaddressed=5).notes())
-    regions = (Region(0x1000, 4096, 1, 2, "loop"), Region(0x3000, 8192, 1, 2, ""))
+    regions = (
+        Region(vaddr=0x1000, size=4096, since=1, until=2, name="loop"),
+        Region(vaddr=0x3000, size=8192, since=1, until=2, name=""),
+    )
     notes = " ".join(replace(seen, regions=regions).notes())
     assert "1 modules had text" in notes
     assert "8,192 bytes of executable memory" in notes
@@ -77,7 +80,10 @@ def test_names_are_of_run_time_addresses(mini: Mini) -> None:
 def test_functions_of_modules_have_their_names(mini: Mini) -> None:
     """Two modules, one after the other in the same memory; a symbol behind the text is not executed there."""
     kernel, text = Kernel(mini(Spec())), 0xFFFF800011110000
-    regions = (Region(text, 4096, 1, 50, "loop"), Region(text, 4096, 50, 100, "brd"))
+    regions = (
+        Region(vaddr=text, size=4096, since=1, until=50, name="loop"),
+        Region(vaddr=text, size=4096, since=50, until=100, name="brd"),
+    )
     symbols = (
         ModuleSymbol(0, text + 0x10, 0x20, "lo_open"), ModuleSymbol(0, text + 0x30, 0, "lo_stub"),
         ModuleSymbol(0, text + 0x1000, 8, "lo_init"), ModuleSymbol(1, text + 0x10, 0x40, "brd_open"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def test_memory_of_another_boot_is_refused(
     header, _ = load_recording(recorded.trace)
     with recorded.trace.open("rb") as stream:
         records = stream.read(len(header.pack()) + 3200)[len(header.pack()) :]
-    (tmp_path / "other").write_bytes(header._replace(slide=recorded.slide + 0x200000).pack() + records)
+    (tmp_path / "other").write_bytes(replace(header, slide=recorded.slide + 0x200000).pack() + records)
     command = ["trace", "check", str(tmp_path / "other"), "--vmlinux", str(recorded.vmlinux)]
     assert main([*command, option, str(recorded.dump)]) == 2
     said = f"{recorded.dump}: has the kernel at slide {recorded.slide:#x}, {tmp_path / 'other'} at "
