@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli import bench_export, bench_record, bench_run, bench_writes
+from prologue.cli.bench_defaults import MARGIN
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InternalError, PrologueError, UsageError, how_to_install
 
@@ -110,8 +111,8 @@ def _add_results(added: argparse.ArgumentParser) -> None:
 
 def _add_margin(added: argparse.ArgumentParser) -> None:
     added.add_argument(
-        "--margin", type=_margin, default=0.01, metavar="PERCENT",
-        help="differences inside it count as equivalent (default: 1)",
+        "--margin", type=_margin, default=MARGIN, metavar="PERCENT",
+        help=f"differences inside it count as equivalent (default: {100 * MARGIN:g})",
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from prologue.cli.arguments import number_from
+from prologue.cli.bench_defaults import ACCEL, CPU, CPUS, MEMORY, TIMEOUT
 
 HELP: Final = "boot variants of one link in random order, and record what they take"
 EXAMPLES: Final = (
@@ -21,12 +22,12 @@ EXAMPLES: Final = (
     "Exit codes: 0 every boot of the plan counts; 1 some stayed void; 2 bad input or another plan; 4 machine lost."
 )
 
-# Every default of the command.
+# Every default of the command; which CPU depends on the accelerator.
 DEFAULTS: Final[MappingProxyType[str, Any]] = MappingProxyType({
     "target": "qemu", "variants": "nop-nop,boot,build", "boots": 10, "runs": 3, "seed": 1,
-    "accel": "tcg", "cpu": None, "smp": 2, "memory": 1024, "modules": None, "install": "kexec",
+    "accel": ACCEL, "cpu": None, "smp": CPUS, "memory": MEMORY, "modules": None, "install": "kexec",
     "reboot": "reboot", "ssh_options": "", "reserve": None, "governor": None, "no_control": False, "retries": 2,
-    "timeout": 600,
+    "timeout": TIMEOUT,
 })  # fmt: skip
 # The number of boots with --target icount: a second one shows that counts agree.
 EXACT_BOOTS: Final = 2
@@ -81,7 +82,7 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
         help="qemu, icount (exact counts), ssh:HOST, labgrid:ENVIRONMENT.yaml[:TARGET] (default: %(default)s)",
     )  # fmt: skip
     target.add_argument("--accel", choices=("tcg", "tcg-single", "kvm"), help="of qemu (default: %(default)s)")
-    target.add_argument("--cpu", help="of qemu and icount (default: host with kvm, else cortex-a57)")
+    target.add_argument("--cpu", help=f"of qemu and icount (default: host with kvm, else {CPU})")
     target.add_argument("--smp", type=number_from(1), metavar="N", help="CPUs of qemu (default: %(default)s)")
     target.add_argument(
         "--memory", type=number_from(1), metavar="MIB", help="of qemu and icount (default: %(default)s)"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.arguments import number_from
+from prologue.cli.bench_defaults import CPU, CPUS, MEMORY, TIMEOUT
 
 HELP: Final = "record every write to kernel text in QEMU, from reset to power-off"
 EXAMPLES: Final = (
@@ -25,8 +26,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--initrd", type=Path, metavar="CPIO",
                        help="what to run; it must power off (default: power off at once)")  # fmt: skip
     added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    added.add_argument("--cpu", default="cortex-a57", metavar="MODEL", help="of QEMU (default: %(default)s)")
-    added.add_argument("--smp", type=number_from(1), default=2, metavar="N", help="CPUs (default: %(default)s)")
-    added.add_argument("--memory", type=number_from(64), default=1024, metavar="MIB", help="default: %(default)s")
-    added.add_argument("--timeout", type=number_from(1), default=600, metavar="SECONDS",
+    added.add_argument("--cpu", default=CPU, metavar="MODEL", help="of QEMU (default: %(default)s)")
+    added.add_argument("--smp", type=number_from(1), default=CPUS, metavar="N", help="CPUs (default: %(default)s)")
+    added.add_argument("--memory", type=number_from(64), default=MEMORY, metavar="MIB", help="default: %(default)s")
+    added.add_argument("--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
                        help="until the power-off (default: %(default)s)")  # fmt: skip

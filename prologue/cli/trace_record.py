@@ -9,6 +9,7 @@ from typing import Final
 
 from prologue.cli.arguments import number_from
 from prologue.cli.bench import require_bench
+from prologue.cli.bench_defaults import CPU, CPUS, TIMEOUT
 
 HELP: Final = "record in QEMU which instructions a kernel executes: each range, with CPU, level and task"
 EXAMPLES: Final = (
@@ -43,11 +44,13 @@ def add_options(added: argparse.ArgumentParser) -> None:
     guest.add_argument("--boot", action="store_true",
                        help="no root file system and no command: record from reset on")  # fmt: skip
     guest.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    guest.add_argument("--cpu", default="cortex-a57", metavar="MODEL", help="of QEMU (default: %(default)s)")
-    guest.add_argument("--cpus", type=number_from(1), default=2, metavar="N", help="default: %(default)s")
+    guest.add_argument("--cpu", default=CPU, metavar="MODEL", help="of QEMU (default: %(default)s)")
+    guest.add_argument("--cpus", type=number_from(1), default=CPUS, metavar="N", help="default: %(default)s")
     guest.add_argument("--memory", type=number_from(32), default=512, metavar="MIB", help="default: %(default)s")
     guest.add_argument("--virtualization", action="store_true", help="the kernel begins at EL2")
-    guest.add_argument("--timeout", type=number_from(1), default=600, metavar="SECONDS", help="default: %(default)s")
+    guest.add_argument(
+        "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS", help="default: %(default)s"
+    )
     say = added.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-record/1)")
     say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")

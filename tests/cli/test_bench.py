@@ -7,11 +7,14 @@ import sys
 
 import pytest
 
+from prologue.cli import bench_defaults as defaults
 from prologue.cli.bench_run import DEFAULTS
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue_bench.analysis.compare import MARGIN
 from prologue_bench.errors import GuestLostError
+from prologue_bench.guest.vm import Machine
+from prologue_bench.targets.qemu import ACCELERATORS, QemuTarget
 
 Said = pytest.CaptureFixture[str]
 
@@ -63,6 +66,14 @@ def test_defaults_are_those_of_one_place() -> None:
     # How often to boot and to run depends on the target.
     assert {name: getattr(args, name) for name in DEFAULTS} == {**DEFAULTS, "boots": None, "runs": None}
     assert parser.parse_args(["bench", "compare", "example:2019-a57"]).margin == MARGIN
+
+
+def test_defaults_are_those_of_the_bench() -> None:
+    """The grammar does not load it, and has them in a table of its own."""
+    machine, target = Machine(), QemuTarget()
+    assert (machine.cpu, machine.cpus, machine.memory) == (defaults.CPU, defaults.CPUS, defaults.MEMORY)
+    assert (defaults.ACCEL, ACCELERATORS[defaults.ACCEL]) == (target.accel, machine.accel)
+    assert defaults.MARGIN == MARGIN
 
 
 @pytest.mark.parametrize(
