@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from prologue_bench.errors import GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.guest.vm import Machine, qemu_value, run_console
-from prologue_bench.host.events import tail
+from prologue_bench.host.events import WITH_TRACE, console_end
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 ONE_CPU: Final = Machine(cpus=1, accel="tcg,thread=single")
-LAST_LINES: Final = 25  # of the console, shown when init is never reached: a panic with its trace
 # The same time, the same random numbers (device tree, RNDR) in every run; a guest that waits does not wait for us.
 _SAME: Final = (
     "-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed", "1",
@@ -65,7 +64,5 @@ def run_plugin(
         end = f"the machine ended after {seconds:.0f} s" if ended else f"stopped after {timeout:.0f} s"
         seen = [name for name, place in (result or {"places": {}})["places"].items() if place is not None]
         reached = f", reached only {', '.join(seen)}" if seen else ""
-        raise GuestLostError(
-            f"init was never reached: {end}{reached}; console in {log}, its end:\n  {tail(lines, LAST_LINES)}"
-        )
+        raise GuestLostError(f"init was never reached: {end}{reached}; {console_end(lines, log, WITH_TRACE)}")
     return result

@@ -28,11 +28,11 @@ from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.boot import Counts, read_counts
 from prologue_bench.exact.build import build_guest
-from prologue_bench.exact.emulator import LAST_LINES, ONE_CPU, boot_command, plugin_option, run_plugin
+from prologue_bench.exact.emulator import ONE_CPU, boot_command, plugin_option, run_plugin
 from prologue_bench.exact.entered import Entered
 from prologue_bench.exact.places import Places, boot_numbers, find_places
 from prologue_bench.guest.initramfs import fetch_programs, pack
-from prologue_bench.host.events import tail
+from prologue_bench.host.events import WITH_TRACE, console_end
 from prologue_bench.results.model import Readback
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _require_all(spans: list[dict[str, Any]], workloads: Sequence[Argv], lines: 
     if len(spans) == len(workloads):
         return
     failed = shlex.join(workloads[len(spans)])
-    where = f"console in {stem}.log, its end:\n  {tail(lines, LAST_LINES)}"
+    where = console_end(lines, stem.with_name(f"{stem.name}.log"), WITH_TRACE)
     for line in lines:
         said = re.search(r"measure: (.*)", line)
         if said is not None:

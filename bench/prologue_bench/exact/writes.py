@@ -22,12 +22,11 @@ from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.places import load_address
 from prologue_bench.exact.seen import Names, Seen, completed, image_base
 from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
-from prologue_bench.host.events import tail
+from prologue_bench.host.events import WITH_TRACE, console_end
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LAST_LINES: Final = 25
 MOST_CPUS: Final = 64
 _AT_ONCE: Final = 1 << 15  # rows that are converted at a time
 # Functions that write and then flush: a write's maintenance is what comes before they return. Names of 5.5 to 7.2,
@@ -73,7 +72,7 @@ def record_writes(run: WritesRun, out: Path, directory: Path, log: Path) -> Seen
         if not ended or not plugin.has_ended():
             what = f"ended after {seconds:.0f} s without a word of the plugin" if ended else "no power-off within "
             what += "" if ended else f"{run.timeout:.0f} s"
-            raise GuestLostError(f"guest lost: {what}; console in {log}, its end:\n  {tail(lines, _LAST_LINES)}")
+            raise GuestLostError(f"guest lost: {what}; {console_end(lines, log, WITH_TRACE)}")
         return plugin.convert(out)
     finally:
         plugin.remove()

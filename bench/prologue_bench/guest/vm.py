@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
 from prologue_bench.host import programs
 from prologue_bench.host.child import run_lines
-from prologue_bench.host.events import Event, parse, parse_line, tail
+from prologue_bench.host.events import Event, console_end, parse, parse_line
 
 QEMU: Final = "qemu-system-aarch64"
 _PANIC: Final = "Kernel panic - "
@@ -210,10 +210,8 @@ def qemu_value(path: Path) -> str:
 def _lost(what: str, result: GuestRun) -> GuestLostError:
     # A panic's own line stands above a trace that is longer than what is shown.
     what += next((f" ({_PANIC}{line.partition(_PANIC)[2]})" for line in result.lines if _PANIC in line), "")
-    end = tail(result.lines)
-    return GuestLostError(
-        f"guest lost: {what}; console in {result.log}, its end:\n  {end}\n  command: {result.command}"
-    )
+    end = console_end(result.lines, result.log)
+    return GuestLostError(f"guest lost: {what}; {end}\n  command: {result.command}")
 
 
 def run_console(

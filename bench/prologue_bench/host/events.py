@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 LAST_LINES: Final = 15  # of a console or a log, shown when a machine is lost
+WITH_TRACE: Final = 25  # the same, where it may be a panic with its trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +46,8 @@ def parse(lines: Iterable[str], token: str) -> list[Event]:
 def tail(lines: Sequence[str], count: int = LAST_LINES) -> str:
     """The last lines that are not blank, indented, for the end of an error; says so if there are none."""
     return "\n  ".join([line for line in lines if line.strip()][-count:] or ["(nothing)"])
+
+
+def console_end(lines: Sequence[str], log: Path | None, count: int = LAST_LINES) -> str:
+    """Where the console is, if it is kept, and its last lines, for the end of an error."""
+    return f"console{f' in {log}' if log else ''}, its end:\n  {tail(lines, count)}"

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue.errors import how_to_install
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
-from prologue_bench.host.events import tail
+from prologue_bench.host.events import console_end
 from prologue_bench.host.limit import limited
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
@@ -262,8 +262,7 @@ def _drain(board: Any) -> None:
 
 
 def _tail(said: bytearray, log: Path | None) -> str:
-    end = tail(said.decode(errors="replace").splitlines())
-    return f"console{f' in {log}' if log else ''}, its end:\n  {end}"
+    return console_end(said.decode(errors="replace").splitlines(), log)
 
 
 def _why(error: BaseException) -> str:

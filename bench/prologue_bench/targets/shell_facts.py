@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import GuestLostError
+from prologue_bench.host.events import tail
 
 if TYPE_CHECKING:
     from prologue_bench.results.model import Evidence
@@ -35,7 +36,7 @@ def read_shell_facts(lines: Sequence[str], where: str) -> dict[str, str]:
     said = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
     facts = {name: value.strip() for name, _, value in said}
     if "virtual" not in facts:
-        raise GuestLostError(f"{where}: the board did not report what it is; it printed: {' '.join(lines)[-300:]}")
+        raise GuestLostError(f"{where}: the board did not report what it is; it printed:\n  {tail(lines)}")
     return facts
 
 

@@ -20,7 +20,7 @@ from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.writes import WritesPlugin
 from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
-from prologue_bench.host.events import tail
+from prologue_bench.host.events import console_end
 from prologue_bench.trace import monitor
 from prologue_bench.trace.places import kernel_numbers, mark_numbers, offset_of
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1"
 _POLL: Final = 0.1  # seconds
-_LAST_LINES: Final = 12
 _FAILED: Final = r"record: command ended with status [1-9]\d*"  # says trace/init
 
 
@@ -219,9 +218,8 @@ def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: floa
     if problems:
         raise problems[0]
     said: dict[str, Any] | None = json.loads(status.read_text()) if status.exists() else None
-    where = f"console in {files.log}, its" if files.log is not None else "its console's"
-    end = f"{'the machine ended' if ended else f'stopped after {timeout:.0f} s'}; {where} end:\n  "
-    end += tail(lines, _LAST_LINES)
+    end = "the machine ended" if ended else f"stopped after {timeout:.0f} s"
+    end += f"; {console_end(lines, files.log)}"
     if said is None:
         raise GuestLostError(f"the recording is not complete: {end}")
     if not said["opened"]:

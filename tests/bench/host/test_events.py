@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue_bench.host.events import Event, parse, parse_line
+from prologue_bench.host.events import Event, console_end, parse, parse_line
 
 _LOGS = Path(__file__).parent / "consoles"
 
@@ -40,3 +40,9 @@ def test_hang_leaves_no_end_and_another_boots_token_counts_for_nothing() -> None
 @pytest.mark.parametrize("line", ["", "@t", "@t ", "@t {", "@t []", "@t 7", '@t {"event"}', 't {"event": "end"}'])
 def test_broken_lines_are_no_events(line: str) -> None:
     assert parse_line(line, "t") is None
+
+
+def test_the_end_of_a_console_says_where_the_rest_is() -> None:
+    lines = ["first", "", "second", "last"]
+    assert console_end(lines, Path("log"), 2) == "console in log, its end:\n  second\n  last"
+    assert console_end([], None) == "console, its end:\n  (nothing)"
