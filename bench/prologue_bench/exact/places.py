@@ -100,7 +100,12 @@ def _classes(kernel: Kernel, sites: Sites, low: int) -> npt.NDArray[np.uint8]:
 
 
 def image_base(kernel: Kernel) -> int:
-    """The virtual address at which the Image begins."""
+    """The link-time address at which the Image begins.
+
+    Raises:
+        BenchError: from there on, the Image does not keep the distances between addresses of text.
+
+    """
     flat = list(flat_sections(kernel.image))
     base = flat[0][1].addr - flat[0][0]
     if any(offset != section.addr - base for offset, section in flat if section in kernel.image.text_sections):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import among
-from prologue.elf.flat import flat_sections
 from prologue.sites.tables import runtime_constants
 from prologue.writes.form import CALLERS, Flag, Function, Loss, Rows
-from prologue_bench.exact.places import load_address
+from prologue_bench.exact.places import image_base, load_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,12 +124,6 @@ class Seen:
         if self.executed_elsewhere:
             notes.append(f"{self.executed_elsewhere:,} pages were executed that the kernel's tables did not show")
         return tuple(notes)
-
-
-def image_base(kernel: Kernel) -> int:
-    """The link-time address at which the Image begins."""
-    offset, section = next(iter(flat_sections(kernel.image)))
-    return section.addr - offset
 
 
 class Names:

@@ -19,8 +19,8 @@ from prologue.writes.file import recording_file
 from prologue.writes.form import SIGHTS, WRITE, Ending, Origin
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
-from prologue_bench.exact.places import load_address
-from prologue_bench.exact.seen import Names, Seen, completed, image_base
+from prologue_bench.exact.places import image_base, load_address
+from prologue_bench.exact.seen import Names, Seen, completed
 from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
 from prologue_bench.host.events import WITH_TRACE, console_end
 

@@ -9,7 +9,8 @@ import numpy as np
 from prologue.sites.kernel import Kernel
 from prologue.writes.form import Flag
 from prologue.writes.names import NameTable
-from prologue_bench.exact.seen import ModuleSymbol, Names, Region, Seen, completed, image_base
+from prologue_bench.exact.places import image_base
+from prologue_bench.exact.seen import ModuleSymbol, Names, Region, Seen, completed
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.writes.made import rows_of

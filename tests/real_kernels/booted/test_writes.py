@@ -13,7 +13,7 @@ from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
 from prologue.sites.kernel import Kernel
-from prologue_bench.exact.seen import image_base
+from prologue_bench.exact.places import image_base
 from tests.support.needs import needs_kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
