@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,10 +75,23 @@ def test_the_bench_imports_downward() -> None:
             assert other in ("errors", room, *BENCH.get(room, ())), f"{path} imports {name}"
 
 
-def test_the_tool_needs_the_bench_in_one_place_only() -> None:
-    """``prologue bench`` names its handlers; nothing of the tool imports the bench."""
+def test_the_page_says_what_the_bench_may_import() -> None:
+    page = Path(__file__).parents[1].joinpath("docs", "architecture.md").read_text().partition("## prologue_bench")[2]
+    said: dict[str, tuple[str, ...]] = {}
+    for room, rooms in re.findall(r"^\| `(\w+)/?` \| .* \| (.*?) ?\|$", page, re.MULTILINE):
+        said[room] = tuple(said)[1:] if rooms == "all above" else tuple(re.findall(r"`(\w+)`", rooms))
+    assert said == {"errors": (), **BENCH}
+
+
+def test_the_tool_finds_the_bench_by_name_only() -> None:
+    """Nothing of the tool imports it; its modules are named where it is asked for, and nowhere else."""
+    naming = set()
     for path, _ in modules(prologue.__file__):
         assert not list(imported(path, "prologue_bench")), path
+        nodes = ast.walk(ast.parse(path.read_text()))
+        if any(isinstance(n, ast.Constant) and str(n.value).startswith("prologue_bench.") for n in nodes):
+            naming.add(path.relative_to(Path(prologue.__file__).parent).as_posix())
+    assert naming == {"cli/bench.py", "cli/completion.py", "cli/trace_record.py"}
 
 
 def test_the_second_reader_shares_no_code_with_the_first() -> None:
