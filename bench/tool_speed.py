@@ -32,6 +32,7 @@ from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 
 VERIFY_PEAK, AGAINST_PEAK = 200, 200  # MB; two vmlinux have 700
+RULE_ROUNDS = 5
 OVERLAY_PEAK = 400  # MB, of an audit, too
 # An installed program has its bytecode; without this a developer's setting would time the compiler.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -218,7 +219,7 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
     return result + peaks
 
 
-def by_rule(vmlinux: Path, repeats: int = 5) -> str:
+def by_rule(vmlinux: Path) -> str:
     """Milliseconds of each rule on a kernel that has been read; the first rule pays for what all of them share."""
     from prologue.rules.base import Subject
     from prologue.rules.engine import run_rules
@@ -226,7 +227,7 @@ def by_rule(vmlinux: Path, repeats: int = 5) -> str:
     from prologue.sites.kernel import Kernel
 
     seconds: dict[str, list[float]] = {"reading": []}
-    for _ in range(repeats):
+    for _ in range(RULE_ROUNDS):
         begin = time.perf_counter()
         kernel = Kernel(vmlinux)
         _ = kernel.sites, kernel.symbols.function_starts, kernel.pointers, kernel.state

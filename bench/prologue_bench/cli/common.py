@@ -15,11 +15,6 @@ def again(args: Namespace, name: str) -> list[str]:
     return ["prologue", "bench", name, *args.results, *options]
 
 
-def say(text: str) -> None:
-    """A line for the user beside the report, on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def put(text: str) -> int:
     """Write a report to standard output.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from prologue.outputs import new_file
 from prologue.sites.kernel import Kernel
-from prologue_bench.cli.common import say
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import parse_line
+from prologue_bench.host.progress import say
 from prologue_bench.recorder.gate import advice
 from prologue_bench.recorder.local import record_here
 from prologue_bench.recorder.output import TOKEN, Recorded

@@ -15,8 +15,9 @@ from prologue_bench.analysis.stats import LEAST
 from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
 from prologue_bench.campaign.variants import KINDS, link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
-from prologue_bench.cli.common import put, say
+from prologue_bench.cli.common import put
 from prologue_bench.errors import BenchError, GuestLostError
+from prologue_bench.host.progress import say
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.task import Task
 from prologue_bench.recorder.workloads import parse_workloads

@@ -10,14 +10,13 @@ from typing import Final
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
-from prologue_bench.cli.common import say
 from prologue_bench.errors import BenchError
-from prologue_bench.exact.build import build_guest
+from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.writes import MOST_CPUS, WritesRun, record_writes
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.vm import Machine
+from prologue_bench.host.progress import say
 
-_STOP_BASE: Final = 0x400000
 _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
 
 
@@ -58,5 +57,5 @@ def _image(vmlinux: Path, directory: Path) -> Path:
 def _stop(directory: Path) -> Path:
     """An initramfs whose init powers off."""
     initramfs = directory / "init.cpio"
-    initramfs.write_bytes(pack({"init": build_guest("stop.S", _STOP_BASE).read_bytes()}))
+    initramfs.write_bytes(pack({"init": build_stop().read_bytes()}))
     return initramfs

@@ -14,7 +14,7 @@ from prologue.elf.flat import write_flat
 from prologue.insn import a64
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError
-from prologue_bench.exact.build import build_guest
+from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.emulator import ONE_CPU, boot_command, run_plugin
 from prologue_bench.exact.places import Places, boot_numbers, find_places
 from prologue_bench.guest.initramfs import pack
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prologue_bench.guest.vm import Machine
 
 _RUNS: Final = 2
-_STOP_BASE: Final = 0x400000
+_TIMEOUT: Final = 300.0  # seconds of wall time for one boot
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,7 @@ class Counts:
         return self.ftrace_init / self.sites
 
 
-def count_boot(
-    vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, append: str = "", timeout: float = 300
-) -> Counts:
+def count_boot(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, append: str = "") -> Counts:
     """Boot a vmlinux twice and return what both boots counted.
 
     Args:
@@ -89,7 +87,6 @@ def count_boot(
         directory: where Image, plugin files and console logs go; the logs and what each run counted stay there.
         machine: CPU and memory; it gets one CPU whatever it says. BTI and PAC kernels want ``max,pauth-impdef=on``.
         append: more words for the kernel's command line.
-        timeout: seconds of wall time for one boot.
 
     Raises:
         BenchError: not a kernel that can be counted, or two runs that differ, or code that is not where it is expected.
@@ -99,7 +96,7 @@ def count_boot(
     """
     kernel = Kernel(vmlinux)
     places = find_places(kernel)
-    init = build_guest("stop.S", _STOP_BASE)
+    init = build_stop()
     image, initramfs = directory / "Image", directory / "init.cpio"
     initramfs.write_bytes(pack({"init": init.read_bytes()}))
     command = boot_command(image, initramfs, machine, append)
@@ -107,7 +104,7 @@ def count_boot(
         write_flat(kernel.image, image)
         numbers = boot_numbers(places, image, init)
         runs = [
-            run_plugin(command, numbers, places.classes, stem=directory / f"run-{k}", timeout=timeout)
+            run_plugin(command, numbers, places.classes, stem=directory / f"run-{k}", timeout=_TIMEOUT)
             for k in range(_RUNS)
         ]
         _require_equal(runs, vmlinux)

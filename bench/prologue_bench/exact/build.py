@@ -13,6 +13,7 @@ from prologue_bench.guest.kbuild import CROSS
 from prologue_bench.guest.vm import qemu_version
 from prologue_bench.host import cache, programs
 
+_STOP_BASE: Final = 0x400000  # where stop.S lies
 _HEADERS: Final = {
     "count": ("common.h", "qemu.h"),
     "workload": ("common.h", "qemu.h"),
@@ -41,6 +42,11 @@ def build_guest(source: str, base: int) -> Path:
     flags = ("-O2", "-Wall", "-ffreestanding", "-nostdlib", "-static", "-no-pie", place)
     content = files("prologue_bench.exact").joinpath(source).read_bytes()
     return _compile(Path(source).stem, {source: content}, f"{CROSS}gcc", flags)
+
+
+def build_stop() -> Path:
+    """Path of an init that powers off as its first act."""
+    return build_guest("stop.S", _STOP_BASE)
 
 
 def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[str, ...]) -> Path:

@@ -45,6 +45,7 @@ Argv = tuple[str, ...]
 
 NO_RANDOM_MAPS: Final = "norandmaps"  # on the kernel's command line: user space lies where it always does
 _RUNS: Final = 2
+_TIMEOUT: Final = 600.0  # seconds of wall time for one boot
 _MEASURE_BASE: Final = 0x5A5A0000  # where measure.c lies, and no other program
 _ARGUMENTS: Final = 1 << 16  # bytes of /workloads, and ...
 _WORDS: Final = 1 << 10  # ... arguments of one program that it has room for
@@ -97,14 +98,12 @@ class Bench:
     Args:
         vmlinux: the link; Images of any of its variants can be run.
         machine: CPU and memory; it gets one CPU whatever it says.
-        append: more words for the kernel's command line.
 
     """
 
-    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, append: str = "") -> None:
+    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU) -> None:
         self.kernel = Kernel(vmlinux)
         self.machine = machine
-        self.append = f"{NO_RANDOM_MAPS} {append}".strip()
 
     @cached_property
     def places(self) -> Places:
@@ -135,7 +134,7 @@ class Bench:
         table, out, initramfs = (stem.with_name(stem.name + end) for end in (".words", ".spans", ".cpio"))
         out.unlink(missing_ok=True)
         option = plugin_option("workload", self._span_numbers(), table, out)
-        command = [*boot_command(image, initramfs, self.machine, self.append), *option]
+        command = [*boot_command(image, initramfs, self.machine, NO_RANDOM_MAPS), *option]
         numbers = boot_numbers(self.places, image, self.init)
         try:
             initramfs.write_bytes(self._initramfs(workloads))
@@ -196,9 +195,7 @@ class Bench:
         return self.kernel.symbols.locate(vaddr).symbol or f"{vaddr:#x}"
 
 
-def count_workload(
-    vmlinux: Path, directory: Path, argv: Argv, machine: Machine = ONE_CPU, *, timeout: float = 600
-) -> WorkloadCounts:
+def count_workload(vmlinux: Path, directory: Path, argv: Argv, machine: Machine = ONE_CPU) -> WorkloadCounts:
     """Boot a vmlinux twice, run one program on each boot, and return what both counted.
 
     Args:
@@ -206,7 +203,6 @@ def count_workload(
         directory: where the Image and files of both runs go; logs and what each run counted stay there.
         argv: ``hackbench`` or ``busybox`` and its arguments.
         machine: CPU and memory; it gets one CPU whatever it says.
-        timeout: seconds of wall time for one boot.
 
     Raises:
         BenchError: a program that fails, or two runs that differ, or a kernel that cannot be counted.
@@ -217,7 +213,7 @@ def count_workload(
     bench, image = Bench(vmlinux, machine), directory / "Image"
     try:
         write_flat(bench.kernel.image, image)
-        first, *others = (bench.run(image, [argv], directory / f"workload-{k}", timeout) for k in range(_RUNS))
+        first, *others = (bench.run(image, [argv], directory / f"workload-{k}", _TIMEOUT) for k in range(_RUNS))
     finally:
         image.unlink(missing_ok=True)
     for other in others:

@@ -36,13 +36,13 @@ class DebianKernel:
     vmlinux: Path
 
 
-def fetch_kernel(suite: str, flavour: str = "cloud-arm64", progress: Progress | None = None) -> DebianKernel:
+def fetch_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
     """Return the newest kernel of `suite`, downloading its debug package (260-320 MB) if it is not cached.
 
     Without network, the newest cached kernel of that suite and flavour is returned. Raises UnreachableError if there is
     none, MissingToolError where there is no apt, BenchError if the suite has no such kernel or the disk is full.
     """
-    with shown(progress) as report:
+    with shown() as report:
         private = apt.open_apt(suite)
         try:
             private.refresh(report)

@@ -13,15 +13,13 @@ from prologue_bench.host import cache
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prologue_bench.host.progress import Progress
 
-
-def fetch_modules(suite: str, release: str, progress: Progress | None = None) -> Path:
+def fetch_modules(suite: str, release: str) -> Path:
     """Return a directory with the unpacked packages of that kernel release: ``boot`` and ``.../lib/modules``.
 
     Treat it as read-only: it is the cache's. Raises what ``packages.download`` raises.
     """
-    deb, *parts = packages.download_whole(suite, f"linux-image-{release}", progress)
+    deb, *parts = packages.download_whole(suite, f"linux-image-{release}")
 
     def unpack(path: Path) -> None:
         for package in (deb, *parts):

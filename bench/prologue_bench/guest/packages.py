@@ -31,13 +31,13 @@ def download(suite: str, names: Sequence[str], progress: Progress | None = None)
         return _fetched(private, [private.show(name) for name in names], report)
 
 
-def download_whole(suite: str, name: str, progress: Progress | None = None) -> tuple[Path, ...]:
+def download_whole(suite: str, name: str) -> tuple[Path, ...]:
     """Return the .deb files of a package, which is the first, and of those that it needs in exactly its own version.
 
     Debian 14 keeps a kernel's boot file and modules in packages of their own: linux-image-RELEASE holds no file.
     Raises what ``download`` raises.
     """
-    with shown(progress) as report:
+    with shown() as report:
         private = apt.open_apt(suite)
         _refresh_if_possible(private, report)
         package = private.show(name)

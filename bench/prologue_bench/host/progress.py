@@ -1,4 +1,4 @@
-"""Progress of long steps: a callback, and one that draws on a terminal."""
+"""What the user is told meanwhile: a line, or the progress of a long step, by a callback or drawn on a terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ Progress = Callable[[str, float], None]
 """Called with what is being done and how far it is, in per cent."""
 
 
+def say(text: str) -> None:
+    """A line for the user beside a report, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def silent(_what: str, _percent: float) -> None:
     """Show nothing."""
 
 
 @contextmanager
-def shown(progress: Progress | None) -> Iterator[Progress]:
+def shown(progress: Progress | None = None) -> Iterator[Progress]:
     """Yield `progress`; without one, a bar on stderr if that is a terminal, else silence."""
     if progress is not None:
         yield progress

@@ -13,7 +13,7 @@ from prologue_bench.errors import BenchError
 from prologue_bench.exact.boot import MaintenanceCounts
 from prologue_bench.exact.emulator import COMMAND_LINE, ONE_CPU
 from prologue_bench.exact.entered import SUFFIX, write_entered
-from prologue_bench.exact.workload import Argv, Bench, Run
+from prologue_bench.exact.workload import NO_RANDOM_MAPS, Argv, Bench, Run
 from prologue_bench.guest.vm import Machine, qemu_version
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Measured
@@ -43,12 +43,11 @@ class IcountTarget:
     Args:
         vmlinux: the link that all Images are made of; their places are those of its symbols.
         machine: CPU and memory; it gets one CPU whatever it says. BTI and PAC kernels want ``max,pauth-impdef=on``.
-        append: more words for the kernel's command line.
 
     """
 
-    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, append: str = "") -> None:
-        self._bench = Bench(vmlinux, machine, append)
+    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU) -> None:
+        self._bench = Bench(vmlinux, machine)
 
     @property
     def evidence(self) -> Evidence:
@@ -65,7 +64,7 @@ class IcountTarget:
             "cpu": self._bench.machine.cpu,
             "cpus": "1",
             "memory": f"{self._bench.machine.memory} MiB",
-            "command line": f"{COMMAND_LINE} {self._bench.append}",
+            "command line": f"{COMMAND_LINE} {NO_RANDOM_MAPS}",
             "guest": f"{', '.join(packages)}; sha256 {inside.hexdigest()[:16]}",
         }
 

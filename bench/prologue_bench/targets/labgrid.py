@@ -53,21 +53,18 @@ if TYPE_CHECKING:
 
 _FACTS_TIMEOUT: Final = 600.0  # seconds for the boot with the user's own kernel
 _OFF_TIMEOUT: Final = 60.0
+_IMAGE: Final = "kernel"  # the entry of images: that each boot sets
 
 
 class LabgridTarget:
     """One target of a labgrid environment file.
 
-    ``image`` is the entry of ``images:`` that each boot sets. ``reserved`` is the place of a coordinator that the
-    target must use; None if it may use any.
+    ``reserved`` is the place of a coordinator that the target must use; None if it may use any.
     """
 
-    def __init__(
-        self, environment: Path, place: str = "main", image: str = "kernel", reserved: str | None = None
-    ) -> None:
+    def __init__(self, environment: Path, place: str = "main", reserved: str | None = None) -> None:
         self._file = environment
         self._place = place
-        self._image = image
         self._reserved = reserved
         self._name = place  # or that of the coordinator's place, once it is known
         self._where = f"{environment}: {place}"
@@ -87,9 +84,9 @@ class LabgridTarget:
             try:
                 lines = self.record(None, None, _FACTS_TIMEOUT, SCRIPT)
             except GuestLostError as error:
-                if self._image in (self._config.get("images") or {}):
+                if _IMAGE in (self._config.get("images") or {}):
                     raise
-                what = f"no kernel to probe the board with: name one that boots as images: {self._image}:"
+                what = f"no kernel to probe the board with: name one that boots as images: {_IMAGE}:"
                 raise BenchError(f"{self._file}: {what}\n  {error.message}") from error
             facts = read_shell_facts(lines, self._where)
             self._facts = {"target": "labgrid", "board": self._name, **facts}
@@ -146,7 +143,7 @@ class LabgridTarget:
             self._environment.config.data = copy.deepcopy(self._config)
             if image is not None:
                 images = self._config.get("images") or {}
-                self._environment.config.data["images"] = {**images, self._image: str(image.resolve())}
+                self._environment.config.data["images"] = {**images, _IMAGE: str(image.resolve())}
             board = self._environment.get_target(self._place)
         except Exception as error:
             raise BenchError(f"{self._file}: labgrid cannot use it: {_why(error)}") from error

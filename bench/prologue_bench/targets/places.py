@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from prologue.errors import how_to_install
 from prologue_bench.errors import BenchError, GuestLostError, MissingToolError
+from prologue_bench.host.progress import say
 
 try:
     import grpc
@@ -207,8 +207,3 @@ class CoordinatorPlaces:
 
 def _tags(tags: Mapping[str, str]) -> str:
     return ", ".join(f"{tag}={value}" for tag, value in sorted(tags.items())) or "no tags"
-
-
-def say(text: str) -> None:
-    """A line for the user, on standard error."""
-    print(text, file=sys.stderr, flush=True)
