@@ -19,9 +19,9 @@ _PATIENCE: Final = 300  # seconds without a byte of an answer
 _AFTER_ALL: Final = 5  # the same, after what looks like its end
 _CHUNK: Final = 1 << 20
 # The user's own options stand before these, and ssh takes the first that it sees.
-_SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15")
+SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15")
 _SHORT: Final = "sent less than was asked for: try again"
-_CONNECTION_BROKE: Final = 255  # ssh's own exit status
+CONNECTION_BROKE: Final = 255  # ssh's own exit status
 
 
 class RemoteShell:
@@ -38,7 +38,7 @@ class RemoteShell:
     def __init__(self, name: str, host: str, ssh_options: Sequence[str], hint: str) -> None:
         self._name = name
         self._hint = hint
-        self._command = ["ssh", "-T", *ssh_options, *_SSH_OPTIONS, "--", host, "exec sh"]
+        self._command = ["ssh", "-T", *ssh_options, *SSH_OPTIONS, "--", host, "exec sh"]
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None  # its standard error
 
@@ -111,7 +111,7 @@ class RemoteShell:
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip().splitlines() or [f"status {status}"]
         self._close()
-        if status == _CONNECTION_BROKE:
+        if status == CONNECTION_BROKE:
             raise InputError(f"ssh failed: {said[-1]}", path=self._name)
         if not status:
             raise InputError(_SHORT, path=self._name)

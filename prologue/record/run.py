@@ -10,11 +10,9 @@ from importlib.resources import files
 from typing import IO, Final
 
 from prologue.errors import InputError
+from prologue.memory.session import CONNECTION_BROKE, SSH_OPTIONS
 
 LOCAL: Final = "local"
-# The user's own options stand before these, and ssh takes the first that it sees.
-_SSH_OPTIONS: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15")
-_CONNECTION_BROKE: Final = 255  # ssh's own exit status
 
 
 def script() -> str:
@@ -47,7 +45,7 @@ def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ())
         host = source.removeprefix("ssh:")
         if not source.startswith("ssh:") or not host or host.startswith("-"):
             raise InputError("is no machine: expected local, or ssh:HOST as in ssh:root@board", path=source)
-        command = ["ssh", "-T", *ssh_options, *_SSH_OPTIONS, "--", host, shlex.join(command)]
+        command = ["ssh", "-T", *ssh_options, *SSH_OPTIONS, "--", host, shlex.join(command)]
     try:
         # A session of its own: Ctrl-C is for us, who then end the recording and wait for what it printed.
         process = subprocess.Popen(
@@ -107,4 +105,4 @@ def _why(status: int, complaints: bytes, *, is_ssh: bool) -> str:
     if own:
         return f"cannot be recorded: {own}"
     last = lines[-1] if lines else f"status {status}"
-    return f"ssh failed: {last}" if is_ssh and status == _CONNECTION_BROKE else f"the recorder failed: {last}"
+    return f"ssh failed: {last}" if is_ssh and status == CONNECTION_BROKE else f"the recorder failed: {last}"
