@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.compressed import Compression, compress, decompress
+from prologue.elf.compressed import compress, decompress
+from prologue.elf.identify import Compression
 from prologue.insn import a64
 from prologue.reread.module import reread_module
 from prologue.sites.load import open_binary

@@ -17,6 +17,7 @@ import numpy as np
 from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import SHF_ALLOC, SHF_EXECINSTR, ElfImage, Section
+from prologue.elf.structs import SHDR
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
@@ -25,7 +26,6 @@ from prologue.memory.state import LoadedModule
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
 FREED: Final = ".init"
 """Sections that the loader lays out as init, and frees (module_init_layout_section, 6.1-7.2)."""
-_SHDR: Final = struct.Struct("<IIQQQQIIQQ")
 _ET_EXEC, _SHT_PROGBITS = 2, 1
 _SHN_ABS: Final = 0xFFF1
 # type -> width in bytes, relative to the place
@@ -209,8 +209,8 @@ class Placer:
     def _place_headers(self) -> None:
         start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
         for section in self._image.sections:
-            at = start + section.index * _SHDR.size
-            header = list(_SHDR.unpack_from(self._content, at))
+            at = start + section.index * SHDR.size
+            header = list(SHDR.unpack_from(self._content, at))
             if section.index in self._placed and section.size >= 4:
                 header[3] = self._placed[section.index]
             elif section.allocated:
@@ -218,7 +218,7 @@ class Placer:
                 header[3] = 0
             if section.type == "SHT_RELA":  # nothing is left to relocate
                 header[1], header[2] = _SHT_PROGBITS, 0
-            _SHDR.pack_into(self._content, at, *header)
+            SHDR.pack_into(self._content, at, *header)
         struct.pack_into("<H", self._content, _E_TYPE, _ET_EXEC)
 
     def _place_symbols(self) -> None:

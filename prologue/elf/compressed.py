@@ -11,20 +11,14 @@ import lzma
 import zlib
 from collections.abc import Generator, Iterator
 from mmap import mmap
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
+from prologue.elf.identify import COMPRESSED, Compression
 from prologue.errors import InputError
-
-Compression = Literal["gzip", "xz", "zstd"]
 
 MAX_OUTPUT: Final = 1 << 30
 """No kernel and no module is as big as this; what unpacks to more is not one."""
 
-_MAGICS: Final[tuple[tuple[bytes, Compression], ...]] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\xfd7zXZ\0", "xz"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-)
 # A dictionary is allocated before anything is known of the data. The biggest that the kernel's build asks for have
 # 128 MiB (scripts/xz_wrap.sh, 6.12; zstd -22 --ultra in scripts/Makefile.lib), so a damaged header gets no more.
 _MAX_XZ_MEMORY: Final = 256 << 20
@@ -50,7 +44,7 @@ _Decoding = tuple[_Decoder, type[Exception]]
 
 def compression(head: bytes) -> Compression | None:
     """Name the compression of a file that begins with ``head``; None if it is none that we know."""
-    return next((kind for magic, kind in _MAGICS if head.startswith(magic)), None)
+    return next((kind for magic, kind in COMPRESSED if head.startswith(magic)), None)
 
 
 def decompress(data: bytes, path: object) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 EM_AARCH64 = 183
 _MACHINES = {
@@ -17,7 +17,12 @@ _MACHINES = {
     243: "riscv",
 }
 _ELF_TYPES = {1: "ET_REL", 2: "ET_EXEC", 3: "ET_DYN", 4: "ET_CORE"}
-_COMPRESSED = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
+Compression = Literal["gzip", "xz", "zstd"]
+COMPRESSED: Final[tuple[tuple[bytes, Compression], ...]] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+)
 
 
 class FileKind(NamedTuple):
@@ -41,7 +46,7 @@ def identify(head: bytes, size: int) -> FileKind:
         return FileKind("image", "a flat arm64 Image", ": give the vmlinux that it was made from")
     if head[:2] == b"MZ" and head[4:8] == b"zimg":
         return FileKind("zboot", "an EFI zboot image", ": give the vmlinux that it was made from")
-    for magic, name in _COMPRESSED:
+    for magic, name in COMPRESSED:
         if head.startswith(magic):
             return FileKind(f"compressed-{name}", f"a file compressed with {name}", ": unpack it first")
     if head[:2] == b"MZ":

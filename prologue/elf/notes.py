@@ -11,13 +11,14 @@ def gnu_build_id(image: ElfImage) -> str:
     """The build-id in hex; empty if there is none."""
     for section in image.sections:
         if section.type == "SHT_NOTE" and section.has_bytes:
-            found = _walk(image.data(section))
+            found = build_id_among(image.data(section))
             if found:
                 return found
     return ""
 
 
-def _walk(notes: bytes) -> str:
+def build_id_among(notes: bytes) -> str:
+    """That of some notes, one after the other; empty if none of them is one."""
     at = 0
     while at + 12 <= len(notes):
         name_size, size, kind = (int.from_bytes(notes[at + k : at + k + 4], "little") for k in (0, 4, 8))

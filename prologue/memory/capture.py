@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from prologue.elf.structs import PHDR
 from prologue.errors import InputError
 from prologue.memory.base import PAGE
 from prologue.memory.core import CoreFile
@@ -23,7 +24,6 @@ NOTE: Final = "PROLOGUE"
 _NOTE_TYPE: Final = 1
 _ET_CORE, _EM_AARCH64 = 4, 183
 _EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")
-_PHDR: Final = struct.Struct("<IIQQQQQQ")
 _PT_LOAD, _PT_NOTE, _PF_R, _PF_X = 1, 4, 4, 1
 
 
@@ -92,17 +92,17 @@ def _note(name: str, kind: int, data: bytes) -> bytes:
 def _write(out: Path, notes: bytes, pieces: Sequence[Piece]) -> int:
     """Write the core; return its size in the file system."""
     count = 1 + len(pieces)
-    at = _EHDR.size + count * _PHDR.size
-    headers = [_PHDR.pack(_PT_NOTE, _PF_R, at, 0, 0, len(notes), 0, 4)]
+    at = _EHDR.size + count * PHDR.size
+    headers = [PHDR.pack(_PT_NOTE, _PF_R, at, 0, 0, len(notes), 0, 4)]
     padding = -(at + len(notes)) % PAGE
     at += len(notes) + padding
     for piece in pieces:
         size = len(piece.data)
         align = PAGE if piece.vaddr % PAGE == at % PAGE else 1
-        headers.append(_PHDR.pack(_PT_LOAD, _PF_R | _PF_X, at, piece.vaddr, piece.paddr, size, size, align))
+        headers.append(PHDR.pack(_PT_LOAD, _PF_R | _PF_X, at, piece.vaddr, piece.paddr, size, size, align))
         at += size
     ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    head = _EHDR.pack(ident, _ET_CORE, _EM_AARCH64, 1, 0, _EHDR.size, 0, 0, _EHDR.size, _PHDR.size, count, 0, 0, 0)
+    head = _EHDR.pack(ident, _ET_CORE, _EM_AARCH64, 1, 0, _EHDR.size, 0, 0, _EHDR.size, PHDR.size, count, 0, 0, 0)
     with new_file(out, mode=0o600) as temporary, temporary.open("wb") as stream:
         sink: Any = stream
         if out.suffix == ".zst":

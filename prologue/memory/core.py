@@ -12,15 +12,15 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from prologue.elf.identify import identify
+from prologue.elf.structs import PHDR
 from prologue.errors import InputError
 from prologue.memory.base import KERNEL_HALF, KernelInfo, Range, UnmappedError, read_vmcoreinfo
 
 Reader = Callable[[int, int], bytes]
 """Bytes of the file by offset and size; fewer at its end."""
 
-# Elf64_Ehdr from e_type on, and Elf64_Phdr (System V gABI, "ELF Header", "Program Header").
+# Elf64_Ehdr from e_type on (System V gABI, "ELF Header").
 _EHDR: Final = struct.Struct("<HHIQQQIHHHHHH")
-_PHDR: Final = struct.Struct("<IIQQQQQQ")
 _PT_LOAD, _PT_NOTE = 1, 4
 NO_PADDR: Final = (1 << 64) - 1
 """What /proc/kcore gives as the physical address of what is not one piece of memory."""
@@ -74,14 +74,14 @@ class CoreFile:
         if kind.kind != "core":
             raise InputError(f"{kind.description}; expected a core of an arm64 kernel", path=name)
         _, _, _, _, phoff, _, _, _, phentsize, phnum, _, _, _ = _EHDR.unpack_from(head, 16)
-        if phentsize != _PHDR.size or phnum == _MANY:
+        if phentsize != PHDR.size or phnum == _MANY:
             raise InputError(f"{phnum} program headers of {phentsize} bytes: damaged, or no kernel's core", path=name)
         table = reader(phoff, phnum * phentsize)
         if len(table) < phnum * phentsize:
             raise InputError("the program headers are not all there: truncated", path=name)
         headers = [
             CoreSegment(type=kind_, offset=offset, vaddr=vaddr, paddr=paddr, filesz=filesz)
-            for kind_, _, offset, vaddr, paddr, filesz, _, _ in _PHDR.iter_unpack(table)
+            for kind_, _, offset, vaddr, paddr, filesz, _, _ in PHDR.iter_unpack(table)
         ]
         self.loads = tuple(segment for segment in headers if segment.type == _PT_LOAD and segment.filesz)
         self._notes = [segment for segment in headers if segment.type == _PT_NOTE]

@@ -17,6 +17,7 @@ import numpy as np
 from prologue.arrays import I64, U64
 from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, ElfImage, Section
+from prologue.elf.structs import PHDR, SHDR
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
@@ -30,10 +31,8 @@ _BUILD_ID: Final = ".note.gnu.build-id"
 # The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
 INIT: Final = ".init"
 _MOST_PLT: Final = 1 << 20  # bytes
-# Offsets in Elf64_Ehdr and Elf64_Shdr (System V gABI, "ELF Header", "Sections").
+# Offsets in Elf64_Ehdr (System V gABI, "ELF Header").
 _E_TYPE, _E_PHOFF, _E_SHOFF, _E_PHENTSIZE = 16, 32, 40, 54
-_SHDR: Final = struct.Struct("<IIQQQQIIQQ")
-_PHDR: Final = struct.Struct("<IIQQQQQQ")
 _ET_EXEC, _SHT_PROGBITS, _PT_LOAD = 2, 1, 1
 # AAELF64, "Relocation codes": type -> (width, relative to the place)
 _KINDS: Final = {257: (8, False), 258: (4, False), 260: (8, True), 261: (4, True)}
@@ -104,7 +103,7 @@ class _Work:
 
     def _header(self, index: int) -> tuple[int, ...]:
         table = struct.unpack_from("<Q", self.content, _E_SHOFF)[0]
-        return _SHDR.unpack_from(self.content, table + index * _SHDR.size)
+        return SHDR.unpack_from(self.content, table + index * SHDR.size)
 
     def take_text(self) -> list[SectionText]:
         """Put what runs into executable sections."""
@@ -195,7 +194,7 @@ class _Work:
                 header[1], header[2], header[6], header[7], header[9] = _SHT_PROGBITS, 0, 0, 0, 0
         table = struct.unpack_from("<Q", self.content, _E_SHOFF)[0]
         for index, header in enumerate(self._headers):
-            _SHDR.pack_into(self.content, table + index * _SHDR.size, *header)
+            SHDR.pack_into(self.content, table + index * SHDR.size, *header)
 
     def relocate(self) -> None:
         """Carry out, outside of text, the relocations to symbols of the module itself."""
@@ -248,8 +247,8 @@ class _Work:
             if section.index in self._placed and section.has_bytes:
                 _, _, flags, vaddr, offset, size, *_ = self._headers[section.index]
                 access = 4 | (flags & 1) << 1 | (flags & SHF_EXECINSTR) >> 2
-                self.content += _PHDR.pack(_PT_LOAD, access, offset, vaddr, vaddr, size, size, 1)
+                self.content += PHDR.pack(_PT_LOAD, access, offset, vaddr, vaddr, size, size, 1)
                 count += 1
         struct.pack_into("<H", self.content, _E_TYPE, _ET_EXEC)
         struct.pack_into("<Q", self.content, _E_PHOFF, start)
-        struct.pack_into("<HH", self.content, _E_PHENTSIZE, _PHDR.size, count)
+        struct.pack_into("<HH", self.content, _E_PHENTSIZE, PHDR.size, count)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.elf.notes import build_id_among
 from prologue.errors import InputError
 from prologue.record.output import ProbeHit, RecorderOutput
 from prologue.writes.form import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
@@ -77,12 +78,13 @@ class _Reader:
         rows = self._rows(writes, unseen)
         machine, release, online, *_ = self._output.parts["machine"]
         slide = self._output.value("slide")
+        notes = bytes.fromhex("".join(self._output.parts["notes"]))  # as the kernel has them
         return Recording(
             str(self._output.path),
             Origin(
                 source="kprobe events", machine=machine, clock="ns",
                 sees=("old", "paddr", "pc", "stopped", "unreachable", "callers", "literal"),
-                release=release, build_id=_build_id(self._output.parts["notes"]), cpus=_count(online),
+                release=release, build_id=build_id_among(notes), cpus=_count(online),
             ),
             Ending(
                 slide=int(slide, 16) if slide else None,
@@ -279,19 +281,6 @@ def _functions(lines: list[str]) -> tuple[Function, ...]:
         after = (first // _PAGE + 1) * _PAGE if named["end"] == "-" else int(named["end"], 16)
         found.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
     return tuple(sorted(found))
-
-
-def _build_id(lines: list[str]) -> str:
-    """The GNU build-id among the kernel's notes, which are printed in hexadecimal."""
-    data = bytes.fromhex("".join(lines))
-    at = 0
-    while at + 12 <= len(data):
-        name, size, kind = (int.from_bytes(data[at + k : at + k + 4], "little") for k in (0, 4, 8))
-        start = at + 12 + -(-name // 4) * 4
-        if kind == 3 and data[at + 12 : at + 16] == b"GNU\0":  # NT_GNU_BUILD_ID
-            return data[start : start + size].hex()
-        at = start + -(-size // 4) * 4
-    return ""
 
 
 def _count(online: str) -> int:

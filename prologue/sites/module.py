@@ -21,7 +21,7 @@ from prologue.sites.sites import Layout
 from prologue.sites.state import State, module_state
 
 if TYPE_CHECKING:  # a vmlinux does without them
-    from prologue.elf.compressed import Compression
+    from prologue.elf.identify import Compression
     from prologue.elf.relocs import Relocations
     from prologue.elf.signature import Signature, SignatureVerdict
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.elf.compressed import Compression, compress
+from prologue.elf.compressed import compress
+from prologue.elf.identify import Compression
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 

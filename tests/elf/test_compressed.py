@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prologue.elf import compressed
-from prologue.elf.compressed import Compression, compress, compression, decompress, decompress_lzma
+from prologue.elf.compressed import compress, compression, decompress, decompress_lzma
+from prologue.elf.identify import Compression
 from prologue.errors import InputError
 from tests.support.needs import needs_tools
 

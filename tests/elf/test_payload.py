@@ -15,7 +15,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prologue.elf.compressed import Compression, compress
+from prologue.elf.compressed import compress
+from prologue.elf.identify import Compression
 from prologue.elf.payload import flat_image, header_mutable_ranges, is_flat, unsigned_extent
 from prologue.errors import InputError
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.main import main
-from prologue.elf.compressed import Compression, compress
+from prologue.elf.compressed import compress
+from prologue.elf.identify import Compression
 from prologue_bench.recorder.record import encode_record
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from tests.bench.recorder.test_reader import ten_of_each
