@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U32, U64, Bool
-from prologue.audit.callbacks import PATCHES_NOPS, forms, known
+from prologue.audit.callbacks import forms, known
 from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.scene import Scene
 from prologue.insn import a64
 from prologue.insn.decode import ADRP, DIRECT, adr_immediate, matches, signed
+from prologue.sites.rewritten import PATCHES_NOPS
 from prologue.sites.tables import Ranges, alternative_entries
 
 _APPLIED: Final = "applied_alternatives"

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from prologue.audit.variables import Variables
 from prologue.insn import a64
+from prologue.sites.rewritten import PATCHES_NOPS
 
 Originals = tuple[int, ...]
 
@@ -124,7 +125,7 @@ def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
 
 
 _MAKERS: Final[dict[str, Maker]] = {
-    "alt_cb_patch_nops": _nops,
+    PATCHES_NOPS: _nops,
     "kasan_hw_tags_enable": _keep_or_nops,
     "kvm_compute_final_ctr_el0": _any_move,
     "kvm_compute_ich_hcr_trap_bits": _movz,
@@ -140,7 +141,6 @@ _MAKERS: Final[dict[str, Maker]] = {
     "spectre_bhb_patch_wa3": _keep_or_workaround_3,
     "spectre_v4_patch_fw_mitigation_enable": _keep_or_nops,
 }
-PATCHES_NOPS: Final = "alt_cb_patch_nops"
 
 
 def known(names: Sequence[str]) -> str:

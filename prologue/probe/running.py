@@ -19,12 +19,10 @@ from prologue.elf.image import Section
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, Decoding, Outcomes, exclusives, outcomes
 from prologue.sites.kernel import Kernel
+from prologue.sites.rewritten import PATCHES_NOPS
 from prologue.sites.tables import Ranges, alternative_entries
 
 _CHUNK: Final = 1 << 17  # words at once: what fits into a cache is much faster
-# Its callback writes NOPs (arch/arm64/kernel/alternative.c, 6.1-7.2); others write what depends on the machine, and no
-# exclusive loads or stores.
-_WRITES_NOPS: Final = "alt_cb_patch_nops"
 _SCS_PATCHERS: Final = ("scs_patch_vmlinux", "__pi_scs_patch_vmlinux", "__pi_scs_patch")
 
 
@@ -80,8 +78,9 @@ def _add_alternatives(kernel: Kernel, section: Section, decoding: Decoding, text
     entries = alternative_entries(kernel)
     at, entry, step = _indices(entries.original, section)
     text.replaced[at] = True
+    # One callback writes NOPs (6.1-7.2); others write what depends on the machine, and no exclusive loads or stores.
     callback = entries.replacement.size[entry] == 0  # 5.5-7.2
-    nops = kernel.symbols.find(_WRITES_NOPS)
+    nops = kernel.symbols.find(PATCHES_NOPS)
     writes_nops = callback & (entries.replacement.start[entry] == np.uint64(nops.vaddr if nops else 0))
     np.bitwise_or.at(text.outcomes, at[callback & ~writes_nops], REFUSED | STEPPED | SIMULATED)
     nop = outcomes(np.array([a64.NOP], np.uint32), decoding)

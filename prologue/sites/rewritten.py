@@ -10,7 +10,7 @@ import numpy as np
 from prologue.sites import tables
 from prologue.sites.binary import Binary
 
-_PATCHES_NOPS: Final = "alt_cb_patch_nops"  # the one callback whose result is known (arch/arm64/kernel/alternative.c)
+PATCHES_NOPS: Final = "alt_cb_patch_nops"  # the one callback whose result is known (arch/arm64/kernel/alternative.c)
 
 
 class Replacement(NamedTuple):
@@ -52,7 +52,7 @@ class Rewritten:
             replacement, length = int(entries.replacement.start[k]), int(entries.replacement.size[k])
             words: tuple[int, ...] | None
             if entries.is_callback[k]:
-                words = () if _PATCHES_NOPS in self._binary.symbols.names_at(replacement) else None
+                words = () if PATCHES_NOPS in self._binary.symbols.names_at(replacement) else None
             else:
                 raw = self._binary.text.read_at(replacement, length) if length else b""
                 words = None if raw is None else tuple(np.frombuffer(raw, "<u4").tolist())
