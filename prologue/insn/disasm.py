@@ -8,17 +8,18 @@ from typing import Any, Final
 
 
 @cache
-def _engine() -> Any:
+def engine(*, detail: bool) -> Any:
+    """Capstone for A64; ``detail`` has it say which registers are read and written, which takes time."""
     import capstone
 
-    engine = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN)
-    engine.detail = True
-    return engine
+    made = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN)
+    made.detail = detail
+    return made
 
 
 def insn_text(word: int, vaddr: int = 0) -> str:
     """One instruction in assembly, or ``.word 0x...`` if it is none."""
-    for insn in _engine().disasm(word.to_bytes(4, "little"), vaddr):
+    for insn in engine(detail=True).disasm(word.to_bytes(4, "little"), vaddr):
         return f"{insn.mnemonic} {insn.op_str}".strip()
     return f".word {word:#010x}"
 
@@ -42,7 +43,7 @@ def _numbers(names: Iterable[str]) -> frozenset[int]:
 @cache
 def register_use(word: int) -> tuple[frozenset[int], frozenset[int]]:
     """Numbers of the general registers (X or W) that an instruction reads and writes; none for data."""
-    for insn in _engine().disasm(word.to_bytes(4, "little"), 0):
+    for insn in engine(detail=True).disasm(word.to_bytes(4, "little"), 0):
         read, written = insn.regs_access()
         return _numbers(map(insn.reg_name, read)), _numbers(map(insn.reg_name, written))
     return frozenset(), frozenset()
@@ -77,7 +78,7 @@ def may_write_x0(word: int, vaddr: int) -> bool:
         if word & mask == value:
             writes_none = mask in (0xFE000000, 0xFC000000, 0xFFFFFFFF)
             return not (word & 0x1F or writes_none)
-    for insn in _engine().disasm(word.to_bytes(4, "little"), vaddr):
+    for insn in engine(detail=True).disasm(word.to_bytes(4, "little"), vaddr):
         _, written = insn.regs_access()
         return any(insn.reg_name(reg) in ("x0", "w0") for reg in written)
     return True

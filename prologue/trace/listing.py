@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from prologue.arrays import U32
+from prologue.insn.disasm import engine
 from prologue.trace.programs import Program
 
 _BY_ADDRESS: Final = frozenset({"b", "bl", "cbz", "cbnz", "tbz", "tbnz", "adr", "adrp", "ldr", "ldrsw", "prfm"})
@@ -27,20 +27,13 @@ class Insn(NamedTuple):
         return f"{self.mnemonic} {self.operands}".rstrip()
 
 
-@cache
-def _engine() -> Any:
-    import capstone
-
-    return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN)
-
-
 def instructions(program: Program, start: int, words: U32) -> list[Insn]:
     """The instructions of a range of a program with these words."""
     code, values = words.tobytes(), words.tolist()
     found: list[Insn] = []
     at = 0
     while at < len(values):
-        for vaddr, _, mnemonic, operands in _engine().disasm_lite(code[4 * at :], start + 4 * at):
+        for vaddr, _, mnemonic, operands in engine(detail=False).disasm_lite(code[4 * at :], start + 4 * at):
             found.append(Insn(vaddr, values[at], mnemonic, _named(program, mnemonic, operands)))
             at += 1
         if at < len(values):
