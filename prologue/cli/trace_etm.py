@@ -21,7 +21,6 @@ EXAMPLES: Final = (
     "  trc_pkt_lister -ss_dir snapshot -src_name buffer0 -decode\n"
     "  prologue trace etm read.ptrace --vmlinux vmlinux.live --memory vmlinux -o stale/   a decoder with stale text\n"
 )
-_TOP: Final = (1 << 64) - 1
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -81,6 +80,7 @@ def _text(path: Path, slide: int, header: RecordingHeader) -> ProgramText:
     from prologue.elf.image import ElfImage
     from prologue.elf.notes import gnu_build_id
     from prologue.trace.etm import ProgramText
+    from prologue.trace.form import TOP
 
     image = ElfImage(path)
     own = gnu_build_id(image)
@@ -90,7 +90,7 @@ def _text(path: Path, slide: int, header: RecordingHeader) -> ProgramText:
     sections = [(section, image.read_at(section.addr, section.size)) for section in image.text_sections]
     return ProgramText(
         [
-            (section.addr + slide & _TOP, np.frombuffer(data[: len(data) & ~3], "<u4"))
+            (section.addr + slide & TOP, np.frombuffer(data[: len(data) & ~3], "<u4"))
             for section, data in sections
             if data
         ]

@@ -11,12 +11,12 @@ import numpy as np
 
 from prologue.elf.notes import build_id_among
 from prologue.errors import InputError
+from prologue.memory.base import PAGE
 from prologue.record.output import ProbeHit, RecorderOutput
 from prologue.writes.form import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
 
 _KERNEL_TOP: Final = 0xFFFF << 48  # what pointer authentication overwrites: bits 48 and up of each kernel address
 _WORDS64: Final = (1 << 64) - 1
-_PAGE: Final = 4096
 _LITERAL: Final = "aarch64_insn_write_literal_u64"
 _BPF: Final = "__text_poke"
 # A module's text is made executable after this (load_module, kernel/module/main.c, 6.12: complete_formation).
@@ -127,7 +127,7 @@ class _Reader:
             # A writer whose caller is another one than usual: the address is certain, and what was read there was not.
             known = Flag(0) if address == image else Flag.OLD_UNKNOWN
             address = image
-        elif address % _PAGE != fields["page"] % _PAGE:
+        elif address % PAGE != fields["page"] % PAGE:
             self._odd += 1
             return
         chain = self._chain(hit)
@@ -189,7 +189,7 @@ class _Reader:
 
     def _changed(self, line: str) -> Changed:
         offset, old, new = line.split()
-        return Changed(self._text.start // _PAGE * _PAGE + 4 * int(offset), int(old, 16), int(new, 16))
+        return Changed(self._text.start // PAGE * PAGE + 4 * int(offset), int(old, 16), int(new, 16))
 
     def _contradicts(self, first: _Write, last: _Write, found: dict[int, Changed]) -> bool:
         """Whether the copies of the text before and after disagree; what was written during a copy proves nothing."""
@@ -278,7 +278,7 @@ def _functions(lines: list[str]) -> tuple[Function, ...]:
         if named is None:
             continue
         first = int(named["start"], 16)
-        after = (first // _PAGE + 1) * _PAGE if named["end"] == "-" else int(named["end"], 16)
+        after = (first // PAGE + 1) * PAGE if named["end"] == "-" else int(named["end"], 16)
         found.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
     return tuple(sorted(found))
 

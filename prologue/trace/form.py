@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from prologue.arrays import U64
 
+TOP: Final = (1 << 64) - 1
+"""The highest address: what sums of addresses are cut to."""
 RANGE: Final = np.dtype(
     [
         ("time", "<u8"),  # ns; of the end of the range where the input has only that; 0 if it has none

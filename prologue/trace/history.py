@@ -16,7 +16,7 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.errors import InputError
 from prologue.trace.branching import never_goes_on
 from prologue.trace.flow import may_be_exceptions, possible_steps
-from prologue.trace.form import Batch, Tally, shifted
+from prologue.trace.form import TOP, Batch, Tally, shifted
 from prologue.trace.instants import UNBOUNDED, Instants
 from prologue.trace.intern import Interner
 from prologue.trace.programs import Program
@@ -24,7 +24,6 @@ from prologue.writes.form import Flag, Recording, Rows
 
 NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
-_TOP: Final = (1 << 64) - 1
 _HALF: Final = 32  # bits of a row in a key of two
 _SEVERAL: Final = "ranges near a write to their words, and several of these may have run: the one of the time"
 
@@ -77,7 +76,7 @@ class TextHistory:
         parts = [rows]
         for start, end, shift in program.mapped_twice():
             part = rows[(rows["address"] >= np.uint64(start)) & (rows["address"] < np.uint64(end))]
-            part["address"] += np.uint64(shift & _TOP)
+            part["address"] += np.uint64(shift & TOP)
             parts.append(part)
         rows = np.concatenate(parts)
         self._rows = rows[np.argsort(rows["address"], kind="stable")]  # each address's in the order of time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from prologue.audit.kernel import kernel_claims, read_facts
 from prologue.errors import InputError
 from prologue.memory.base import Memory
 from prologue.sites.running import RunningKernel, open_running
-
-_TOP: Final = 0xFFFFFFFFFFFFFFFF
+from prologue.trace.form import TOP
 
 
 class Mechanisms:
@@ -40,7 +38,7 @@ class Mechanisms:
 
     def owner(self, vaddr: int) -> str:
         """The mechanism that may write the word at a run-time address; empty if none may."""
-        place = np.uint64((vaddr - self.slide) & _TOP)
+        place = np.uint64((vaddr - self.slide) & TOP)
         names = ["kprobe"] if vaddr in self._probes else []
         for name, vaddrs in self._claims:
             at = int(np.searchsorted(vaddrs, place))

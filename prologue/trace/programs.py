@@ -16,11 +16,12 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
-from prologue.memory.base import Memory
+from prologue.memory.base import PAGE, Memory
 from prologue.overlay.kernel import running_sections
 from prologue.overlay.module import INIT
 from prologue.overlay.modules import module_files, overlay_modules
 from prologue.sites.running import find_slide, open_running
+from prologue.trace.form import TOP
 from prologue.trace.trampoline import find_trampoline
 
 # Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 6.1-7.2).
@@ -30,8 +31,6 @@ _VECTORS: Final = re.compile(
 )
 VECTOR_TABLE: Final = 0x800  # bytes of one table, 16 entries (Arm ARM, "Exception vectors")
 VECTOR: Final = 0x80
-_PAGE: Final = 4096
-_TOP: Final = 0xFFFFFFFFFFFFFFFF
 
 
 class Owner(NamedTuple):
@@ -83,7 +82,7 @@ class Program:
         own = self.kernel
         shifts = [(piece, piece.owner.slide - own.slide) for piece in self.pieces if piece.owner.image is own.image]
         return [
-            (piece.vaddr - shift & _TOP, piece.vaddr - shift + 4 * len(piece.words) & _TOP, shift)
+            (piece.vaddr - shift & TOP, piece.vaddr - shift + 4 * len(piece.words) & TOP, shift)
             for piece, shift in shifts
             if shift
         ]
@@ -92,7 +91,7 @@ class Program:
         """Where the kernel has what it maps at this address, too; the address itself for all else."""
         row = self._row_of(vaddr)
         owner = self.pieces[row].owner if row >= 0 else self.kernel
-        return vaddr + (self.kernel.slide - owner.slide if owner.image is self.kernel.image else 0) & _TOP
+        return vaddr + (self.kernel.slide - owner.slide if owner.image is self.kernel.image else 0) & TOP
 
     def words(self, start: int, end: int, piece: int) -> U32:
         """The words of a range that a piece has whole."""
@@ -134,7 +133,7 @@ class Program:
         """Addresses of symbols in a piece, ascending, each once."""
         if row not in self._tables:
             piece = self.pieces[row]
-            slide = np.uint64(piece.owner.slide & _TOP)
+            slide = np.uint64(piece.owner.slide & TOP)
             places = piece.owner.symbols.place_starts + slide
             size = np.uint64(4 * len(piece.words))
             self._tables[row] = np.sort(places[places - np.uint64(piece.vaddr) < size])
@@ -145,7 +144,7 @@ class Program:
         if place not in self._names:
             row = self._row_of(place)
             owner = self.pieces[row].owner if row >= 0 else None
-            name = owner.symbols.locate((place - owner.slide) & _TOP).symbol if owner else None
+            name = owner.symbols.locate((place - owner.slide) & TOP).symbol if owner else None
             label = f" [{owner.label}]" if owner and owner.label else ""
             self._names[place] = f"{name}{label}" if name else ""
         return self._names[place]
@@ -168,7 +167,7 @@ class Program:
     def _data_place(self, vaddr: int) -> tuple[str, int]:
         """The same for data: their symbols are needed for ADRP only."""
         for owner in self._owners:
-            where = owner.symbols.locate((vaddr - owner.slide) & _TOP)
+            where = owner.symbols.locate((vaddr - owner.slide) & TOP)
             if where.symbol:
                 return where.symbol, where.symbol_offset
         return "", 0
@@ -179,7 +178,7 @@ class Program:
         for owner in self._owners:
             for symbol in owner.symbols.with_prefix(name):
                 if symbol.name == name:
-                    found.add((symbol.vaddr + owner.slide) & _TOP)
+                    found.add((symbol.vaddr + owner.slide) & TOP)
         return sorted(found)
 
     @cached_property
@@ -192,7 +191,7 @@ class Program:
                     continue
                 size = max(symbol.size, VECTOR_TABLE)
                 found.update(range(symbol.vaddr + owner.slide, symbol.vaddr + owner.slide + size, VECTOR))
-        return np.array(sorted(vaddr & _TOP for vaddr in found), np.uint64)
+        return np.array(sorted(vaddr & TOP for vaddr in found), np.uint64)
 
 
 def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Program:
@@ -209,7 +208,7 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
         raise InputError("is a module: name the vmlinux", path=vmlinux)
     owner = Owner("", image, Symbols(image), _possible(slide, vmlinux))
     pieces = [
-        TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), owner) for section in image.text_sections
+        TextPiece(section.addr + slide & TOP, image.view(section, "<u4"), owner) for section in image.text_sections
     ]
     if not pieces:
         raise InputError("the vmlinux has no text", path=vmlinux)
@@ -220,8 +219,8 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
 
 def _possible(slide: int, path: Path) -> int:
     """A slide that can be: ADRP's immediates are pages, so linked code runs at its offset in a page, or not at all."""
-    if slide % _PAGE:
-        raise InputError(f"cannot have run {slide:#x} bytes from where it is linked: no multiple of {_PAGE}", path=path)
+    if slide % PAGE:
+        raise InputError(f"cannot have run {slide:#x} bytes from where it is linked: no multiple of {PAGE}", path=path)
     return slide
 
 
@@ -230,7 +229,7 @@ def _hyp_pieces(image: ElfImage, symbols: Symbols, hyp_text: int) -> list[TextPi
     if start is None or section is None:
         raise InputError("has no .hyp.text: built without KVM?", path=image.path)
     slide = _possible(hyp_text - start.vaddr, image.path)
-    return [TextPiece(section.addr + slide & _TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
+    return [TextPiece(section.addr + slide & TOP, image.view(section, "<u4"), Owner("", image, symbols, slide))]
 
 
 def _trampoline(owner: Owner, pieces: list[TextPiece]) -> list[TextPiece]:

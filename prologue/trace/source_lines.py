@@ -6,17 +6,16 @@ DWARF 5, sections 6.1.2 (look-up by address) and 6.2 (line numbers).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.errors import InputError
+from prologue.trace.form import TOP
 from prologue.trace.known import KnownRanges
 from prologue.trace.listing import instructions, plain_place
 from prologue.trace.programs import Owner
-
-_TOP: Final = 0xFFFFFFFFFFFFFFFF
 
 
 class SourceBlocks:
@@ -42,7 +41,7 @@ class SourceBlocks:
         tables = self._lines.setdefault(id(owner), LineTables(owner))
         said, last = [f"{plain_place(own, start)}\n"], ("", 0)
         for insn in instructions(own, start, self._known.words(number)):
-            place = tables.line((insn.vaddr - owner.slide) & _TOP)
+            place = tables.line((insn.vaddr - owner.slide) & TOP)
             if place and place != last:
                 said.append(f"  {place[0]}:{place[1]}{self._source(*place)}\n")
                 last = place

@@ -15,6 +15,8 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn.constants import after
 from prologue.insn.decode import ADD_IMM, ADRP, Pattern, adr_immediate
+from prologue.memory.base import PAGE
+from prologue.trace.form import TOP
 
 _FROM: Final = "ret_to_user"
 # tramp_exit since 6.4; before, one for each kind of process (arch/arm64/kernel/entry.S).
@@ -24,8 +26,6 @@ _MOVK: Final[Pattern] = (0xFF800000, 0xF2800000)
 _ADD: Final[Pattern] = (0xFFE0FC00, 0x8B000000)  # ADD and SUB of registers, not shifted
 _SUB: Final[Pattern] = (0xFFE0FC00, 0xCB000000)
 _MOST: Final = 1 << 14  # bytes of ret_to_user, which has some hundreds: more is a damaged size
-_PAGE: Final = 4096
-_TOP: Final = (1 << 64) - 1
 
 
 def find_trampoline(image: ElfImage, symbols: Symbols) -> tuple[int, int, int] | None:
@@ -41,8 +41,8 @@ def find_trampoline(image: ElfImage, symbols: Symbols) -> tuple[int, int, int] |
     for name in _EXITS:
         leave = symbols.find(name)
         for target in targets if leave else ():
-            runs = target - (leave.vaddr - start.vaddr) & _TOP if leave else 0
-            if runs % _PAGE == start.vaddr % _PAGE == 0:
+            runs = target - (leave.vaddr - start.vaddr) & TOP if leave else 0
+            if runs % PAGE == start.vaddr % PAGE == 0:
                 return start.vaddr, end.vaddr, runs
     return None
 
@@ -65,7 +65,7 @@ def _branches(words: U32, base: int) -> list[int]:
         value = _value(word, base + 4 * k, known)
         known = after(word, known)
         if value is not None:
-            known[word & 31] = value & _TOP
+            known[word & 31] = value & TOP
     return found
 
 
@@ -76,7 +76,7 @@ def _value(word: int, vaddr: int, known: dict[int, int]) -> int | None:
         shift = 16 * (word >> 21 & 3)
         return rd & ~(0xFFFF << shift) | (word >> 5 & 0xFFFF) << shift
     if _is(word, ADRP):
-        return (vaddr & -_PAGE) + int(adr_immediate(np.array([word], np.uint32))[0]) * _PAGE
+        return (vaddr & -PAGE) + int(adr_immediate(np.array([word], np.uint32))[0]) * PAGE
     if _is(word, ADD_IMM) and rn is not None:
         return rn + (word >> 10 & 0xFFF)
     if rn is None or rm is None:
