@@ -182,6 +182,17 @@ def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) ->
     _sync_directory(out.parent)
 
 
+def write_text(out: Path, text: str) -> None:
+    """Write a text file, names that are not UTF-8 as the file system has them.
+
+    Raises:
+        OutputError: as ``new_file``.
+
+    """
+    with new_file(out) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
 def umask() -> int:
     """The mode bits that new files of this process do not get."""
     mask = os.umask(0o077)

@@ -16,7 +16,7 @@ from prologue.errors import UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.memory.sources import open_memory
-from prologue.outputs import new_file, require_distinct, require_other
+from prologue.outputs import require_distinct, require_other, write_text
 from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, render_audit
 from prologue.report.printable import printable
@@ -76,7 +76,6 @@ def _report(args: Namespace, done: Audit) -> None:
     if not args.output:
         print(report)
         return
-    with new_file(args.output) as temporary:
-        temporary.write_text(report + "\n", encoding="utf-8", errors="surrogateescape")
+    write_text(args.output, report + "\n")
     if not quiet:
         print(printable(f"{args.output}: {closing(done)}"), file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from prologue.outputs import new_file, require_other
+from prologue.outputs import require_other, write_text
 from prologue.record.sources import read_any
 from prologue.report.printable import printable
 from prologue.report.writes import render_writes, summary
@@ -19,8 +19,7 @@ def run(args: Namespace) -> int:
     if not args.quiet or judged.failing or args.output:
         report = render_writes(judged, args.format, show_all=args.all)
         if args.output:
-            with new_file(args.output) as temporary:
-                temporary.write_text(report + "\n", encoding="utf-8", errors="surrogateescape")
+            write_text(args.output, report + "\n")
             if judged.failing or not args.quiet:
                 print(printable(f"{args.output}: {summary(judged)}"), file=sys.stderr)
         else:

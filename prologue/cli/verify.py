@@ -16,7 +16,7 @@ from prologue.gate.judge import Judged, judge
 from prologue.gate.kernel import is_missing, released_kernel
 from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
-from prologue.outputs import new_file, require_other, same_file
+from prologue.outputs import require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.printable import printable
 from prologue.report.render import render
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
     judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
     verdict = judge(judged, release=release, require=args.require, notes=_not_used(args, judged))
     if args.write_baseline:
-        _write(args.write_baseline, baseline_text(verdict.findings))
+        write_text(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: fill in reason and owner in each entry", file=sys.stderr)
     _report(args, verdict)
     return worst or int(verdict.failed)
@@ -144,7 +144,7 @@ def _report(args: Namespace, verdict: Verdict) -> None:
     if not args.output:
         print(report)
         return
-    _write(args.output, report + "\n")
+    write_text(args.output, report + "\n")
     if not (verdict.passed and args.quiet):
         print(f"{args.output}: {closing_line(verdict)}", file=sys.stderr)
 
@@ -158,8 +158,3 @@ def _require_writable(args: Namespace, targets: list[_Target]) -> None:
     require_other(args.output, *{one.baseline for one in settings})
     if args.write_baseline and args.write_baseline.exists():
         raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
-
-
-def _write(path: Path, text: str) -> None:
-    with new_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
