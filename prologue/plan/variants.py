@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from prologue.plan.edits import Edits, PatchPlan, edit
 from prologue.sites.kernel import Kernel
 
 VariantKind = Literal["nop-nop", "boot", "build"]
+KINDS: Final[tuple[VariantKind, ...]] = get_args(VariantKind)
 
 
 def variant_plan(kernel: Kernel, kind: VariantKind) -> PatchPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import prologue
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import Subcommand, fill_all
+from prologue.plan.variants import KINDS
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
@@ -218,6 +220,14 @@ def test_native_is_reversed_without_a_plan(mini: Mini) -> None:
     assert main(["patch", str(vmlinux), "--in-place"]) == 0
     assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 0
     assert vmlinux.read_bytes() == original
+
+
+def test_every_kind_of_variant_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """The grammar does not load the room that makes them."""
+    with pytest.raises(SystemExit):
+        main(["variant", "vmlinux", "-o", "out", "--kind", "none"])
+    said = capsys.readouterr().err.partition("choose from ")[2]
+    assert re.findall(r"[a-z-]+", said) == list(KINDS)
 
 
 @pytest.mark.parametrize("kind", ["nop-nop", "boot", "build"])

@@ -27,7 +27,6 @@ from prologue_bench.results.model import Variant
 
 _ASIDE: Final = "new"
 _SCRATCH: Final = "variant-"
-KINDS: Final[tuple[VariantKind, ...]] = ("nop-nop", "boot", "build")
 _WHAT: Final = {"site": "first slots", "record": "records", "init": "in a named stub", "marker": "of the marker"}
 # Words at file offsets, as (offset, value): what a plan writes where it changes something.
 _Words = dict[int, int]

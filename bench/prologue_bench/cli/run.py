@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.bench_run import DEFAULTS, EXACT_BOOTS
-from prologue.plan.variants import VariantKind
+from prologue.plan.variants import KINDS, VariantKind
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.stats import LEAST
 from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
-from prologue_bench.campaign.variants import KINDS, link_aside, plan_variants
+from prologue_bench.campaign.variants import link_aside, plan_variants
 from prologue_bench.campaign.watch import watching
 from prologue_bench.cli.common import put
 from prologue_bench.errors import BenchError, GuestLostError

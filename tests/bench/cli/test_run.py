@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
-from prologue_bench.campaign.variants import KINDS
+from prologue.plan.variants import KINDS
 from prologue_bench.cli import run as run_command
 from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.task import Measured, Task
