@@ -15,7 +15,7 @@ from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import calls_to
-from prologue.sites.binary import LinkedBinary, Pointers
+from prologue.sites.binary import LinkedBinary, Pointers, version_of
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker
 from prologue.sites.records import Bounds, Records, find_bounds, read_records
@@ -113,8 +113,7 @@ class Kernel(LinkedBinary):
     @cached_property
     def version(self) -> tuple[int, int] | None:
         """Major and minor of the release; None if unknown."""
-        match = re.match(r"(\d+)\.(\d+)", self.release)
-        return (int(match[1]), int(match[2])) if match else None
+        return version_of(self.release)
 
     @cached_property
     def pointers(self) -> Pointers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches
-from prologue.sites.binary import Binary, Pointers
+from prologue.sites.binary import Binary, Pointers, version_of
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout
 from prologue.sites.state import State, module_state
@@ -115,8 +114,7 @@ class Module(Binary):
     @cached_property
     def version(self) -> tuple[int, int] | None:
         """Major and minor of that release."""
-        match = re.match(r"(\d+)\.(\d+)", self.release)
-        return (int(match[1]), int(match[2])) if match else None
+        return version_of(self.release)
 
     @cached_property
     def pointers(self) -> Pointers:
