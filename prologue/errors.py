@@ -31,7 +31,7 @@ class Location(NamedTuple):
 
 def how_to_install(extra: str) -> str:
     """What to do about a library that is in one of the package's extras (``pyproject.toml``)."""
-    return f"pip install 'prologue[{extra}]', or pip install '.[{extra}]' in a clone of prologue"
+    return f"pip install '.[{extra}]' in a clone of prologue"
 
 
 class PrologueError(Exception):

@@ -123,7 +123,7 @@ def _tool() -> Check:
         message = "no prologue in PATH: the kernel would write its prologues at boot"
         if named:
             message = f"PROLOGUE={named[0]} (environment) does not exist: the build would fail"
-        to_do = "install it in the build's PATH (pip install), or build with make PROLOGUE=/path/to/prologue"
+        to_do = "put it into the build's PATH (pip install . in a clone), or build with make PROLOGUE=/path/to/prologue"
         return Check(name="tool", status="no", message=message, to_do=to_do, facts={"path": None})
     facts: dict[str, Any] = {"path": path, "version": None}
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prologue.errors import InputError, UsageError
+from prologue.errors import InputError, UsageError, how_to_install
 from prologue.outputs import new_file
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def require_plottable(path: Path) -> None:
     try:
         import matplotlib  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise InputError("pictures are drawn by matplotlib: pip install 'prologue[bench]'", path=path) from error
+        raise InputError(f"pictures are drawn by matplotlib: {how_to_install('bench')}", path=path) from error
 
 
 def save_picture(figure: Figure, path: Path) -> None:

@@ -92,6 +92,5 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        f"prologue: bench needs {absent}, which is not installed: pip install 'prologue[bench]', "
-        "or pip install '.[bench]' in a clone of prologue\n"
+        f"prologue: bench needs {absent}, which is not installed: pip install '.[bench]' in a clone of prologue\n"
     )
