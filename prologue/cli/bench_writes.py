@@ -11,7 +11,7 @@ from prologue.cli.bench_defaults import CPU, CPUS, MEMORY, TIMEOUT
 
 HELP: Final = "record every write to kernel text in QEMU, from reset to power-off"
 EXAMPLES: Final = (
-    "  prologue bench writes --vmlinux vmlinux -o boot.writes          boots, and powers off as init's first act\n"
+    "  prologue bench writes --vmlinux vmlinux -o boot.writes          # boots, and powers off as init's first act\n"
     "  prologue bench writes --vmlinux vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
     "  prologue live judge boot.writes"
 )

@@ -22,9 +22,9 @@ def add_live(group: Subcommand) -> None:
     capture = add_command(
         actions, "capture", "prologue.cli.live_capture:run",
         "save the text of the running kernel and its modules, and what it says of itself",
-        "  prologue live capture -o host.capture.zst                 this machine, as root\n"
-        "  prologue live capture ssh:root@board -o board.capture     a POSIX shell and dd are all it needs there\n"
-        "  prologue live capture ssh:root@board --vmlinux vmlinux -o board.capture   a kernel without KALLSYMS_ALL",
+        "  prologue live capture -o host.capture.zst                 # this machine, as root\n"
+        "  prologue live capture ssh:root@board -o board.capture     # a POSIX shell and dd are all it needs there\n"
+        "  prologue live capture ssh:root@board --vmlinux vmlinux -o board.capture   # a kernel without KALLSYMS_ALL",
     )  # fmt: skip
     capture.add_argument("source", nargs="?", default="/proc/kcore", metavar="SOURCE",
                          help="/proc/kcore (default) or ssh:HOST")  # fmt: skip
@@ -38,9 +38,9 @@ def add_live(group: Subcommand) -> None:
         "write the vmlinux that is really running: its text from memory, its symbols and DWARF from the file",
         "  prologue live overlay vmlinux /proc/kcore -o vmlinux.live\n"
         "  prologue live overlay vmlinux board.capture -o vmlinux.live\n"
-        "  prologue live overlay vmlinux perf.data -o vmlinux.live     after perf record --kcore\n"
-        "  prologue live overlay vmlinux vmcore -o vmlinux.live        needs drgn\n"
-        "  prologue live overlay vmlinux board.capture --at runtime -o vmlinux.live     for gdb, objdump, perf\n"
+        "  prologue live overlay vmlinux perf.data -o vmlinux.live     # after perf record --kcore\n"
+        "  prologue live overlay vmlinux vmcore -o vmlinux.live        # needs drgn\n"
+        "  prologue live overlay vmlinux board.capture --at runtime -o vmlinux.live     # for gdb, objdump, perf\n"
         "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/",
     )  # fmt: skip
     overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
@@ -61,7 +61,7 @@ def _audit(actions: Commands) -> None:
     audit = add_command(
         actions, "audit", "prologue.cli.live_audit:run",
         "explain every word of the running text: which mechanism of the kernel put it there, and may it stand there?",
-        "  prologue live audit vmlinux /proc/kcore                   this machine, as root\n"
+        "  prologue live audit vmlinux /proc/kcore                   # this machine, as root\n"
         "  prologue live audit vmlinux board.capture.zst --modules /lib/modules/6.12.0\n"
         "  prologue live audit vmlinux before.capture after.capture\n"
         "  prologue live audit vmlinux vmcore --format sarif -o report.sarif",
@@ -89,10 +89,10 @@ def _record(actions: Commands) -> None:
     record = add_command(
         actions, "record", "prologue.cli.live_record:run",
         "record every write to kernel text that kprobe events can see, on a machine that runs",
-        "  prologue live record -o host.writes --seconds 60             this machine, as root; Ctrl-C ends it, too\n"
-        "  prologue live record ssh:root@board -o board.writes          a POSIX shell is all it needs there\n"
+        "  prologue live record -o host.writes --seconds 60             # this machine, as root; Ctrl-C ends it, too\n"
+        "  prologue live record ssh:root@board -o board.writes          # a POSIX shell is all it needs there\n"
         "  prologue live record ssh:root@board -o board.writes --command 'modprobe loop'\n"
-        "  prologue live record --script >record.sh                     for a board: sh record.sh -t 60 >board.writes\n"
+        "  prologue live record --script >record.sh                     # for a board: sh record.sh -t 60 >out.writes\n"
         "  prologue live judge board.writes",
     )  # fmt: skip
     record.add_argument("source", nargs="?", default="local", metavar="SOURCE", help="local (default) or ssh:HOST")

@@ -225,9 +225,9 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
     ),
     (
         "patch", "prologue.cli.patch:run", "write MOV X9, X30 into every first slot, and move the records",
-        "  prologue patch vmlinux --in-place               the build step\n"
-        "  prologue patch vmlinux -o vmlinux.new           keep the original\n"
-        "  prologue patch vmlinux --dry-run                check everything, write nothing\n"
+        "  prologue patch vmlinux --in-place               # the build step\n"
+        "  prologue patch vmlinux -o vmlinux.new           # keep the original\n"
+        "  prologue patch vmlinux --dry-run                # check everything, write nothing\n"
         "  prologue patch vmlinux -o lab --contract stock --save-plan plan.json\n"
         "  prologue patch lab --in-place --reverse plan.json\n"
         "  prologue patch modules/ --in-place --contract native\n"
@@ -285,15 +285,15 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
     ),
     (
         "trace", "", "read, check and record what a kernel really executed",
-        "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     in QEMU\n"
+        "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     # in QEMU\n"
         "  perf script --itrace=b -F +addr | prologue trace disasm - --vmlinux vmlinux.live\n",
         _trace,
     ),
     (
         "kernel", "", "put the build step into a kernel tree, and see whether it works",
-        "  prologue kernel install linux --dry-run         say which files would change\n"
+        "  prologue kernel install linux --dry-run         # say which files would change\n"
         "  prologue kernel install linux\n"
-        "  prologue kernel check linux --objtree build     after make O=build\n"
+        "  prologue kernel check linux --objtree build     # after make O=build\n"
         "  prologue kernel patch 6.12 | git am\n"
         "  prologue kernel install linux --uninstall\n",
         _kernel,
@@ -301,8 +301,8 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
     (
         "protocol", "", "check ways of patching running code, and show how the unsafe ones fail",
         "  prologue protocol list\n"
-        "  prologue protocol check two-writes-live         the shortest way to its failure; exit code 1\n"
-        "  prologue protocol check two-writes-live/either  a variant of it\n"
+        "  prologue protocol check two-writes-live         # the shortest way to its failure; exit code 1\n"
+        "  prologue protocol check two-writes-live/either  # a variant of it\n"
         "  prologue protocol check mov-at-boot --all --barriers\n"
         "  prologue protocol explain stop-machine\n",
         _protocol,
@@ -310,7 +310,7 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
     (
         "bench", "", "measure variants of one link, and say what the samples prove",
         "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target ssh:root@board -o results/\n"
-        "  prologue bench compare example:2019-a57         the report of a table that ships with the tool\n"
+        "  prologue bench compare example:2019-a57         # the report of a table that ships with the tool\n"
         "  prologue bench compare results/ --margin 0.5\n"
         "  prologue bench table results/\n"
         "  prologue bench plot results/ -o results.png\n",

@@ -19,7 +19,7 @@ HELP: Final = "write a recording as the ETMv4 trace of each CPU, for OpenCSD (tr
 EXAMPLES: Final = (
     "  prologue trace etm read.ptrace --vmlinux vmlinux.live -o snapshot/\n"
     "  trc_pkt_lister -ss_dir snapshot -src_name buffer0 -decode\n"
-    "  prologue trace etm read.ptrace --vmlinux vmlinux.live --memory vmlinux -o stale/   a decoder with stale text\n"
+    "  prologue trace etm read.ptrace --vmlinux vmlinux.live --memory vmlinux -o stale/   # a decoder with stale text\n"
 )
 
 

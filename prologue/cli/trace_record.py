@@ -18,7 +18,7 @@ EXAMPLES: Final = (
     "  prologue trace record vmlinux -o read.ptrace --function vfs_read --run 'head -c 64 /dev/zero'\n"
     "  prologue trace record vmlinux -o all.ptrace --truth all.words --dump all.core \\\n"
     "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
-    "  prologue live overlay vmlinux all.core -o vmlinux.live     the text that was executed\n"
+    "  prologue live overlay vmlinux all.core -o vmlinux.live     # the text that was executed\n"
 )
 
 
