@@ -22,10 +22,8 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
-COMMANDS = (
-    "scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", "live", "trace", "kernel",
-    "protocol", "bench",
-)  # fmt: skip
+GROUPS = ("live", "trace", "kernel", "protocol", "bench")
+COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", *GROUPS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -53,6 +51,32 @@ def test_the_man_page_knows_every_command_and_option() -> None:
     assert len(options) > 20
     for word in (*COMMANDS, *options):
         assert word in page, word
+
+
+def test_the_man_page_has_the_options_of_each_command_where_it_describes_it() -> None:
+    sections = _man_sections()
+    for parser in _parsers(_whole_grammar()):
+        command = " ".join(parser.prog.split()[1:])
+        options = [action.option_strings for action in parser._actions if "--help" not in action.option_strings]
+        if not command or not any(options):
+            continue
+        section = sections[command]
+        if "as for trace disasm" in section:
+            section += sections["trace disasm"]
+        for spellings in filter(None, options):
+            assert any(re.search(rf"{spelling}(?![-a-z])", section) for spelling in spellings), (command, spellings)
+
+
+def _man_sections() -> dict[str, str]:
+    """The man page's text by command; an item in an item belongs to the command."""
+    page = (Path(prologue.__file__).parent.parent / "docs" / "prologue.1").read_text().replace("\\-", "-")
+    page = re.sub(r"^\.RS$.*?^\.RE$", lambda inner: inner[0].replace(".TP", ""), page, flags=re.MULTILINE | re.DOTALL)
+    sections: dict[str, str] = {}
+    for item in page.partition(".SH COMMANDS")[2].partition(".SH")[0].split("\n.TP\n"):
+        words = re.sub(r"^\.[A-Z]+ |\\f.|\"", "", item, flags=re.MULTILINE).split()
+        name = " ".join(words[:2] if words and words[0] in GROUPS else words[:1])
+        sections[name] = " ".join(words)
+    return sections
 
 
 def _whole_grammar() -> argparse.ArgumentParser:
