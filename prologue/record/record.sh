@@ -255,7 +255,7 @@ set_probe fixmap __set_fixmap "$arguments"
 
 echo 0 >"$instance/tracing_on"
 echo >"$instance/trace"
-echo "$kib" >"$instance/buffer_size_kb" || die "no memory for a ring buffer of $kib KiB for each CPU: -b less"
+echo "$kib" >"$instance/buffer_size_kb" || die "no memory for a ring buffer of $kib KiB for each CPU: ask for less (--buffer, or -b of the script)"
 # After each write the slot is cleared, with page 0.
 echo "index == $slot && page != 0" >"$events/fixmap/filter" || die "the filter of an event was refused"
 main=$$

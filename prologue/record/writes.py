@@ -215,7 +215,7 @@ class _Reader:
             else:
                 yield Loss(f"hits of the probe {where}, {what}", int(count))
         if dropped := max(dropped, output.dropped):
-            yield Loss("events, by the ring buffer (record with a bigger -b)", dropped)
+            yield Loss("events, by the ring buffer (record again with a larger --buffer)", dropped)
         if output.unread:
             yield Loss("lines of events that do not read", output.unread)
         if self._odd:

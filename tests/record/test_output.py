@@ -138,11 +138,11 @@ def test_what_the_ring_buffer_lost() -> None:
         "==== lost\n", "==== lost\ncpu0 12 overrun\ncpu1 3 dropped events\nfixmap 2 missed by kprobes\n"
     )
     assert losses(said) == {
-        "events, by the ring buffer (record with a bigger -b)": 15,
+        "events, by the ring buffer (record again with a larger --buffer)": 15,
         "hits of the probe fixmap, missed by kprobes": 2,
     }
     said = SAID.replace("==== events\n", "==== events\nCPU:1 [LOST 7 EVENTS]\n").replace("\n3\n17\n", "\n3\n18\n")
-    assert losses(said) == {"events, by the ring buffer (record with a bigger -b)": 7}
+    assert losses(said) == {"events, by the ring buffer (record again with a larger --buffer)": 7}
 
 
 def test_text_that_changed_unseen() -> None:
