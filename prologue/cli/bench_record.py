@@ -16,7 +16,7 @@ RECORD_EXAMPLES: Final = (
     "  prologue bench record --label boot -o boots.jsonl --pattern 'Throughput \\([0-9.]*\\)' --unit MB/s \\\n"
     "      --direction higher -- dbench -t 60 8\n"
     "  prologue bench record --label nop-nop --workload hackbench:g=10 --script record.sh\n"
-    "  (on the board, as root, once for each boot)  LABEL=build sh record.sh >> boots.log\n"
+    "  LABEL=build sh record.sh >> boots.log     # on the board, as root, once for each boot\n"
     "  prologue bench compare boots.jsonl boots.log"
 )
 DOCTOR_HELP: Final = "check this host, or the machine to be measured, and say what to fix"

@@ -253,13 +253,13 @@ _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], 
         _explain,
     ),
     (
-        "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it",
+        "transition", "prologue.cli.transition:run", "may this instruction become that one while CPUs run it?",
         "  prologue transition nop bl\n  prologue transition 0xd503201f 0xaa1e03e9\n"
         "  prologue transition 'b.eq' nop --issue new",
         _transition,
     ),
     (
-        "probe", "prologue.cli.probe:run", "may one put a kprobe there",
+        "probe", "prologue.cli.probe:run", "may one put a kprobe there?",
         "  prologue probe vmlinux vfs_read vfs_read+4 0xffff800080444118\n"
         "  prologue probe vmlinux vfs_read --event >> /sys/kernel/tracing/kprobe_events\n"
         "  prologue probe vmlinux schedule+0x10 --json | jq .places[].answer",
