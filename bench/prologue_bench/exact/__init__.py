@@ -1,1 +1,1 @@
-"""Exact counts under icount: plugins, boots, workloads."""
+"""QEMU plugins: exact counts of boots and workloads under icount, recorded writes, recorded execution."""
