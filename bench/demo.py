@@ -15,6 +15,7 @@ from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from prologue.insn.disasm import insn_text
 from prologue.sites.kernel import Kernel
+from prologue.words import counted
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
 from prologue_bench.guest.modules import fetch_modules
@@ -67,13 +68,13 @@ def trace(image: Path, initramfs: Path, out: Path) -> GuestRun:
     start, end = result.one("start").data, result.one("end").data
     troubles = [event.data["line"] for event in result.all("dmesg")]
     print(
-        f"booted {start['release']} on {start['cpus']} CPUs, {start['functions']:,} functions can be traced, "
-        f"taint {end['taint']}, {len(troubles)} warnings, powered off after {result.seconds:.0f} s"
+        f"booted {start['release']} on {counted(start['cpus'], 'CPU')}, {start['functions']:,} functions can be traced"
+        f", taint {end['taint']}, {counted(len(troubles), 'warning')}, powered off after {result.seconds:.0f} s"
     )
     for line in troubles:
         print(f"  {line}")
     for event in result.all("traced"):
-        print(f"{event.data['tracer']}: {event.data['entries']:,} entries looked at")
+        print(f"{event.data['tracer']}: {counted(event.data['entries'], 'entry', plural='entries')} looked at")
     print(f"{SHOWN} as it was traced:")
     for event in result.all("entry"):
         print(f"  {event.data['line']}")

@@ -17,6 +17,7 @@ from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import load_vmlinux, mismatch, open_binary
 from prologue.sites.module import Module
 from prologue.sites.state import State
+from prologue.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +114,20 @@ def _signed(module: Module, vmlinux: Kernel | None) -> Signed:
     return "not checked" if vmlinux is None else module.signed_by(vmlinux.certificates) or "none"
 
 
-_KINDS = {"site": "sites", "record": "records", "init": "words of ftrace_init_nop", "marker": "words of the marker"}
+# One and many.
+_KINDS = {
+    "site": ("site", "sites"),
+    "record": ("record", "records"),
+    "init": ("word of ftrace_init_nop", "words of ftrace_init_nop"),
+    "marker": ("word of the marker", "words of the marker"),
+}
 
 
 def _accounting(before: Binary, after: Binary) -> str:
     found = account(before, after)
     if found.apart:
         return f"{after.path}: not compared with {before.path} byte by byte: {found.apart}"
-    parts = [f"{count:,} {_KINDS[kind]}" for kind, count in found.words.items()]
+    parts = [counted(count, _KINDS[kind][0], plural=_KINDS[kind][1]) for kind, count in found.words.items()]
     if len(found.unexplained):
-        count = len(found.unexplained)
-        parts.append(f"{count:,} unexplained byte{'s' if count != 1 else ''}")
+        parts.append(counted(len(found.unexplained), "unexplained byte"))
     return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"

@@ -16,6 +16,7 @@ from prologue.memory.sources import open_kcore
 from prologue.memory.take import take_capture
 from prologue.outputs import require_other
 from prologue.sites.running import find_slide, open_running
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-capture/1"
 
@@ -43,10 +44,12 @@ def run(args: Namespace) -> int:
         }
         print(json.dumps(data, indent=2))
     elif not args.quiet:
-        modules = "1 module" if done.modules == 1 else f"{done.modules} modules"
+        modules = counted(done.modules, "module")
         print(f"{args.output}: {info.release}, {modules}, {done.memory:,} bytes of memory in {done.file_size:,}")
         if done.unstable:
-            print(f"  {len(done.unstable):,} words of text still changed after several readings (being traced?)")
+            print(
+                f"  {counted(len(done.unstable), 'word')} of text still changed after several readings (being traced?)"
+            )
         if not done.whole:
             print(f"  not there: {_lacking(heads, named=args.vmlinux is not None)}")
     return 0

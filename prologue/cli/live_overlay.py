@@ -15,6 +15,7 @@ from prologue.overlay.kernel import OverlaidKernel, overlay_kernel
 from prologue.overlay.modules import OverlaidModules, module_files, overlay_modules
 from prologue.overlay.text import SectionText
 from prologue.sites.running import open_running
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-overlay/1"
 
@@ -79,7 +80,7 @@ def _modules_data(modules: OverlaidModules) -> dict[str, Any]:
 def _print_modules(modules: OverlaidModules) -> None:
     for module in modules.written:
         words, changed = (sum(getattr(s, name) for s in module.sections) for name in ("words", "changed"))
-        print(f"{module.path}: {changed:,} of {words:,} words differ from the file")
+        print(f"{module.path}: {changed:,} of {words:,} {_differ(words)} from the file")
     if modules.missing:
         print(f"loaded, but without a file there: {', '.join(modules.missing)}")
 
@@ -91,11 +92,15 @@ def _kernel_text(kernel: OverlaidKernel) -> str:
 
 
 def _section_text(section: SectionText) -> str:
-    said = f"{section.changed:>9,} of {section.words:>9,} words differ from the file"
+    said = f"{section.changed:>9,} of {section.words:>9,} {_differ(section.words)} from the file"
     if not section.taken:
-        said = f"not in memory after boot: {section.words:,} words as linked"
+        said = f"not in memory after boot: {counted(section.words, 'word')} as linked"
     elif section.kept:
-        said += f"; {section.kept:,} are not in memory: as linked"
+        said += f"; {section.kept:,} {'is' if section.kept == 1 else 'are'} not in memory: as linked"
     if section.unstable:
         said += f"; {len(section.unstable):,} still changed after several readings"
     return f"  {section.name:<16}{said}"
+
+
+def _differ(words: int) -> str:
+    return "word differs" if words == 1 else "words differ"

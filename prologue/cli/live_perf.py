@@ -10,6 +10,7 @@ from prologue.outputs import require_other
 from prologue.perf.recording import pokes_of
 from prologue.perf.write import write_perf_data
 from prologue.record.sources import read_any
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-perf/1"
 
@@ -27,7 +28,8 @@ def run(args: Namespace) -> int:
         print(json.dumps(data | {"text_pokes": len(perf.pokes), "words": len(recording.rows), "lost": lost}, indent=2))
     elif not args.quiet:
         unit = "instructions, not ns" if recording.origin.clock == "instructions" else "ns"
-        print(f"{args.output}: {len(perf.pokes):,} text pokes, {len(recording.rows):,} words; times are {unit}")
+        pokes, words = counted(len(perf.pokes), "text poke"), counted(len(recording.rows), "word")
+        print(f"{args.output}: {pokes}, {words}; times are {unit}")
         for loss in recording.ending.lost:
             amount = "an unknown number" if loss.amount is None else f"{loss.amount:,}"
             print(f"  not in it, because the recorder lost it: {amount}: {loss.what}")

@@ -14,6 +14,7 @@ from prologue.outputs import new_file
 from prologue.record.output import read_output
 from prologue.record.run import record, script
 from prologue.record.writes import writes_of_output
+from prologue.words import counted
 from prologue.writes.form import Recording
 
 SCHEMA: Final = "prologue.live-record/1"
@@ -51,7 +52,8 @@ def _data(args: Namespace, recording: Recording) -> dict[str, Any]:
 
 def _text(args: Namespace, recording: Recording) -> str:
     origin, ending = recording.origin, recording.ending
-    lines = [f"{args.output}: {origin.release}, {len(recording.rows):,} words of text were written"]
+    written = counted(len(recording.rows), "word of text was written", plural="words of text were written")
+    lines = [f"{args.output}: {origin.release}, {written}"]
     if unseen := Counter(recording.rows["pc"].tolist())[0]:
         lines.append(f"  {unseen:,} of them by something that no probe saw: the text before and after differs")
     lines += [f"  lost: {loss.amount:,} {loss.what}" for loss in ending.lost if loss.amount is not None]

@@ -11,6 +11,7 @@ from prologue.cli.signals import begin_worker
 from prologue.errors import InputError
 from prologue.held import held_signals
 from prologue.report.printable import printable
+from prologue.words import counted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -57,7 +58,7 @@ def print_errors(errors: Sequence[tuple[str, str]]) -> None:
             print(f"prologue: {printable(message)}", file=sys.stderr)
     for kind, count in seen.items():
         if count > _SHOWN:
-            print(f"prologue: and {count - _SHOWN:,} more files: {printable(kind)}", file=sys.stderr)
+            print(f"prologue: and {counted(count - _SHOWN, 'more file')}: {printable(kind)}", file=sys.stderr)
 
 
 def _shown(results: Iterator[Result], total: int, title: str) -> Iterator[Result]:

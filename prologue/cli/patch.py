@@ -11,6 +11,7 @@ from prologue.errors import PrologueError, UsageError
 from prologue.outputs import require_other, would_be_same
 from prologue.patch import Patched, PatchRequest, patch_file, patch_or_error
 from prologue.sites.load import named_files
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.patch/1"
 
@@ -87,10 +88,10 @@ def _text(result: Patched) -> str:
     if result.contract is None:
         what = "no dynamic ftrace" if result.state == "no ftrace" else "no patch sites"
         return f"{result.path}: {what}, nothing to do"
-    moved = f", {result.records:,} records" if result.records else ""
+    moved = f", {counted(result.records, 'record')}" if result.records else ""
     lab = " (bench and lab use only)" if result.contract == "stock" else ""
     return (
-        f"{result.output}: {result.state}: {result.sites:,} sites{moved}, "
+        f"{result.output}: {result.state}: {counted(result.sites, 'site')}{moved}, "
         f"{_words([result])}, contract {result.contract}{lab}"
     )
 
@@ -98,19 +99,18 @@ def _text(result: Patched) -> str:
 def _words(results: list[Patched]) -> str:
     planned = [result.words_to_write for result in results if result.words_to_write is not None]
     if planned:
-        return f"{sum(planned):,} words would be written"
-    return f"{sum(result.words_written for result in results):,} words written"
+        return f"{counted(sum(planned), 'word')} would be written"
+    return f"{counted(sum(result.words_written for result in results), 'word')} written"
 
 
 def _summary(results: list[Patched], total: int) -> str:
     """One line for many files."""
     with_sites = [result for result in results if result.sites]
-    parts = [
-        f"{len(with_sites):,} of {total:,} files, {sum(result.sites for result in with_sites):,} sites, "
-        f"{_words(results)}"
-    ]
+    sites = counted(sum(result.sites for result in with_sites), "site")
+    parts = [f"{len(with_sites):,} of {counted(total, 'file')}, {sites}, {_words(results)}"]
     if len(results) > len(with_sites):
-        parts.append(f"{len(results) - len(with_sites):,} have no sites")
+        idle = len(results) - len(with_sites)
+        parts.append(f"{idle:,} {'has' if idle == 1 else 'have'} no sites")
     if total > len(results):
         parts.append(f"{total - len(results):,} FAILED (see above)")
     return "; ".join(parts)

@@ -15,6 +15,7 @@ from prologue.trace.known import KnownRanges
 from prologue.trace.mechanisms import Mechanisms
 from prologue.trace.programs import Program
 from prologue.trace.summary import TraceSummary
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-check/1"
 
@@ -59,16 +60,16 @@ def run(args: Namespace) -> int:
 
 
 def _verdict(check: ImageCheck, stale: list[StaleWord]) -> str:
-    words = "1 word" if len(stale) == 1 else f"{len(stale):,} words"
+    words = counted(len(stale), "word")
     if stale:
         return f"{words} of the image cannot be what ran"
     left = check.unjudged.total()
-    return f"{check.judged:,} steps, none impossible" + (f"; {left:,} could not be judged" if left else "")
+    return f"{counted(check.judged, 'step')}, none impossible" + (f"; {left:,} could not be judged" if left else "")
 
 
 def _unjudged(check: ImageCheck) -> list[str]:
     return [
-        f"{check.judged:,} steps judged",
+        f"{counted(check.judged, 'step')} judged",
         *(f"{count:,} {what}: not judged" for what, count in check.unjudged.items()),
     ]
 

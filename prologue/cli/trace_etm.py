@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.errors import InputError, OutputError
+from prologue.words import counted
 
 if TYPE_CHECKING:
     from prologue.trace.etm import EtmStream, ProgramText
@@ -110,7 +111,8 @@ def _data(cpu: int, stream: EtmStream) -> dict[str, Any]:
 
 
 def _line(args: argparse.Namespace, cpu: int, stream: EtmStream) -> str:
-    said = f"{args.output}: buffer{cpu}: {sum(stream.counts):,} instructions in {len(stream.data):,} bytes"
+    instructions, size = counted(sum(stream.counts), "instruction"), counted(len(stream.data), "byte")
+    said = f"{args.output}: buffer{cpu}: {instructions} in {size}"
     if stream.filtered:
         said += f"; {stream.filtered:,} of other levels left out"
     if stream.unknown:

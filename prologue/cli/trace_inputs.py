@@ -149,10 +149,8 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         host = linked_program(args.vmlinux, slide, hyp)
     _require_same_build(trace, host)
     if host.missing:
-        names = ", ".join(host.missing)
-        trace.account.add(
-            f"loaded modules without a file in {args.modules}, of no image here: {names}", len(host.missing)
-        )
+        without = f"without a file in {args.modules}, of no image here: {', '.join(host.missing)}"
+        trace.account.add(f"loaded modules {without}", len(host.missing), one=f"loaded module {without}")
     guests = tuple(_guest(text, trace) for text in args.guest_vmlinux)
     if len(guests) > 1 and (
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)

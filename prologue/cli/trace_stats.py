@@ -20,6 +20,7 @@ from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
 from prologue.trace.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
 from prologue.trace.summary import TraceSummary
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-stats/1"
 
@@ -53,7 +54,7 @@ def run(args: Namespace) -> int:
         selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
         for batch, every in known.numbered(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
-            trace.account.add("instruction samples: not counted", samples)
+            trace.account.add("instruction samples: not counted", samples, one="instruction sample: not counted")
             keep = filters.mask(batch, every, known)
             summary.add(*selection.take(batch, every, keep))
             if stacks is not None:
@@ -63,7 +64,7 @@ def run(args: Namespace) -> int:
     if stacks is not None and args.flames is not None:
         from prologue.report.flames import plot_flames
 
-        title = f"{trace.name}: {summary.instructions:,} instructions by call stack"
+        title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
         plot_flames(stacks.lines(), title, args.flames)
     if stacks is not None and args.folded is not None:
         with new_file(args.folded) as temporary, temporary.open("w") as stream:
@@ -105,14 +106,14 @@ def _text(one: _ProgramStats, top: int) -> list[str]:
     words = sum(len(piece.words) for piece in one.program.pieces)
     share = 100 * len(one.done.vaddrs) / words
     said = [
-        f"{one.program.name}: {one.instructions:,} instructions in {len(one.functions):,} functions; "
+        f"{one.program.name}: {counted(one.instructions, 'instruction')} in {counted(len(one.functions), 'function')}; "
         f"{len(one.done.vaddrs):,} of {words:,} words of text ({share:.2f}%)"
     ]
     if one.slots is not None and one.instructions:
         count = int(one.slots.sum())
         said.append(
-            f"prologues: {count:,} first slots executed, {100 * count / one.instructions:.2f}% of instructions, "
-            f"in {int((one.slots > 0).sum()):,} of {len(one.slots):,} functions with one"
+            f"prologues: {counted(count, 'first slot')} executed, {100 * count / one.instructions:.2f}% of instructions"
+            f", in {int((one.slots > 0).sum()):,} of {len(one.slots):,} functions with one"
         )
     if one.functions:
         said.append(f"{'instructions':>14} {'%':>6} {'entries':>12}  function")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prologue.errors import InputError
+from prologue.words import counted
 
 if TYPE_CHECKING:
     from prologue.kernel_tree.patches import KernelPatch
@@ -86,7 +87,7 @@ def _counted(data: dict[str, Any]) -> list[str]:
     for kernel in data["kernels"]:
         boot, build = kernel["boot"], kernel["build"]
         words = [sum(variant["ftrace_init_words"][slot] for slot in ("first", "second")) for variant in (boot, build)]
-        lines += ["", f"{boot['release']}, {boot['sites']:,} sites".center(64).rstrip()]
+        lines += ["", f"{boot['release']}, {counted(boot['sites'], 'site')}".center(64).rstrip()]
         lines.append(_row("", "at boot", "at build time"))
         lines.append(_row("instructions, reset to init", boot["instructions"], build["instructions"]))
         lines.append(_row("of them in ftrace_init", boot["ftrace_init"], build["ftrace_init"]))
@@ -101,8 +102,8 @@ def _scanned(data: dict[str, Any]) -> list[str]:
     if data["kind"] != "vmlinux" or not data["ftrace"]:
         raise ValueError("no kernel with sites")
     return [
-        f"By prologue scan, the vmlinux of {data['release']} has {data['sites']:,} sites"[:75],
-        f"in {data['records']:,} records ({data['zero_records']:,} of them zero).",
+        f"By prologue scan, the vmlinux of {data['release']} has {counted(data['sites'], 'site')}"[:75],
+        f"in {counted(data['records'], 'record')} ({data['zero_records']:,} of them zero).",
     ]
 
 

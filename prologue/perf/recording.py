@@ -10,6 +10,7 @@ import numpy as np
 
 from prologue.errors import InputError
 from prologue.perf.poke import PokeRecording, TextPoke
+from prologue.words import counted
 from prologue.writes.form import Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
 
 ARM64: Final = "aarch64"
@@ -93,13 +94,14 @@ def _rows(perf: PokeRecording) -> Rows:
 
 def _notes(perf: PokeRecording, machine: str) -> Iterator[str]:
     if machine != ARM64:
-        yield f"{len(perf.pokes):,} changes of text, by a machine that is not arm64"
+        yield f"{counted(len(perf.pokes), 'change')} of text, by a machine that is not arm64"
     elif not perf.machine:
         yield "perf script did not print the machine (--header): taken for arm64, since all changes are whole words"
     if gone := sum(not poke.new for poke in perf.pokes):
-        yield f"{gone:,} pieces of code that went away"
+        yield f"{counted(gone, 'piece')} of code that went away"
     if perf.guests:
-        yield f"{perf.guests:,} changes of the text of virtual machines were left out"
+        what = "of the text of virtual machines"
+        yield counted(perf.guests, f"change {what} was left out", plural=f"changes {what} were left out")
 
 
 def _each(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:

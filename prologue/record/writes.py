@@ -13,6 +13,7 @@ from prologue.elf.notes import build_id_among
 from prologue.errors import InputError
 from prologue.memory.base import PAGE
 from prologue.record.output import ProbeHit, RecorderOutput
+from prologue.words import counted
 from prologue.writes.form import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
 
 _KERNEL_TOP: Final = 0xFFFF << 48  # what pointer authentication overwrites: bits 48 and up of each kernel address
@@ -251,9 +252,9 @@ class _Reader:
         for why, names in refused.items():
             yield f"no probe on {', '.join(names)}: {why}; their writes are seen where __set_fixmap maps the page"
         if loads := sum(hit.name == "alternatives" for hit in self._output.hits):
-            yield f"{loads:,} times alternatives were applied to a module's text before it ran: not recorded"
+            yield f"{counted(loads, 'time')} alternatives were applied to a module's text before it ran: not recorded"
         if checked := sum(hit.name == "word" for hit in self._output.hits):
-            yield f"copy_to_kernel_nofault was probed, too: {checked:,} hits"
+            yield f"copy_to_kernel_nofault was probed, too: {counted(checked, 'hit')}"
         ended = parts["ended"][0] if parts["ended"] else ""
         if ended == "stopped":
             yield "ended by a signal or by its user"

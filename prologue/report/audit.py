@@ -16,6 +16,7 @@ from prologue.report.undecided import counted_undecided, unstable_lines, why_und
 from prologue.rules.base import FAILING, Input
 from prologue.rules.live import MechanismCount
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-audit/1"
 
@@ -69,15 +70,15 @@ def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
     found = [f"{count:,} {severity}" for severity, count in counts(every_finding(audit)).items() if count]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
-    found += [f"{changed:,} changes that are not allowed"] if changed else []
+    found += [counted(changed, "change that is not allowed", plural="changes that are not allowed")] if changed else []
     failures = len(all_errors(audit))
-    left = [f"{failures:,} module{'s' if failures != 1 else ''} could not be audited"] if failures else []
+    left = [f"{counted(failures, 'module')} could not be audited"] if failures else []
     left += counted_undecided(audit)
     found += [*([] if found else ["nothing wrong found"]), *left] if left else []
     words = sum(one.audited.text for one in audit.files)
     modules = sum(1 for one in audit.files if one.name != KERNEL)
-    looked = [audit.release or "release unknown", f"{words:,} words of text"]
-    looked += [f"{modules:,} module{'s' if modules != 1 else ''}"] if modules else []
+    looked = [audit.release or "release unknown", f"{counted(words, 'word')} of text"]
+    looked += [counted(modules, "module")] if modules else []
     looked += [f"without {', '.join(sorted(audit.left_out))}"] if audit.left_out else []
     name = audit.source if audit.before is None else f"{audit.before.source}, {audit.source}"
     return printable(f"{name}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
@@ -138,12 +139,12 @@ def _not_looked_at(audit: Audit) -> list[str]:
     for one in audit.files:
         for section, words in one.audited.unlooked:
             if one.name == KERNEL:
-                lacking.append(f"{section}: {words:,} words that memory does not have")
+                lacking.append(f"{section}: {counted(words, 'word')} that memory does not have")
             else:
                 modules.setdefault(section, []).append(words)
     for section, every in modules.items():
-        where = f"{section} of {len(every):,} module{'s' if len(every) != 1 else ''}"
-        lacking.append(f"{where}: {sum(every):,} words that memory does not have")
+        where = f"{section} of {counted(len(every), 'module')}"
+        lacking.append(f"{where}: {counted(sum(every), 'word')} that memory does not have")
     unruled = [f"what {code} finds: the rule was {why}" for code, why in sorted(audit.left_out.items())]
     return [*lacking, *audit.notes, *unruled]
 

@@ -10,6 +10,7 @@ from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding
 from prologue.rules.registry import RULES
 from prologue.verify import Facts, Signed
+from prologue.words import counted
 
 
 def closing_line(verdict: Verdict) -> str:
@@ -20,18 +21,18 @@ def closing_line(verdict: Verdict) -> str:
         outcome.append(f"{idle} to which no rule applies")
     if verdict.unreadable:
         outcome.append(f"{len(verdict.unreadable)} could not be verified")
-    known = f" but for {_number(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""
+    known = f" but for {counted(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""
     looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _signatures(verdict)]
     looked += [_compared(verdict), _left_out(verdict)]
     said = "; ".join(part for part in looked if part)
-    files = _number(len(verdict.files), "file")
+    files = counted(len(verdict.files), "file")
     return printable(f"{files}: {', '.join(outcome) or 'clean' + known}{f' ({said})' if said else ''}")
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:
     """How many findings there are of each severity."""
-    counted = Counter(finding.severity for finding in findings)
-    return {severity: counted[severity] for severity in SEVERITIES}
+    found = Counter(finding.severity for finding in findings)
+    return {severity: found[severity] for severity in SEVERITIES}
 
 
 def _looked_at(files: Sequence[Facts]) -> str:
@@ -43,14 +44,14 @@ def _looked_at(files: Sequence[Facts]) -> str:
     if len(files) == 1:
         return "; ".join(_group(words, sum(sites)) for (_, *words), sites in groups.items())
     return "; ".join(
-        f"{_number(len(sites), kind, plural='vmlinux' if kind == 'vmlinux' else '')}: "
+        f"{counted(len(sites), kind, plural='vmlinux' if kind == 'vmlinux' else '')}: "
         + _group([word for word in words if word != "module"], sum(sites))
         for (kind, *words), sites in groups.items()
     )
 
 
 def _group(words: Sequence[str], sites: int) -> str:
-    return ", ".join([_number(sites, "site") if sites else "no sites", *words])
+    return ", ".join([counted(sites, "site") if sites else "no sites", *words])
 
 
 def _kernels(verdict: Verdict) -> str:
@@ -62,13 +63,13 @@ def _kernels(verdict: Verdict) -> str:
 
 def _signatures(verdict: Verdict) -> str:
     """How many modules are signed, and by whom; one whose signature is bad is a finding."""
-    counted = Counter(facts.signature for facts in verdict.facts.values())
+    found = Counter(facts.signature for facts in verdict.facts.values())
     words: dict[Signed, str] = {
         "good": "signed by a key of the kernel",
         "unknown-key": "signed by another key, which cannot be checked",
         "not checked": "signed, which was not checked",
     }
-    return ", ".join(f"{counted[signed]:,} {said}" for signed, said in words.items() if counted[signed])
+    return ", ".join(f"{found[signed]:,} {said}" for signed, said in words.items() if found[signed])
 
 
 def _compared(verdict: Verdict) -> str:
@@ -83,7 +84,3 @@ def _left_out(verdict: Verdict) -> str:
     """How many rules did not run on some file."""
     codes = {left.rule.code for settings in verdict.settings.values() for left in settings.left_out}
     return f"{len(codes)} of {len(RULES)} rules did not run" if codes else ""
-
-
-def _number(count: int, what: str, *, plural: str = "") -> str:
-    return f"{count:,} {what if count == 1 else plural or what + 's'}"

@@ -13,6 +13,7 @@ from prologue.rules.registry import RULES
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import Module
+from prologue.words import counted
 
 SCHEMA: Final = "prologue.scan/1"
 
@@ -85,11 +86,17 @@ def scan_text(data: dict[str, Any]) -> str:
         zeros, moved = data["zero_records"], data["moved_records"]
         sections = ", ".join(f"{count:,} in {name}" for name, count in data["sites_by_section"].items())
         rows += [
-            ("layout", f"-fpatchable-function-entry={data['layout']}{call_ops}, BTI at {data['bti_sites']:,} sites"),
+            (
+                "layout",
+                f"-fpatchable-function-entry={data['layout']}{call_ops}, BTI at {counted(data['bti_sites'], 'site')}",
+            ),
             *([("contract", _contract(data))] if data["kind"] == "vmlinux" else []),
             ("records", f"{data['records']:,} ({data['encoding']}), {zeros:,} zero, {moved:,} moved"),
             ("sites", f"{data['sites']:,}" + (f" ({sections})" if sections else "")),
-            ("state", f"{data['state']}: {data['sites_with_mov']:,} of {data['sites']:,} sites hold MOV X9, X30"),
+            (
+                "state",
+                f"{data['state']}: {data['sites_with_mov']:,} of {counted(data['sites'], 'site')} hold MOV X9, X30",
+            ),
         ]
     if data["anomalies"]:
         rows += [

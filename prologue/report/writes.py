@@ -12,6 +12,7 @@ from prologue.report.printable import printable
 from prologue.report.render import Format
 from prologue.rules.base import FAILING, Input
 from prologue.rules.writes import WRITE_RULES, JudgedWrites
+from prologue.words import counted
 from prologue.writes.form import SIGHTS, Sight
 from prologue.writes.group import WriteGroup
 
@@ -42,10 +43,10 @@ class TableRow(NamedTuple):
 
 def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
     """How many words of each kind, most first."""
-    counted: Counter[TableRow] = Counter()
+    found: Counter[TableRow] = Counter()
     for group, codes in zip(judged.groups, judged.verdicts, strict=True):
-        counted[_row(group, codes)] += len(group.rows)
-    return dict(sorted(counted.items(), key=lambda item: (not item[0].against, -item[1], item[0])))
+        found[_row(group, codes)] += len(group.rows)
+    return dict(sorted(found.items(), key=lambda item: (not item[0].against, -item[1], item[0])))
 
 
 def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
@@ -71,7 +72,13 @@ def unseen(judged: JudgedWrites) -> list[str]:
     if not ending.complete:
         said.append("the recorder did not get to its end")
     if unreturned := sum(len(g.rows) for g in judged.groups if g.live and g.steps is None and "maintenance" in sees):
-        said.append(f"{unreturned:,} live writes whose writer had not returned: PL506 is not judged for these")
+        said.append(
+            counted(
+                unreturned,
+                "live write whose writer had not returned: PL506 is not judged for it",
+                plural="live writes whose writer had not returned: PL506 is not judged for these",
+            )
+        )
     return said
 
 
@@ -128,7 +135,7 @@ def summary(judged: JudgedWrites) -> str:
     what = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
     clean = "no finding" if not unseen(judged) else "no finding in what was seen"
     return printable(
-        f"{recording.path}: {outcome or clean} ({len(recording.rows):,} words written, {live:,} live; {what})"
+        f"{recording.path}: {outcome or clean} ({counted(len(recording.rows), 'word')} written, {live:,} live; {what})"
     )
 
 

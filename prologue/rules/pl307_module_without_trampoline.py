@@ -9,6 +9,7 @@ import numpy as np
 
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.module import Module
+from prologue.words import counted
 
 _PLAIN: Final = ".text.ftrace_trampoline"
 _INIT: Final = ".init.text.ftrace_trampoline"
@@ -21,11 +22,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None or not len(sites):
         return
     if module.image.section(_PLAIN) is None:
-        yield Hit(int(sites.first[0]), f"{len(sites)} sites, but no section {_PLAIN}")
+        yield Hit(int(sites.first[0]), f"{counted(len(sites), 'site')}, but no section {_PLAIN}")
     if _needs_init_twin(module) and module.image.section(_INIT) is None:
         init = _in_init_text(module)
         if len(init):
-            yield Hit(int(init[0]), f"{len(init)} sites in init text, but no section {_INIT}")
+            yield Hit(int(init[0]), f"{counted(len(init), 'site')} in init text, but no section {_INIT}")
 
 
 def _needs_init_twin(module: Module) -> bool:

@@ -19,7 +19,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     count, first = int(sites.moved.sum()), int(sites.first[int(sites.moved.argmax())])
     if isinstance(binary, Kernel):
         if binary.marker is None:
-            yield Hit(first, f"{count} records point at second slots, but this kernel has no __ftrace_prologue_marker")
+            point = "record points at its second slot" if count == 1 else "records point at second slots"
+            yield Hit(first, f"{count} {point}, but this kernel has no __ftrace_prologue_marker")
     elif sites.moved.all():
         yield Hit(first, f"its records point at second slots ({count}): a kernel that loads it adjusts them once more")
 

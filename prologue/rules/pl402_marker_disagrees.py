@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -16,13 +17,16 @@ def check(subject: Subject) -> Iterator[Hit]:
     if marker.processed and not done:
         yield Hit(
             marker.vaddr,
-            f"says processed, but {int((sites.has_mov & sites.moved).sum())} of {len(sites)} sites are",
+            f"says processed, but {int((sites.has_mov & sites.moved).sum())} of {counted(len(sites), 'site')} are",
         )
     elif done and not marker.processed:
         yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites are processed")
     elif marker.processed and marker.sites != len(sites):
         yield Hit(
-            marker.vaddr, f"counts {marker.sites} sites, the records {len(sites)}", (marker.sites,), (len(sites),)
+            marker.vaddr,
+            f"counts {counted(marker.sites, 'site')}, the records {len(sites)}",
+            (marker.sites,),
+            (len(sites),),
         )
 
 

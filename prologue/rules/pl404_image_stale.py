@@ -13,6 +13,7 @@ from prologue.elf.flat import flat_sections
 from prologue.elf.image import U8, Section
 from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.words import counted
 
 _EACH: Final = 16  # sites that differ in the same way are named one by one up to this number
 
@@ -48,7 +49,7 @@ def _stray(subject: Subject, vaddr: int, flat: bytes, offset: int) -> Iterator[H
     stray = np.flatnonzero(np.frombuffer(flat, np.uint8))
     if len(stray):
         where = offset + int(stray[0])
-        yield Hit(vaddr, f"{subject.image} has {len(stray)} bytes from {where:#x} on where vmlinux has none")
+        yield Hit(vaddr, f"{subject.image} has {counted(len(stray), 'byte')} from {where:#x} on where vmlinux has none")
 
 
 def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Iterator[Hit]:
@@ -62,8 +63,8 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
     other = np.flatnonzero(~own)
     if len(other):
         where = int(vaddrs[other[0]])
-        count = f"{len(other)} word{'s' if len(other) != 1 else ''}"
-        yield Hit(where, f"{subject.image} differs in {count} of {section.name} that are no sites")
+        what = "that is no site" if len(other) == 1 else "that are no sites"
+        yield Hit(where, f"{subject.image} differs in {counted(len(other), 'word')} of {section.name} {what}")
 
 
 def _at_sites(subject: Subject, vaddrs: U64, found: U32, expected: U32) -> Iterator[Hit]:
@@ -74,7 +75,7 @@ def _at_sites(subject: Subject, vaddrs: U64, found: U32, expected: U32) -> Itera
         theirs, ours = pair & 0xFFFFFFFF, pair >> 32
         text = f"{subject.image} holds {theirs:08x}, vmlinux {ours:08x}"
         if len(here) > _EACH:
-            here, text = here[:1], f"{text}, here and at {len(here) - 1:,} more words of sites"
+            here, text = here[:1], f"{text}, here and at {counted(len(here) - 1, 'more word')} of sites"
         yield from (Hit(vaddr, text, (theirs,), (ours,)) for vaddr in here)
 
 

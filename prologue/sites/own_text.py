@@ -60,7 +60,8 @@ class OwnText:
             raise self._not_this_text(main, 0, 0)
 
     def _not_this_text(self, section: Section, there: int, differ: int) -> AnotherKernelError:
-        what = f"{differ:,} of {there:,} words differ" if there else "there is no memory"
+        words = counted(there, "word differs", plural="words differ")
+        what = f"{differ:,} of {words}" if there else "there is no memory"
         return AnotherKernelError(
             f"has not this kernel's {section.name} at {section.addr + self._slide:#x} ({what}): the slide "
             f"{self._slide:#x} is that of another boot, or the vmlinux that of another build",

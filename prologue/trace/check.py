@@ -33,6 +33,7 @@ from prologue.trace.intern import RunCounts
 from prologue.trace.known import KnownRanges
 from prologue.trace.listing import plain_place
 from prologue.trace.steps import Steps
+from prologue.words import counted
 
 _NOT_TAKEN: Final = 0
 """Instead of an address where execution went: to the next instruction."""
@@ -146,7 +147,7 @@ class ImageCheck:
             why = f"is not what ran: execution went on at {plain_place(program, went)}"
         else:
             why = f"is no branch, but execution went on at {plain_place(program, went)}"
-        return f"{said} {why}" + (f" and {len(others)} other places" if others else "")
+        return f"{said} {why}" + (f" and {counted(len(others), 'other place')}" if others else "")
 
 
 def _stale(found: dict[tuple[int, int, int], StaleWord], program: int, vaddr: int, word: int) -> StaleWord:

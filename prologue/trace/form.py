@@ -103,15 +103,20 @@ class Tally:
     """What a reader met besides ranges, by its name; what it could not use is said, not dropped in silence."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    _one: dict[str, str] = field(default_factory=dict)
 
-    def add(self, what: str, count: int = 1) -> None:
-        """Count something; nothing if ``count`` is 0."""
+    def add(self, what: str, count: int = 1, *, one: str = "") -> None:
+        """Count something; nothing if ``count`` is 0. ``one`` is what a single one is called, if not the same."""
         if count:
             self.counts[what] += count
+            self._one[what] = one or what
 
     def lines(self) -> list[str]:
         """One line for each thing, the most frequent first."""
-        return [f"{count:,} {what}" for what, count in self.counts.most_common()]
+        return [
+            f"{count:,} {self._one.get(what, what) if count == 1 else what}"
+            for what, count in self.counts.most_common()
+        ]
 
 
 def new_ranges(count: int) -> TraceRanges:

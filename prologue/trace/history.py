@@ -25,7 +25,7 @@ from prologue.writes.form import Flag, Recording, Rows
 NO_TEXT: Final = -1
 """Instead of a text's number: the range has no word that was ever written."""
 _HALF: Final = 32  # bits of a row in a key of two
-_SEVERAL: Final = "ranges near a write to their words, and several of these may have run: the one of the time"
+_SEVERAL: Final = "a write to their words, and several of these may have run: the one of the time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +136,19 @@ class TextHistory:
                 account.add(f"{loss.what}: lost by the recording of writes", loss.amount)
         if not self._ending.complete:
             account.add("recording of writes that has no end: its recorder was killed, later writes are missing")
-        account.add("writes whose old word is not what the write before them left: one between is missing", self._jumps)
+        account.add(
+            "writes whose old word is not what the write before them left: one between is missing", self._jumps,
+            one="write whose old word is not what the write before it left: one between is missing",
+        )  # fmt: skip
         times = self._times
         low, high = shifted(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
         if self._end and not ((times >= low) & (times <= np.uint64(high))).any():
             of_writes = _seconds(int(times.min()), int(times.max()))
             of_trace = _seconds(self._begin, self._end)
-            account.add(f"writes, none within the trace's times: these are {of_trace}, theirs {of_writes}", len(times))
+            account.add(
+                f"writes, none within the trace's times: these are {of_trace}, theirs {of_writes}", len(times),
+                one=f"write, not within the trace's times: these are {of_trace}, its is {of_writes}",
+            )  # fmt: skip
 
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
         """The words of a range with a text; ``words`` are the image's."""
@@ -229,14 +235,12 @@ class TextHistory:
         fits = np.array([self._fits(step._replace(text=text)) for text in options])
         can = [options[k] for k in np.flatnonzero(fits.all(axis=1)).tolist()]
         if can:
-            account.add(
-                _SEVERAL if len(can) > 1 else "ranges near a write to their words: the flow says which word ran"
-            )
+            _add_near(account, _SEVERAL if len(can) > 1 else "a write to their words: the flow says which word ran")
             return can[0]
         if fits.any(axis=0).all():
-            account.add("ranges near writes to their words: the flow says that old and new ones ran together")
+            _add_near(account, "writes to their words: the flow says that old and new ones ran together")
             return self._mixed(number, step.start, options, fits)
-        account.add("ranges near a write to their words, of which none fits the flow")
+        _add_near(account, "a write to their words, of which none fits the flow")
         return options[0]
 
     def _mixed(self, number: int, start: int, options: list[int], fits: Bool) -> int:
@@ -286,3 +290,7 @@ def _jumps(rows: Rows) -> int:
     unlike = (rows["address"][1:] == rows["address"][:-1]) & (rows["old"][1:] != rows["new"][:-1])
     # Before its page is executable, memory may be anything's: of a module that was there before.
     return int((unlike & (rows["flags"][1:] & np.uint32(Flag.OLD_UNKNOWN | Flag.UNREACHABLE) == 0)).sum())
+
+
+def _add_near(account: Tally, what: str) -> None:
+    account.add(f"ranges near {what}", one=f"range near {what.replace('their', 'its')}")

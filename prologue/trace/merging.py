@@ -71,7 +71,8 @@ def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batc
     for batch in batches:
         there = int((batch.ranges["time"] != 0).sum())
         begun |= there > 0
-        account.add("ranges without a time, among those of other traces", len(batch.ranges) - there)
+        without = "without a time, among those of other traces"
+        account.add(f"ranges {without}", len(batch.ranges) - there, one=f"range {without}")
         if begun:
             yield from held
             held = []

@@ -55,13 +55,13 @@ _CONTEXT: Final = re.compile(
 )
 _TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
 _BREAKS: Final = {
-    b"TRACE_ON": "places where tracing began (trace on)",
-    b"NO_SYNC": "places without synchronisation",
-    b"ADDR_NACC": "places where the decoder had no memory to follow the program",
-    b"UNKNOWN": "unknown elements of the decoder: a gap",
-    b"I_RANGE_NOPATH": "ranges whose path the decoder does not know: a gap",
-    b"ADDR_UNKNOWN": "places where the decoder did not know the address",
-    b"EO_TRACE": "ends of trace",
+    b"TRACE_ON": ("place", "places", " where tracing began (trace on)"),
+    b"NO_SYNC": ("place", "places", " without synchronisation"),
+    b"ADDR_NACC": ("place", "places", " where the decoder had no memory to follow the program"),
+    b"UNKNOWN": ("unknown element", "unknown elements", " of the decoder: a gap"),
+    b"I_RANGE_NOPATH": ("range", "ranges", " whose path the decoder does not know: a gap"),
+    b"ADDR_UNKNOWN": ("place", "places", " where the decoder did not know the address"),
+    b"EO_TRACE": ("end", "ends", " of trace"),
 }
 _FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
 """What the decoders say first of an ID: what begins with another element is one whose digits are damaged."""
@@ -147,7 +147,10 @@ class _Reader:
                 if element in _BESIDE:  # of a source of other data, as STM
                     continue
                 if self._sources and element not in _FIRST:
-                    self._lose("trace IDs that begin in the middle: a gap on every CPU")
+                    self._lose(
+                        "trace IDs that begin in the middle: a gap on every CPU",
+                        one="trace ID that begins in the middle: a gap on every CPU",
+                    )
                 source = self._sources[name] = _Source()
             if start:
                 first, last = int(start, 16), int(end, 16)
@@ -163,11 +166,11 @@ class _Reader:
         return np.array(rows, RANGE)
 
     def _unreadable(self) -> None:
-        self._lose("lines that cannot be read: a gap on every CPU")
+        self._lose("lines that cannot be read: a gap on every CPU", one="line that cannot be read: a gap on every CPU")
 
-    def _lose(self, what: str) -> None:
+    def _lose(self, what: str, *, one: str) -> None:
         """Whatever it was, it may have been of any CPU, and a change of its context."""
-        self._account.add(what)
+        self._account.add(what, one=one)
         for source in self._sources.values():
             source.flags = GAP
             source.level, source.vmid, source.task = NO_LEVEL, NO_VMID, 0
@@ -176,7 +179,8 @@ class _Reader:
         if element in _BREAKS:
             lost = LOST if b"overflow" in said or element != b"TRACE_ON" else 0
             source.flags = GAP | lost
-            self._account.add(_BREAKS[element])
+            one, many, rest = _BREAKS[element]
+            self._account.add(many + rest, one=one + rest)
         elif element == b"EXCEPTION":
             source.flags |= EXCEPTION
         elif element == b"EXCEPTION_RET":

@@ -59,7 +59,9 @@ class Pairing:
             start, whole, joined = self._pair(rows[branch])
             t32 = _may_be_t32(rows["ip"])
             good = rows["sample"] & (_can_be(rows["ip"]) | t32)
-            self._account.add("samples at no instruction's address", int((rows["sample"] & ~good).sum()))
+            homeless = int((rows["sample"] & ~good).sum())
+            what = "at no instruction's address"
+            self._account.add(f"samples {what}", homeless, one=f"sample {what}")
             good[branch] = whole
             ranges["start"], ranges["flags"] = rows["ip"], np.where(t32, np.uint8(SAMPLE | AARCH32), np.uint8(SAMPLE))
             ranges["start"][branch] = start
@@ -83,7 +85,10 @@ class Pairing:
         size = ip - start  # wraps if the end is before the start
         whole = there & (size < np.uint64(LONGEST)) & _can_be(start) & _can_be(ip)
         impossible = int((there & ~whole).sum())
-        self._account.add("ranges that end before they begin, or are too long: samples are missing", impossible)
+        self._account.add(
+            "ranges that end before they begin, or are too long: samples are missing", impossible,
+            one="range that ends before it begins, or is too long: samples are missing",
+        )  # fmt: skip
         joined = np.zeros(len(rows), np.bool_)
         joined[1:] = whole[:-1]
         for k, last in zip(heads.tolist(), carried, strict=True):
@@ -91,7 +96,8 @@ class Pairing:
         joined &= whole
         for k in np.flatnonzero(np.append(first[1:], True)).tolist() if len(rows) else []:
             self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]))
-        self._account.add("places where tracing began (trace on)", int((ip == 0).sum()))
+        began = "where tracing began (trace on)"
+        self._account.add(f"places {began}", int((ip == 0).sum()), one=f"place {began}")
         if order is None:
             return start, whole, joined
         back = np.empty_like(order)

@@ -95,8 +95,14 @@ class _Reader:
         tids = np.array([task.tid for task in self.names.tasks], np.int32)[rows["task"]]
         rows["lane"] = np.where(rows["cpu"] >= 0, rows["cpu"], -2 - tids)
         idle = (rows["cpu"] < 0) & (tids == 0)
-        self._account.add("branches of idle tasks that do not say their CPU", int(idle.sum()))
-        self._account.add("branches without CPU and thread, taken for those of one", int((rows["lane"] == -1).sum()))
+        self._account.add(
+            "branches of idle tasks that do not say their CPU", int(idle.sum()),
+            one="branch of an idle task that does not say its CPU",
+        )  # fmt: skip
+        self._account.add(
+            "branches without CPU and thread, taken for those of one", int((rows["lane"] == -1).sum()),
+            one="branch without CPU and thread",
+        )  # fmt: skip
         return rows[~idle] if idle.any() else rows
 
     def _part_unlike(self, rows: npt.NDArray[Any]) -> None:
@@ -117,7 +123,8 @@ class _Reader:
         if unlike.any():
             rows["era"] += np.cumsum(unlike).astype(np.uint32)
             self._era += int(unlike.sum())
-            self._account.add("lines with other fields than the one before: a gap on every CPU", int(unlike.sum()))
+            what = "with other fields than the one before: a gap on every CPU"
+            self._account.add(f"lines {what}", int(unlike.sum()), one=f"line {what}")
 
     def _look(self, text: TextBlock, rest: I64, found: _Found) -> I64:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
@@ -253,7 +260,9 @@ class _Reader:
             if kind is LineKind.BRANCH and line.number("addr", 16) is None:
                 self._untargeted += 1
                 found.breaks.append(at)
-                self._account.add("branches without a target: a gap on every CPU")
+                self._account.add(
+                    "branches without a target: a gap on every CPU", one="branch without a target: a gap on every CPU"
+                )
                 return
             found.add(np.array([at]), self._row(line))
         elif kind is LineKind.HEAD and not line.event and self._has_event:
@@ -262,15 +271,20 @@ class _Reader:
             self._waiting, self._has_event = self._row(line), self._has_event or line.event != ""
         elif kind is LineKind.LOSS:
             found.breaks.append(at)
-            self._account.add("losses that perf says: a gap on every CPU")
+            self._account.add(
+                "losses that perf says: a gap on every CPU", one="loss that perf says: a gap on every CPU"
+            )
         elif kind in (LineKind.UNREADABLE, LineKind.BLANK):
             self._unreadable(at, found)
         elif kind is LineKind.OTHER:
-            self._account.add(f"other events: {line.event}")
+            self._account.add(f"other events: {line.event}", one=f"other event: {line.event}")
 
     def _unreadable(self, at: int, found: _Found) -> None:
         found.breaks.append(at)
-        self._account.add("lines that are none of perf script's: a gap on every CPU")
+        self._account.add(
+            "lines that are none of perf script's: a gap on every CPU",
+            one="line that is none of perf script's: a gap on every CPU",
+        )
 
     def _give_up(self, found: _Found) -> None:
         """Of a branch whose target does not follow, nothing but that it was there is known.

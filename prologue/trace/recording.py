@@ -195,8 +195,12 @@ class _Reader:
         size = records["count"].astype(np.uint64) * np.uint64(4)
         wrong = senseless(records, self._cpus)
         notes = (size == 0) & ~wrong
-        self._account.add("places where the recorder lost data", int(notes.sum()))
-        self._account.add("records that make no sense: a gap on every CPU", int(wrong.sum()))
+        lost = "where the recorder lost data"
+        self._account.add(f"places {lost}", int(notes.sum()), one=f"place {lost}")
+        self._account.add(
+            "records that make no sense: a gap on every CPU", int(wrong.sum()),
+            one="record that makes no sense: a gap on every CPU",
+        )  # fmt: skip
         ranges = new_ranges(len(records))
         for name in ("time", "start", "cpu", "vmid", "level"):
             ranges[name] = records[name]

@@ -94,7 +94,7 @@ def test_doctor_of_a_machine(tmp_path: Path, capsys: Said, monkeypatch: pytest.M
     policy(tree, 2, "performance")
     seen = ask(tree, Task(workloads=(), runs=0, sites=(16,)), tmp_path)
     states = {diagnosis.what: diagnosis.health for diagnosis in check_machine(seen)}
-    assert states["read back: 1 MOV, 0 NOP in 1 sites"] == "ok"
+    assert states["read back: 1 MOV, 0 NOP in 1 site"] == "ok"
     assert states["governor schedutil: clocks follow the load"] == "warn"
     mixed = Recorded(
         machine=seen.machine,

@@ -25,7 +25,7 @@ def test_a_row_for_each_new_word() -> None:
     assert rows["new"].tolist() == [0x94000005, 0x02020202, 0x02020202, *[0xD503201F] * 5, 0x94000005]
     assert rows["flags"].tolist() == [0] * 3 + [Flag.OLD_UNKNOWN] * 6
     assert rows["cpu"].tolist() == [1] + [0] * 8
-    assert found.ending.notes == ("1 pieces of code that went away",)
+    assert found.ending.notes == ("1 piece of code that went away",)
 
 
 def test_other_machines_have_no_words() -> None:

@@ -59,7 +59,7 @@ def test_a_module_that_is_loaded() -> None:
     found = recording(SAID)
     loading = found.rows["flags"] & Flag.UNREACHABLE != 0
     assert found.rows["new"][loading].tolist()[2::3] == [MOV, MOV]
-    assert any("1 times alternatives were applied to a module's text" in note for note in found.ending.notes)
+    assert any("1 time alternatives were applied to a module's text" in note for note in found.ending.notes)
 
 
 def test_an_old_word_that_was_read_elsewhere() -> None:
@@ -173,7 +173,7 @@ def test_a_kernel_that_lets_one_probe_the_copy() -> None:
     text = SAID[:at] + WORD + SAID[at:]
     text = text.replace("\n3\n17\n", "\n3\n18\n")
     assert losses(text) == {}
-    assert any("1 hits" in note for note in recording(text).ending.notes)
+    assert any("1 hit" in note for note in recording(text).ending.notes)
     assert losses(text.replace("next=0x0 new=0x97efa1f7", "next=0x0 new=0x97efa1f8")) == {
         "writes whose words copy_to_kernel_nofault had otherwise": 1
     }

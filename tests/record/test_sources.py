@@ -42,7 +42,7 @@ def test_perf_data_of_recorded_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     recorded = recording_of({"time": 7, "cpu": 1, "address": 0xFFFF800080010004, "old": 1, "new": 5})
     ours, out = write_recording(tmp_path / "boot.writes", recorded), tmp_path / "perf.data"
     assert main(["live", "perf", str(ours), "-o", str(out)]) == 0
-    assert "1 text pokes, 1 words; times are instructions, not ns" in capsys.readouterr().out
+    assert "1 text poke, 1 word; times are instructions, not ns" in capsys.readouterr().out
     (poke,) = read_perf_data(out).pokes
     assert (poke.address, poke.old, poke.new) == (0xFFFF800080010004, b"\1\0\0\0", b"\5\0\0\0")
     assert (poke.time, poke.cpu) == (7, 1)

@@ -163,8 +163,8 @@ def test_before_the_first_time_any_write_may_have_been(tmp_path: Path, capsys: p
     steps = [(*step, time) for step, time in zip(THROUGH, times, strict=False)]
     trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=time) for ip, addr, time in steps)
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
-    assert (code, out) == (0, "1 steps, none impossible\n")
-    assert "1 ranges near a write to their words: the flow says which word ran" in err
+    assert (code, out) == (0, "1 step, none impossible\n")
+    assert "1 range near a write to its words: the flow says which word ran" in err
 
 
 def test_before_a_time_that_many_ranges_have_a_write_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_of_two_words_one_may_be_old_and_one_new(tmp_path: Path, capsys: pytest.
     trace = text_of([(1000 * MS, OVER), (2000 * MS + 500_000, THROUGH), (3000 * MS, call("read_zero+0x4"))])
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
     assert (code, out) == (0, "14 steps, none impossible\n")
-    assert "1 ranges near writes to their words: the flow says that old and new ones ran together" in err
+    assert "1 range near writes to its words: the flow says that old and new ones ran together" in err
     code, out, _ = run(tmp_path, capsys, "disasm", trace, "--writes", writes)
     words = [line.split()[:2] for line in out.splitlines() if line.startswith((f"\t{first:16x}:", f"\t{PLACE:16x}:"))]
     ran = [(first, NOP), (PLACE, BRANCH), (first, NOP), (PLACE, NOP), (first, away)]
@@ -229,7 +229,7 @@ def test_a_missing_write_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     """From NOP to B twice: between, something wrote the NOP again."""
     writes = writes_file(tmp_path, write(2000 * MS, BRANCH, NOP), write(4000 * MS, BRANCH, NOP, flags=flags))
     _, _, err = run(tmp_path, capsys, "check", text_of(CHANGES[:1]), "--writes", writes)
-    words = "1 writes whose old word is not what the write before them left: one between is missing"
+    words = "1 write whose old word is not what the write before it left: one between is missing"
     assert err.count(words) == said
 
 
@@ -238,7 +238,7 @@ def test_writes_of_another_time_are_said(tmp_path: Path, capsys: pytest.CaptureF
     for begin, said in ((0, False), (day, True)):
         writes = writes_file(tmp_path, write((begin + 2000) * MS, BRANCH, NOP))
         _, _, err = run(tmp_path, capsys, "check", text_of(CHANGES), "--writes", writes)
-        words = "1 writes, none within the trace's times: these are 1.000 to 5.000 s, theirs 86402.000 to 86402.000 s"
+        words = "1 write, not within the trace's times: these are 1.000 to 5.000 s, its is 86402.000 to 86402.000 s"
         assert (words in err) is said
         assert ("within the trace's times" in err) is said
 
@@ -320,7 +320,7 @@ def test_times_that_begin_late(tmp_path: Path, capsys: pytest.CaptureFixture[str
     writes = writes_file(tmp_path, write(3000 * MS, BRANCH, NOP))
     code, out, err = run(tmp_path, capsys, "check", text, "--writes", writes)
     assert (code, out) == (0, "3 steps, none impossible\n")
-    assert "none within the trace's times: these are 2.000 to 2.000 s" in err
+    assert "1 write, not within the trace's times: these are 2.000 to 2.000 s" in err
 
 
 def test_timestamps_of_a_slow_counter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,7 +359,7 @@ def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture
     again = write(2000 * MS, encode_b(place, start + 12), NOP, place)
     writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place), again)
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
-    assert "prologue: 1 writes whose old word" in capsys.readouterr().err  # at two addresses, and one write
+    assert "prologue: 1 write whose old word" in capsys.readouterr().err  # at two addresses, and one write
 
 
 def test_instants(tmp_path: Path) -> None:

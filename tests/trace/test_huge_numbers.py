@@ -47,7 +47,7 @@ def test_no_number_of_perf_is_read_as_another(tmp_path: Path, capsys: Said, old:
     lines = TEXT.splitlines(keepends=True)
     assert disasm(tmp_path, "".join([*lines[:4], lines[4].replace(old, new), *lines[5:]])) == 0
     said = capsys.readouterr()
-    assert "1 lines that are none of perf script's: a gap on every CPU" in said.err
+    assert "1 line that is none of perf script's: a gap on every CPU" in said.err
     assert said.out.count(" cpu 0 ") == len(STEPS) - 1 - 2
     assert "gap\n" in said.out
 
@@ -71,7 +71,7 @@ def test_the_last_word_of_all_addresses(tmp_path: Path, capsys: Said) -> None:
         assert "-4 " not in said.out
         assert '"0x0"' not in said.out
         assert "1 range (1 distinct), 5 instructions" in said.err
-        assert "1 ranges that end before they begin" in said.err
+        assert "1 range that ends before it begins" in said.err
 
 
 def test_samples_at_no_instruction(tmp_path: Path, capsys: Said) -> None:
@@ -94,7 +94,7 @@ def test_samples_of_t32_tasks(tmp_path: Path, capsys: Said, dso: str, slide: int
     assert disasm(tmp_path, "".join(lines), f"--slide={slide}") == 0
     said = capsys.readouterr()
     assert "2 ranges (2 distinct)" in said.err
-    assert "1 samples at no instruction's address" in said.err
+    assert "1 sample at no instruction's address" in said.err
     said_of_processes = "2 ranges are" if dso == "/bin/arm" and slide else "1 range is"
     assert f"{said_of_processes} not a kernel's" in said.err
 
@@ -115,7 +115,7 @@ def test_no_number_of_opencsd_either(tmp_path: Path, capsys: Said, wrong: str) -
     assert disasm(tmp_path, CONTEXT + range_(A, 2) + wrong + range_(A, 2)) == 0
     said = capsys.readouterr()
     assert "2 ranges (1 distinct), 4 instructions, 1 CPU, 1 gap\n" in said.err
-    assert "1 lines that cannot be read: a gap on every CPU" in said.err
+    assert "1 line that cannot be read: a gap on every CPU" in said.err
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_no_context_of_opencsd_is_read_as_another(tmp_path: Path, capsys: Said, 
     text = range_(A, 2) + said.replace(old, new) + range_(A, 2)
     assert disasm(tmp_path, text, "--format", "json") == 0
     found = capsys.readouterr()
-    assert "1 lines that cannot be read: a gap on every CPU" in found.err
+    assert "1 line that cannot be read: a gap on every CPU" in found.err
     (row,) = (json.loads(line) for line in found.out.splitlines()[2:])
     assert row["gap"] is True
     assert not row["time"] if old.startswith("TS") else not {"vmid", "pid", "level"} & set(row)

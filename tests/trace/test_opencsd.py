@@ -176,7 +176,7 @@ def test_what_the_decoder_prints_besides_is_no_damage() -> None:
     end = "Idx:30; ID:10; OCSD_GEN_TRC_ELEM_EO_TRACE( [end-of-trace])\nID:0\tEND OF TRACE DATA\n"
     text += range_(A + 64, 1) + end + "Trace Packet Lister : Trace buffer done, processed 742673 bytes.\n"
     assert len(read(text, account)) == 2
-    assert account.lines() == ["1 ends of trace"]
+    assert account.lines() == ["1 end of trace"]
 
 
 @pytest.mark.parametrize("cut", [0, 7, 19])

@@ -34,7 +34,7 @@ def test_the_lines_of_the_mail() -> None:
 def test_one_line_that_is_read_alone() -> None:
     account = Tally()
     assert read(f"             cat    77/77    [000]  {1:16x}", account) == []
-    assert account.lines() == ["1 samples at no instruction's address"]
+    assert account.lines() == ["1 sample at no instruction's address"]
 
 
 @pytest.mark.parametrize(

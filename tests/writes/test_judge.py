@@ -72,7 +72,7 @@ def test_what_was_not_seen_is_said_and_not_judged() -> None:
         "cache maintenance and barriers: PL506 is not judged", "who wrote: PL507 is not judged", "lost: 7 of events",
     ]  # fmt: skip
     assert unseen(judged({"flags": Flag.NOT_RETURNED})) == [
-        "1 live writes whose writer had not returned: PL506 is not judged for these"
+        "1 live write whose writer had not returned: PL506 is not judged for it"
     ]
     assert unseen(judged({}, complete=False)) == ["the recorder did not get to its end"]
     assert unseen(judged({})) == []

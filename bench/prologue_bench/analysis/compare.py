@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from prologue.words import counted
 from prologue_bench.analysis.boards import Boards, over_boards
 from prologue_bench.analysis.series import Series, log_medians, paired_differences, series_of
 from prologue_bench.analysis.stats import LEAST, Estimate, paired, unpaired
@@ -224,8 +225,8 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
 
 
 def _too_few(units: int, base: Series, in_blocks: bool) -> str:
-    what = "pairs of boots" if in_blocks else "boots of each" if base.boots_known else "runs of each"
-    return f"{units} {what}, and {LEAST} are the least for a verdict"
+    one, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
+    return f"{counted(units, one)} {of}: a verdict needs at least {LEAST}"
 
 
 def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:

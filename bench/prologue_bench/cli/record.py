@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prologue.outputs import new_file
 from prologue.sites.kernel import Kernel
+from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import parse_line
 from prologue_bench.host.progress import say
@@ -113,9 +114,8 @@ def _summary(record: Record, path: Path) -> list[str]:
         values = ", ".join(f"{value:g}" for value in record.values[measured.workload.name])
         lines.append(f"{measured.workload.name}: {values} {measured.workload.unit}")
     if record.readback is not None:
-        lines.append(
-            f"read back: {record.readback.mov} MOV, {record.readback.nop} NOP in {record.readback.sites} sites"
-        )
+        seen = record.readback
+        lines.append(f"read back: {seen.mov} MOV, {seen.nop} NOP in {counted(seen.sites, 'site')}")
     else:
         lines.append(f"not read back: {record.gate_before.get('unread')}")
     if record.void is not None:

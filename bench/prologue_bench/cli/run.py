@@ -10,6 +10,7 @@ from typing import Final
 
 from prologue.cli.bench_run import DEFAULTS, EXACT_BOOTS
 from prologue.plan.variants import KINDS, VariantKind
+from prologue.words import counted
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.stats import LEAST
 from prologue_bench.campaign.execution import Execution, Plan, plan_campaign
@@ -111,15 +112,19 @@ def _record(execution: Execution) -> int:
     """
     directory, planned = execution.journal.directory, len(execution.schedule)
     missing = len(execution.missing())
-    say(f"{directory}: {planned - missing} of {planned} boots are recorded, {missing} to go")
+    all_are = counted(planned, "boot is", plural="boots are")
+    say(f"{directory}: {planned - missing} of {all_are} recorded, {missing} to go")
     try:
         with watching(planned - missing, planned) as watch:
             execution.run(watch)
     except (KeyboardInterrupt, GuestLostError):
-        say(f"{planned - len(execution.missing())} of {planned} boots are in {directory}; the same command resumes")
+        say(f"{planned - len(execution.missing())} of {all_are} in {directory}; the same command resumes")
         raise
     if left := len(execution.missing()):
-        say(f"{left} of {planned} boots stayed void (see {directory / RESULTS}); the same command tries them again")
+        say(
+            f"{left} of {counted(planned, 'boot')} stayed void (see {directory / RESULTS}); "
+            "the same command tries them again"
+        )
     return left
 
 
@@ -152,4 +157,4 @@ def _command(args: Namespace) -> str:
 
 def _warn_few(boots: int, evidence: str) -> None:
     if evidence == "timing" and boots < LEAST:
-        say(f"warning: {boots} boots of each variant: no verdict is possible below {LEAST}; ten is normal")
+        say(f"warning: {counted(boots, 'boot')} of each variant: no verdict is possible below {LEAST}; ten is normal")

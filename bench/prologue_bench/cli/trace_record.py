@@ -14,6 +14,7 @@ from prologue.outputs import require_distinct, require_other
 from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
 from prologue.sites.module import Module
+from prologue.words import counted
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordedTrace, RecordingFiles, Window, record
@@ -98,7 +99,5 @@ def _data(recorded: RecordedTrace) -> dict[str, Any]:
 def _text(out: Path, recorded: RecordedTrace) -> str:
     each = ", ".join(f"CPU {cpu.cpu} {cpu.instructions:,}" for cpu in recorded.cpus)
     slide = "no slide seen" if recorded.slide is None else f"slide {recorded.slide:#x}"
-    return (
-        f"{out}: {recorded.instructions:,} instructions in {recorded.ranges:,} ranges ({each}), {slide}; "
-        f"the window ended: {_ENDS[recorded.why]}"
-    )
+    instructions, ranges = counted(recorded.instructions, "instruction"), counted(recorded.ranges, "range")
+    return f"{out}: {instructions} in {ranges} ({each}), {slide}; the window ended: {_ENDS[recorded.why]}"

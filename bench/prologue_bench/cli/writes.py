@@ -10,6 +10,7 @@ from typing import Final
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
+from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.writes import MOST_CPUS, WritesRun, record_writes
@@ -44,7 +45,7 @@ def run(args: Namespace) -> int:
             directory,
             log,
         )
-    say(f"{args.output}: {seen.rows:,} words written; next: prologue live judge {args.output}")
+    say(f"{args.output}: {counted(seen.rows, 'word')} written; next: prologue live judge {args.output}")
     return 0
 
 

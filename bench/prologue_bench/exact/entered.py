@@ -9,6 +9,7 @@ from typing import Final
 
 from tabulate import tabulate
 
+from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.results.fields import parse, read_file
 
@@ -48,7 +49,7 @@ def entered_table(entered: Entered, top: int = TOP) -> str:
     rows = [(_short(name), f"{count:,}", f"{count / total:.1%}") for name, count in entered[:top]]
     if rest := entered[top:]:
         count = sum(count for _, count in rest)
-        rows.append((f"{len(rest):,} others", f"{count:,}", f"{count / total:.1%}"))
+        rows.append((counted(len(rest), "other"), f"{count:,}", f"{count / total:.1%}"))
     body = tabulate(
         rows, ("function", "entries", "share"), tablefmt="simple", disable_numparse=True,
         colalign=("left", "right", "right"),

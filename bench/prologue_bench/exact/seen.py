@@ -10,6 +10,7 @@ import numpy as np
 
 from prologue.arrays import among
 from prologue.sites.tables import runtime_constants
+from prologue.words import counted
 from prologue.writes.form import CALLERS, Flag, Function, Loss, Rows
 from prologue_bench.exact.places import image_base, load_address
 
@@ -109,20 +110,24 @@ class Seen:
         modules = {region.name for region in self.regions if region.name}
         unnamed = sum(region.size for region in self.regions if not region.name)
         notes = [
-            f"{self.cpus} CPUs ran {self.instructions:,} instructions",
-            f"{len(modules):,} modules had text; what was written to their pages before these were executable is not "
-            "recorded",
+            f"{counted(self.cpus, 'CPU')} ran {counted(self.instructions, 'instruction')}",
+            f"{counted(len(modules), 'module')} had text; what was written to their pages before these were "
+            "executable is not recorded",
         ]
         if not self.registers:
             notes.append("which address a DC or an IC was for is not known: this QEMU shows its plugins no registers")
         elif self.unaddressed:
             notes.append(
-                f"{self.unaddressed:,} DC or IC whose address is not known count as for every line that was written"
+                f"{self.unaddressed:,} DC or IC whose address is not known "
+                f"{'counts' if self.unaddressed == 1 else 'count'} as for every line that was written"
             )
         if unnamed:
-            notes.append(f"{unnamed:,} bytes of executable memory that belonged to no module (kprobes, BPF)")
+            notes.append(f"{counted(unnamed, 'byte')} of executable memory that belonged to no module (kprobes, BPF)")
         if self.executed_elsewhere:
-            notes.append(f"{self.executed_elsewhere:,} pages were executed that the kernel's tables did not show")
+            shown = "that the kernel's tables did not show"
+            notes.append(
+                counted(self.executed_elsewhere, f"page was executed {shown}", plural=f"pages were executed {shown}")
+            )
         return tuple(notes)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.gate import void_reason
 from prologue_bench.recorder.output import Recorded
@@ -87,7 +88,7 @@ def blank_record(facts: Mapping[str, str], task: Task, label: str, where: str) -
 def _mixture(seen: Readback | None) -> str | None:
     if seen is None or (seen.sites and seen.sites in (seen.mov, seen.nop)):
         return None
-    return f"read-back: {seen.mov} MOV and {seen.nop} NOP in {seen.sites} sites"
+    return f"read-back: {seen.mov} MOV and {seen.nop} NOP in {counted(seen.sites, 'site')}"
 
 
 def encode_record(record: Record) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from prologue.words import counted
 from prologue_bench.analysis.compare import (
     Comparison,
     Effect,
@@ -119,8 +120,10 @@ def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> st
 
 def _units(report: WorkloadReport, comparison: Comparison) -> str:
     if comparison.effect is not None and comparison.effect.test != "Mann-Whitney":
-        boards = "" if comparison.effect.test == "sign flips" else f" on {len(report_boards(comparison))} boards"
-        return f"{comparison.units} pairs{boards}"
+        boards = (
+            "" if comparison.effect.test == "sign flips" else f" on {counted(len(report_boards(comparison)), 'board')}"
+        )
+        return f"{counted(comparison.units, 'pair')}{boards}"
     base, *others = report.series
     counts = [len(base.medians), *(len(series.medians) for series in others if series.label == comparison.variant)]
     what = "boots" if base.boots_known else "runs"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from prologue.words import counted
+
 Evidence = Literal["exact", "timing", "smoke"]
 Direction = Literal["lower", "higher"]
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -125,7 +127,8 @@ def contradiction(boot: Boot, campaign: Campaign) -> str | None:
     if expected is not None and seen.build_id != expected:
         return f"read-back: build-id {seen.build_id}, not {expected}"
     if seen.mov + seen.nop != seen.sites or not seen.sites:
-        return f"read-back: {seen.mov} MOV and {seen.nop} NOP in {seen.sites} sites"
+        return f"read-back: {seen.mov} MOV and {seen.nop} NOP in {counted(seen.sites, 'site')}"
     kind = next(variant.kind for variant in campaign.variants if variant.label == boot.variant)
     wrong = seen.mov if kind == "nop-nop" else seen.nop
-    return f"read-back: {wrong} of {seen.sites} sites are not those of {kind}" if wrong else None
+    are = "site is not that" if seen.sites == 1 else "sites are not those"
+    return f"read-back: {wrong} of {seen.sites} {are} of {kind}" if wrong else None

@@ -15,6 +15,7 @@ from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
 from prologue.sites.kernel import Kernel
+from prologue.words import counted
 from prologue_bench.errors import MissingToolError
 from prologue_bench.guest.vm import QEMU, qemu_version
 from prologue_bench.host import programs
@@ -147,7 +148,7 @@ def _readback(recorded: Recorded, vmlinux: Path | None) -> Iterator[Diagnosis]:
     seen = recorded.readback
     if seen is not None:
         mixed = seen.sites not in (seen.mov, seen.nop)
-        words = f"{seen.mov} MOV, {seen.nop} NOP in {seen.sites} sites"
+        words = f"{seen.mov} MOV, {seen.nop} NOP in {counted(seen.sites, 'site')}"
         if mixed:
             yield Diagnosis("fail", f"read back: {words}", "the vmlinux is not that of the running kernel")
         else:

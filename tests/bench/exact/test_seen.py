@@ -64,7 +64,7 @@ def test_what_was_not_seen_is_said(mini: Mini) -> None:
         Region(vaddr=0x3000, size=8192, since=1, until=2, name=""),
     )
     notes = " ".join(replace(seen, regions=regions).notes())
-    assert "1 modules had text" in notes
+    assert "1 module had text" in notes
     assert "8,192 bytes of executable memory" in notes
 
 
