@@ -9,6 +9,7 @@ from prologue.elf.image import Section
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.memory.base import Memory
+from prologue.words import counted
 
 # What the running kernel gives away: memory from here to there (free_initmem, arch/arm64/mm/init.c, 6.1-7.2), and
 # addresses before _stext, which 6.1 does not map (map_kernel, arch/arm64/mm/mmu.c). vmalloc may use either.
