@@ -58,7 +58,7 @@ def add_record_options(added: argparse.ArgumentParser) -> None:
 
 def add_doctor_options(added: argparse.ArgumentParser) -> None:
     """All options of ``bench doctor``."""
-    added.add_argument("--vmlinux", type=Path, help="of the kernel to be measured: is it fit, does it run there?")
+    added.add_argument("--vmlinux", type=Path, help="of the kernel to measure: can it be measured, does it run there?")
     added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
     added.add_argument(
         "--ssh-options", default=DEFAULTS["ssh_options"], metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'"

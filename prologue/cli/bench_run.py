@@ -10,7 +10,7 @@ from typing import Any, Final
 from prologue.cli.arguments import number_from
 from prologue.cli.bench_defaults import ACCEL, CPU, CPUS, MEMORY, TIMEOUT
 
-HELP: Final = "boot variants of one link in random order, and record what they take"
+HELP: Final = "boot variants of one link in random order, and measure them"
 EXAMPLES: Final = (
     "  prologue bench run --vmlinux vmlinux --variants nop-nop,boot,build --boots 10 --runs 3 --seed 7 \\\n"
     "      --workload hackbench:process,sockets,g=10,l=1000 --target ssh:root@board -o campaign/\n"
@@ -60,11 +60,11 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help=f"of each workload in a boot (default: {DEFAULTS['runs']}; icount: always 1)",
     )  # fmt: skip
     added.add_argument(
-        "--seed", type=number_from(0), metavar="N", help="of the order of boots (default: %(default)s)"
+        "--seed", type=number_from(0), metavar="N", help="for the order of boots (default: %(default)s)"
     )  # fmt: skip
-    added.add_argument("--no-control", action="store_true", help="no A/A control; differences then have no floor")
+    added.add_argument("--no-control", action="store_true", help="no A/A control; differences then have no noise floor")
     added.add_argument(
-        "--retries", type=number_from(0), metavar="N", help="of a boot that was lost or void (default: %(default)s)"
+        "--retries", type=number_from(0), metavar="N", help="attempts after a lost or void boot (default: %(default)s)"
     )
     added.add_argument(
         "--timeout", type=number_from(1), metavar="SECONDS",

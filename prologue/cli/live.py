@@ -21,7 +21,7 @@ def add_live(group: Subcommand) -> None:
     actions = add_commands(group)
     capture = add_command(
         actions, "capture", "prologue.cli.live_capture:run",
-        "save the text of the running kernel and its modules, and what it says of itself",
+        "save the text of the running kernel and its modules, with symbols and settings",
         "  prologue live capture -o host.capture.zst                 # this machine, as root\n"
         "  prologue live capture ssh:root@board -o board.capture     # a POSIX shell and dd are all it needs there\n"
         "  prologue live capture ssh:root@board --vmlinux vmlinux -o board.capture   # a kernel without KALLSYMS_ALL",
@@ -31,7 +31,7 @@ def add_live(group: Subcommand) -> None:
     capture.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                          help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
     capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
-                         help="of that very build: says where ftrace's lists are, if kallsyms does not")  # fmt: skip
+                         help="of exactly that build: finds ftrace's lists if kallsyms does not")  # fmt: skip
     _how(capture, "live-capture")
     overlay = add_command(
         actions, "overlay", "prologue.cli.live_overlay:run",
@@ -43,11 +43,11 @@ def add_live(group: Subcommand) -> None:
         "  prologue live overlay vmlinux board.capture --at runtime -o vmlinux.live     # for gdb, objdump, perf\n"
         "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/",
     )  # fmt: skip
-    overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
+    overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of exactly that build")
     overlay.add_argument("source", metavar="SOURCE", help=_SOURCES)
     overlay.add_argument("--at", choices=("link", "runtime"), default="link",
                          help="addresses: as the file has them (default), or where KASLR put the kernel")  # fmt: skip
-    overlay.add_argument("--modules", type=Path, metavar="DIR", help="do the same for the loaded modules: their files")
+    overlay.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
     _how(overlay, "live-overlay")
@@ -66,23 +66,23 @@ def _audit(actions: Commands) -> None:
         "  prologue live audit vmlinux before.capture after.capture\n"
         "  prologue live audit vmlinux vmcore --format sarif -o report.sarif",
     )  # fmt: skip
-    audit.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of that very build")
+    audit.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of exactly that build")
     audit.add_argument("source", metavar="SOURCE", help=_SOURCES)
     audit.add_argument("later", nargs="?", metavar="SOURCE2",
-                       help="of the same boot, taken later: what changed in between, and was it allowed?")  # fmt: skip
+                       help="later memory of the same boot: what changed in between, and was it allowed?")  # fmt: skip
     audit.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the text: where each mechanism patches")
-    audit.add_argument("--modules", type=Path, metavar="DIR", help="do the same for the loaded modules: their files")
+    audit.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
     audit.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL5 is a group")
     audit.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     audit.add_argument("--allow-undecided", action="store_true",
-                       help="pass although nothing that was read decides some words")  # fmt: skip
+                       help="pass even if memory does not decide some words")  # fmt: skip
     audit.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
     amount = audit.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     audit.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-audit/1)")  # fmt: skip
-    audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
+    audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
 
 
 def _record(actions: Commands) -> None:
@@ -99,10 +99,10 @@ def _record(actions: Commands) -> None:
     record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what live judge reads; mode 0600")
     record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
                         help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
-    record.add_argument("--command", metavar="WORDS", help="record while this runs there")
+    record.add_argument("--command", metavar="WORDS", help="record while this command runs there")
     record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
                         help="ring buffer of each CPU (default: 8192)")  # fmt: skip
-    record.add_argument("--script", action="store_true", help="print the shell script that records, and do nothing")
+    record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
     _how(record, "live-record")
 
 
@@ -115,19 +115,19 @@ def _judge(actions: Commands) -> None:
         "  prologue live judge perf.data --format json | jq .table",
     )  # fmt: skip
     judge.add_argument("file", type=Path, metavar="FILE",
-                       help="of bench writes or live record, perf.data, or the text of perf script")  # fmt: skip
+                       help="from bench writes or live record, perf.data, or the text of perf script")  # fmt: skip
     amount = judge.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     judge.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-judge/1)")  # fmt: skip
-    judge.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
+    judge.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
 
 
 def _perf(actions: Commands) -> None:
     perf = add_command(
         actions, "perf", "prologue.cli.live_perf:run",
-        "write recorded writes to kernel text as perf.data, for perf and for decoders of traces",
+        "convert recorded writes to kernel text to perf.data, for perf and for trace decoders",
         "  prologue live perf boot.writes -o perf.data\n"
         "  perf script -i perf.data --show-text-poke-events",
     )  # fmt: skip

@@ -69,19 +69,21 @@ def _patch(command: Subcommand) -> None:
     where.add_argument("--in-place", action="store_true", help="write into the file; a rerun finishes after a kill")
     command.add_argument(
         "--contract", choices=("auto", "native", "stock"), default="auto",
-        help="what the kernel expects (default: native if it carries the marker, else refuse)",
+        help="what the kernel expects (default: native if it has the marker, else an error)",
     )  # fmt: skip
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel that will load these modules")
-    command.add_argument("--strip-signature", action="store_true", help="take the signature off signed modules")
+    command.add_argument("--strip-signature", action="store_true", help="strip the signatures of signed modules")
     command.add_argument(
         "--jobs", type=number_from(0), default=0, metavar="N", help="processes (default: one for each CPU)"
     )
     command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
     command.add_argument(
         "--reverse", nargs="?", const="", metavar="PLAN",
-        help="undo: give the file back as it was linked (stock: needs the saved plan)",
+        help="undo: restore the file as it was linked (stock: needs the saved plan)",
     )  # fmt: skip
-    command.add_argument("--save-plan", type=Path, metavar="PLAN", help="write every edit as JSON before any is done")
+    command.add_argument(
+        "--save-plan", type=Path, metavar="PLAN", help="write all edits as JSON before the first is made"
+    )
     command.add_argument("--reread", action=argparse.BooleanOptionalAction, default=None,
                          help="re-read the result with an independent reader (default: with -o)")  # fmt: skip
     _how_to_say(command, "patch", "print nothing but errors")
@@ -102,8 +104,8 @@ def _verify(command: Subcommand) -> None:
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="the kernel that loads these modules: its keys, its contract")  # fmt: skip
     command.add_argument("--release", action="store_true",
-                         help="fail on warnings, too, and on all but native, processed kernels")  # fmt: skip
-    command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in another state")
+                         help="fail on warnings, too, and on everything but native, processed kernels")  # fmt: skip
+    command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in any other state")
     command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     amount = command.add_mutually_exclusive_group()
@@ -111,7 +113,7 @@ def _verify(command: Subcommand) -> None:
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     command.add_argument("--config", type=Path, metavar="FILE",
                          help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip
-    command.add_argument("--no-config", action="store_true", help="look for no settings")
+    command.add_argument("--no-config", action="store_true", help="ignore settings files")
     command.add_argument("--baseline", type=Path, metavar="FILE", help="known findings, each with reason and owner")
     command.add_argument("--write-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
@@ -120,7 +122,7 @@ def _verify(command: Subcommand) -> None:
     )
     command.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                          help="of the report (json: schema prologue.verify/1)")  # fmt: skip
-    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report there")
+    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
 
 
 def _rules(command: Subcommand) -> None:
@@ -128,20 +130,22 @@ def _rules(command: Subcommand) -> None:
 
 
 def _explain(command: Subcommand) -> None:
-    command.add_argument("rule", metavar="CODE|SLUG")
+    command.add_argument("rule", metavar="CODE|SLUG", help="such as PL202 or sites-partly-patched")
 
 
 def _transition(command: Subcommand) -> None:
     command.add_argument("old", help="mnemonic, or 32-bit word as 0x...")
     command.add_argument("new", help="mnemonic, or 32-bit word as 0x...")
-    command.add_argument("--issue", choices=("old", "new"), default="old", help="which issues' list (default: old)")
+    command.add_argument(
+        "--issue", choices=("old", "new"), default="old", help="older or newer issues of the Arm ARM (default: old)"
+    )
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.transition/1)")
 
 
 def _probe(command: Subcommand) -> None:
     command.add_argument("file", type=Path, metavar="VMLINUX")
     command.add_argument(
-        "places", nargs="+", metavar="FUNC[+OFF]|ADDRESS", help="address: of the vmlinux, without KASLR"
+        "places", nargs="+", metavar="FUNC[+OFF]|ADDRESS", help="an address is the link-time one, without KASLR"
     )
     command.add_argument(
         "--event", action="store_true", help="print lines for kprobe_events, with arguments where DWARF has them"
@@ -164,22 +168,22 @@ def _image(command: Subcommand) -> None:
 def _kernel(group: Subcommand) -> None:
     actions = add_commands(group)
     install = add_command(
-        actions, "install", "prologue.cli.kernel:run_install", "put the patch for its release into a kernel tree",
+        actions, "install", "prologue.cli.kernel:run_install", "apply the patch for the tree's release",
         "  prologue kernel install linux --dry-run\n  prologue kernel install linux\n"
         "  prologue kernel install linux --uninstall",
     )  # fmt: skip
     install.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
-    install.add_argument("--dry-run", action="store_true", help="say what would be done, change nothing")
-    install.add_argument("--uninstall", action="store_true", help="take it out again; your other changes stay")
+    install.add_argument("--dry-run", action="store_true", help="print what would be done, change nothing")
+    install.add_argument("--uninstall", action="store_true", help="remove it; your other changes stay")
     check = add_command(
-        actions, "check", "prologue.cli.kernel:run_check", "see whether the step is in, selected, and has run",
+        actions, "check", "prologue.cli.kernel:run_check", "check that the build step is in, selected, and has run",
         "  prologue kernel check linux\n  prologue kernel check linux --objtree build --json",
     )  # fmt: skip
     check.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
     check.add_argument("--objtree", type=Path, metavar="DIR", help="where it is built (make O=DIR), if not in TREE")
     check.add_argument("--json", action="store_true", help="print JSON (schema prologue.kernel-check/1)")
     patch = add_command(
-        actions, "patch", "prologue.cli.kernel:run_patch", "print or write the series of patches, ready to be posted",
+        actions, "patch", "prologue.cli.kernel:run_patch", "print or write the patch series, ready to post",
         "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux -o outgoing --figures counts.json\n"
         "  prologue kernel patch 6.12 --cover-letter",
     )  # fmt: skip
@@ -218,7 +222,7 @@ def _trace(group: Subcommand) -> None:
 # Name, handler, help, examples, and what adds the options.
 _COMMANDS: Final[tuple[tuple[str, str, str, str, Callable[[Subcommand], None]], ...]] = (
     (
-        "scan", "prologue.cli.scan:run", "say what a file is and how its patch sites stand",
+        "scan", "prologue.cli.scan:run", "say what a file is, and the state of its patch sites",
         "  prologue scan vmlinux\n  prologue scan vmlinux.xz modules/\n"
         "  prologue scan vmlinux --json | jq .sites_by_section",
         _scan,

@@ -30,7 +30,7 @@ def add_trace(group: Subcommand) -> None:
     )  # fmt: skip
     stats.when_chosen(_stats)
     check = add_command(
-        actions, "check", "prologue.cli.trace_check:run", "say which words of an image cannot be what ran",
+        actions, "check", "prologue.cli.trace_check:run", "find words of an image that cannot be what ran",
         "  prologue trace check run.ptrace --vmlinux vmlinux\n"
         "  prologue trace check decoded.txt.zst --vmlinux vmlinux.live --json | jq .stale",
     )  # fmt: skip
@@ -51,7 +51,7 @@ def _check(command: Subcommand) -> None:
 def _stats(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
-    command.add_argument("--top", type=number_from(0), default=30, metavar="N", help="functions that are printed (30)")
+    command.add_argument("--top", type=number_from(0), default=30, metavar="N", help="functions to print (30)")
     command.add_argument("--folded", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--flames", type=Path, metavar="FILE",
@@ -69,7 +69,7 @@ def _disasm(command: Subcommand) -> None:
     command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNC",
                          help="print the tree of what FUNC called instead of instructions; repeatable")  # fmt: skip
     command.add_argument("--depth", type=number_from(0), default=8, metavar="N", help="levels below FUNC (8)")
-    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write there, not to standard output")
+    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write to this file, not to standard output")
 
 
 def add_images(command: Subcommand) -> None:
@@ -78,24 +78,26 @@ def add_images(command: Subcommand) -> None:
                          help="text of perf script or trc_pkt_lister -decode, a recording, or - (stdin); "
                               "several are read one after the other")  # fmt: skip
     command.add_argument("--vmlinux", action=Once, type=Path, required=True, metavar="VMLINUX",
-                         help="unstripped; best the overlay of live overlay")  # fmt: skip
-    command.add_argument("--memory", action=Once, metavar="SOURCE",
-                         help="what had the text: a capture, perf's data, a dump, /proc/kcore, ssh:HOST")  # fmt: skip
+                         help="unstripped; best the output of live overlay")  # fmt: skip
+    command.add_argument(
+        "--memory", action=Once, metavar="SOURCE",
+        help="where the text is read from: a capture, perf's data, a dump, /proc/kcore, ssh:HOST",
+    )  # fmt: skip
     command.add_argument(
         "--modules", action=Once, type=Path, metavar="DIR", help="with --memory: the files of loaded modules"
     )
     command.add_argument("--writes", action=Once, type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
     command.add_argument("--skew", type=number_from(0, _MOST_SKEW), default=10, metavar="MS",
-                         help="by how much times of --writes may differ from the trace's (10)")  # fmt: skip
+                         help="how far times of --writes may be off the trace's (10)")  # fmt: skip
     command.add_argument("--timestamps", action=Once, metavar="HZ[+NS]",
-                         help="OpenCSD's timestamps: ticks a second, and the ns at tick 0 (1000000000)")  # fmt: skip
+                         help="OpenCSD's timestamps: ticks per second, and the ns at tick 0 (1000000000)")  # fmt: skip
     command.add_argument("--slide", action=Once, metavar="BYTES",
                          help="run-time minus link-time address (default: as a recording says, or 0)")  # fmt: skip
     command.add_argument("--guest-vmlinux", action="append", default=[], metavar="VMLINUX[@ID[+SLIDE]]",
                          help="a guest's kernel; ID: its VMID, or its process in perf's names")  # fmt: skip
     command.add_argument("--guest-trace", action="append", default=[], metavar="TRACE@ID[+NS]",
-                         help="a trace of that guest alone, merged by time; NS: its clock is behind")  # fmt: skip
+                         help="a trace of that guest alone, merged by time; NS: how far its clock lags")  # fmt: skip
     command.add_argument("--host-el", type=int, choices=(1, 2),
                          help="level of the host's kernel: 2 with VHE, else 1")  # fmt: skip
     command.add_argument("--hyp-text", metavar="ADDRESS", help="where an nVHE host has __hyp_text_start at EL2")

@@ -26,13 +26,13 @@ EXAMPLES: Final = (
 
 def add_options(added: argparse.ArgumentParser) -> None:
     """All options."""
-    added.add_argument("recording", type=Path, metavar="RECORDING", help="of trace record")
+    added.add_argument("recording", type=Path, metavar="RECORDING", help="from trace record")
     added.add_argument("--vmlinux", type=Path, required=True, metavar="FILE",
-                       help="with the text that was executed: of live overlay")  # fmt: skip
+                       help="with the text as executed (from live overlay)")  # fmt: skip
     added.add_argument("--memory", type=Path, metavar="FILE",
-                       help="another vmlinux, whose text the decoder is to find instead")  # fmt: skip
+                       help="another vmlinux, whose text the decoder gets instead")  # fmt: skip
     added.add_argument("--levels", type=_levels, default=(1, 2), metavar="EL,...",
-                       help="exception levels that are traced (default: 1,2)")  # fmt: skip
+                       help="exception levels to trace (default: 1,2)")  # fmt: skip
     added.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="a new directory")
     say = added.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise OutputError("is already there: name a new directory", path=args.output)
     header, records = load_recording(args.recording)
     if header.slide is None:
-        raise InputError("does not say the kernel's slide: the kernel never ran where it moves to", path=args.recording)
+        raise InputError("has no slide: it ends before the kernel relocates itself; record longer", path=args.recording)
     if count := int((senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID)).sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     text = _text(args.vmlinux, header.slide, header)

@@ -34,22 +34,22 @@ def add_options(added: argparse.ArgumentParser) -> None:
                       help="each write to text from reset on, for --writes of disasm and check: slow")  # fmt: skip
     more.add_argument("--dump", type=Path, metavar="FILE",
                       help="the machine's memory when the window ends, for live overlay")  # fmt: skip
-    more.add_argument("--console", type=Path, metavar="FILE", help="what the guest's console said")
+    more.add_argument("--console", type=Path, metavar="FILE", help="the guest's console output")
     guest = added.add_argument_group("the guest")
     guest.add_argument("--run", default="hackbench -g 1 -l 100", metavar="COMMAND",
                        help="busybox, hackbench or a program of busybox (default: %(default)s)")  # fmt: skip
-    guest.add_argument("--setup", default="", metavar="SCRIPT", help="shell commands that are done before")
+    guest.add_argument("--setup", default="", metavar="SCRIPT", help="shell commands to run first")
     guest.add_argument("--insmod", type=Path, action="append", default=[], metavar="MODULE",
-                       help="a module that is loaded before --setup; repeatable, each after what it needs")  # fmt: skip
+                       help="a module to load before --setup; repeatable, dependencies first")  # fmt: skip
     guest.add_argument("--boot", action="store_true",
                        help="no root file system and no command: record from reset on")  # fmt: skip
     guest.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
     guest.add_argument("--cpu", default=CPU, metavar="MODEL", help="of QEMU (default: %(default)s)")
-    guest.add_argument("--cpus", type=number_from(1), default=CPUS, metavar="N", help="default: %(default)s")
-    guest.add_argument("--memory", type=number_from(32), default=512, metavar="MIB", help="default: %(default)s")
-    guest.add_argument("--virtualization", action="store_true", help="the kernel begins at EL2")
+    guest.add_argument("--cpus", type=number_from(1), default=CPUS, metavar="N", help="how many (default: %(default)s)")
+    guest.add_argument("--memory", type=number_from(32), default=512, metavar="MIB", help="RAM (default: %(default)s)")
+    guest.add_argument("--virtualization", action="store_true", help="start the kernel at EL2")
     guest.add_argument(
-        "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS", help="default: %(default)s"
+        "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS", help="of wall time (default: %(default)s)"
     )
     say = added.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-record/1)")
@@ -64,7 +64,7 @@ def _add_window(added: argparse.ArgumentParser) -> None:
                         help="end after so many instructions of all CPUs")  # fmt: skip
     only = window.add_mutually_exclusive_group()
     only.add_argument("--function", metavar="FUNCTION", help="only its calls, and what runs until they return")
-    only.add_argument("--process", action="store_true", help="only the task that the command is, not its children")
+    only.add_argument("--process", action="store_true", help="only the command's own task, not its children")
 
 
 def run(args: argparse.Namespace) -> int:
