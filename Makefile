@@ -19,7 +19,7 @@ help:
 	@echo 'make bench   two small campaigns in QEMU, their tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
 	@echo 'make fuzz    damaged inputs, guided by coverage, for half an hour (SECONDS=1800)'
-	@echo 'make kernels builds and boots kernels that are not plain, for hours; writes docs/kernels.md'
+	@echo 'make kernels builds and boots kernels with unusual configurations, for hours; writes docs/kernels.md'
 	@echo 'make docs    write docs/rules from the rules'
 	@echo 'make setup   only install what these need'
 	@echo 'make clean   remove what make made here'

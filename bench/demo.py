@@ -96,7 +96,7 @@ def dump_while_traced(image: Path, initramfs: Path, dump: Path) -> None:
 
         run_lines([*command, "-qmp", f"unix:{socket},server=on,wait=off"], job.timeout, look)
     if not dump.exists():
-        raise SystemExit("demo: the kernel did not come so far that its memory could be looked at")
+        raise SystemExit("demo: the kernel ended before its memory was dumped")
 
 
 def audit_running(vmlinux: Path, processed: Path, image: Path, out: Path) -> None:

@@ -46,7 +46,7 @@ def _end_of(link: Path) -> str:
         link.stat()
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OutputError("is a symbolic link that leads to no file, but back to itself", path=link) from error
+            raise OutputError("is a symbolic link in a loop", path=link) from error
     return os.path.realpath(link)
 
 

@@ -109,7 +109,7 @@ class _Table:
             name = known(names)
             said = f"the callback {name or (names or ('?',))[0]}{'' if name else ', which is not known'}"
         if self._applied is None:
-            return f"an alternative of {said}, of which memory does not say whether it was applied"
+            return f"an alternative of {said}, not known from memory whether applied"
         return f"an alternative of {said}, {'applied' if self._applied[number] else 'not applied'}"
 
 

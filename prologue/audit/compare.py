@@ -41,7 +41,7 @@ def audit_both(
     except AnotherKernelError as error:
         return mismatch_audit(vmlinux, memory, error)
     if old.slide != new.slide or (old.boot_id and new.boot_id and old.boot_id != new.boot_id):
-        raise InputError(f"is of another boot than {old.source}: nothing leads from one to the other", path=new.source)
+        raise InputError(f"is of another boot than {old.source}: they cannot be compared", path=new.source)
     transitions, notes = _transitions(old, new)
     done = audit_of(new, rules, old)
     return replace(done, before=audit_of(old, rules), transitions=tuple(transitions), notes=(*done.notes, *notes))

@@ -158,7 +158,7 @@ def _claim_unknown(module: LiveModule) -> Claims:
     vaddrs, bits = vaddrs[there], np.array(list(masks.values()), np.uint32)[there]
     live, linked = module.text.words(vaddrs), module.image.words(vaddrs)
     expected = linked & ~bits | live & bits
-    why = "a relocation whose symbol has no known place, and that fills in other bits than these"
+    why = "a relocation whose symbol has no known address, and whose other bits differ"
     but = But(unsure=np.ones(len(vaddrs), np.bool_))
     return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: why, but)
 

@@ -170,7 +170,7 @@ def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None
         notes.append(f"text of {count:,} module{'s' if count != 1 else ''}: name their files, --modules DIR")
     notes += _foreign(state)
     if not facts.breakpoints.complete:
-        notes.append("kprobes: this source does not say which there are (a capture needs debugfs), nor what they cover")
+        notes.append("kprobes: not listed by this source (a capture needs debugfs)")
     release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
     return Look(
         source=memory.name,

@@ -28,6 +28,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
     added.add_argument("--cpu", default=CPU, metavar="MODEL", help="of QEMU (default: %(default)s)")
     added.add_argument("--smp", type=number_from(1), default=CPUS, metavar="N", help="CPUs (default: %(default)s)")
-    added.add_argument("--memory", type=number_from(64), default=MEMORY, metavar="MIB", help="RAM (default: %(default)s)")
+    added.add_argument("--memory", type=number_from(64), default=MEMORY, metavar="MIB",
+                       help="RAM (default: %(default)s)")  # fmt: skip
     added.add_argument("--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
                        help="until the power-off (default: %(default)s)")  # fmt: skip

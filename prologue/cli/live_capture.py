@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
                 f"  {counted(len(done.unstable), 'word')} of text still changed after several readings (being traced?)"
             )
         if not done.whole:
-            print(f"  not there: {_lacking(heads, named=args.vmlinux is not None)}")
+            print(f"  missing: {_lacking(heads, named=args.vmlinux is not None)}")
     return 0
 
 
@@ -66,7 +66,7 @@ def _heads(vmlinux: Path | None, source: Kcore | RemoteKcore) -> dict[str, int]:
 
 
 def _lacking(heads: dict[str, int], *, named: bool) -> str:
-    what = "ftrace's records and kprobes, so that an audit decides less"
+    what = "ftrace's records and kprobes (an audit decides less without them)"
     if heads or named:
-        return f"some of {what} (they changed meanwhile, or this kernel has none)"
+        return f"some of {what}: they changed meanwhile, or this kernel has none"
     return f"{what}: this kernel's kallsyms does not say where they are; --vmlinux VMLINUX does"

@@ -32,5 +32,5 @@ def run(args: Namespace) -> int:
         print(f"{args.output}: {pokes}, {words}; times are {unit}")
         for loss in recording.ending.lost:
             amount = "an unknown number" if loss.amount is None else f"{loss.amount:,}"
-            print(f"  not in it, because the recorder lost it: {amount}: {loss.what}")
+            print(f"  lost by the recorder: {amount}: {loss.what}")
     return 0

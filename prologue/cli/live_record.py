@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
         sys.stdout.write(script())
         return 0
     if args.output is None:
-        raise UsageError("say where the recording is to go: -o FILE (or --script, for a board without ssh)")
+        raise UsageError("no output: use -o FILE (or --script, for a board without ssh)")
     options = ["-t", str(args.seconds), "-b", str(args.buffer)]
     if args.command:
         options += ["--", *shell_words("--command", args.command)]
@@ -55,7 +55,7 @@ def _text(args: Namespace, recording: Recording) -> str:
     written = counted(len(recording.rows), "word of text was written", plural="words of text were written")
     lines = [f"{args.output}: {origin.release}, {written}"]
     if unseen := Counter(recording.rows["pc"].tolist())[0]:
-        lines.append(f"  {unseen:,} of them by something that no probe saw: the text before and after differs")
+        lines.append(f"  {unseen:,} of them seen by no probe, only as a difference in the text")
     lines += [f"  lost: {loss.amount:,} {loss.what}" for loss in ending.lost if loss.amount is not None]
     lines += [f"  {note}" for note in ending.notes]
     return "\n".join(lines)

@@ -63,7 +63,7 @@ def run_list(args: argparse.Namespace) -> int:
     for protocol in protocols:
         print(f"{protocol.name}: {protocol.title}")
         for variant in protocol.variants:
-            supposed = ", if unlisted changes were listed" if variant.model.either else ""
+            supposed = ", assuming unlisted changes are allowed" if variant.model.either else ""
             print(f"  {variant.name:<{width}}  {variant.expect}{supposed}")
     return 0
 
@@ -145,7 +145,7 @@ def _print_result(result: dict[str, Any], model: Any, outcome: Any) -> None:
     verdict = "safe" if result["safe"] else f"UNSAFE ({result['reason']})"
     print(f"{result['protocol']}/{result['variant']}: {verdict}")
     if bounds["off_list_changes"] != "unpredictable":
-        print("  supposed: a word off the CMODX list may change live as if it were on it")
+        print("  assumed: a word off the CMODX list may change live as if it were on it")
     kernel = "preemptible" if bounds["preempt"] else "not preemptible"
     print(f"  {result['states']:,} states, depth {result['depth']}; {bounds['cpus']} CPUs, {kernel}, "
           f"tasks: {', '.join(bounds['tasks'])}; promises: {', '.join(bounds['promises'])}")  # fmt: skip
@@ -162,7 +162,7 @@ def _print_result(result: dict[str, Any], model: Any, outcome: Any) -> None:
 
 def _herd7_text(said: dict[str, Any] | None) -> str:
     if said is None:
-        return "herd7: not asked: this promise is about a trace decoder's time, which a litmus test does not have"
+        return "herd7: skipped: this promise is about a trace decoder's time, which a litmus test does not have"
     if said["verdict"] is None:
         from prologue.protocol.herd7 import SECONDS
 

@@ -72,7 +72,7 @@ def _assemble(text: str) -> int:
     try:
         code, _ = engine.asm(text)
     except keystone.KsError as error:
-        raise UsageError(f"{text!r} does not assemble: {error}") from None
+        raise UsageError(f"{text!r} does not assemble: {error}; give the 32-bit word (0x...)") from None
     if not code or len(code) != 4:
         raise UsageError(f"{text!r} is not one instruction")
     return int.from_bytes(bytes(code), "little")

@@ -87,11 +87,11 @@ def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) ->
     if len(targets) > 1 and (args.against or args.image):
         raise UsageError("--against and --image take one FILE")
     if args.image and not any("I" in rule.inputs for target in targets for rule in target.settings.rules):
-        raise UsageError("--image is for PL404, which would not run: take it out of --ignore, or select it")
+        raise UsageError("--image is for PL404, which would not run: remove it from --ignore, or select it")
     if args.no_config and args.config:
         raise UsageError("--no-config and --config contradict each other")
     if args.vmlinux and targets and not release and all(_is_other_kernel(target, args.vmlinux) for target in targets):
-        raise UsageError(f"--vmlinux {args.vmlinux} is for modules, and no FILE is one: it would not be looked at")
+        raise UsageError(f"--vmlinux {args.vmlinux} is for modules, but no FILE is a module")
     if release and args.require == "untouched":
         raise UsageError("a release must be processed: --release and --require untouched contradict each other")
 

@@ -67,7 +67,7 @@ def flat_image(path: Path) -> bytes:
     elif compression(data[:8]):
         flat = decompress(data, path)
     else:
-        raise InputError(f"is no arm64 boot file ({_describe(data)}): give Image, Image.gz or vmlinuz", path=path)
+        raise InputError(f"is not an arm64 boot file ({_describe(data)}): give Image, Image.gz or vmlinuz", path=path)
     if not is_flat(flat):
         raise InputError(f"does not unpack to a flat arm64 Image ({_describe(flat)})", path=path)
     return _checked(flat, path)
@@ -123,7 +123,7 @@ def header_mutable_ranges(flat: bytes, path: object = None) -> tuple[tuple[int, 
 def _read(path: Path) -> bytes:
     with open_regular(path) as (fd, size):
         if size > MAX_OUTPUT:
-            raise InputError(f"has {size} bytes: no boot file", path=path)
+            raise InputError(f"has {size} bytes: not a boot file", path=path)
         with os.fdopen(fd, "rb", closefd=False) as file:
             return file.read()
 

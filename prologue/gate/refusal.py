@@ -72,15 +72,15 @@ def _not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
         else:
             yield f"a stock kernel ({_state(facts)}): without the marker it is not for release", _NATIVE
     elif facts.state != "processed":
-        yield f"a native kernel, but {_state(facts)}: it is not, or not wholly, processed", _PATCH
+        yield f"a native kernel, but {_state(facts)}: not fully processed", _PATCH
 
 
 def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
     """A native kernel takes modules processed or not (decision 5); which kernel it is must be known."""
     if facts.vmlinux is None:
-        yield "no kernel was given that it could be checked against", _NAME_KERNEL
+        yield "no kernel to check it against", _NAME_KERNEL
     elif facts.vmlinux_release and not facts.release:
-        yield f"names no kernel release: it cannot be said to be a module of {facts.vmlinux}", "build the module again"
+        yield f"names no kernel release, so it may not belong to {facts.vmlinux}", "build the module again"
     if facts.state in ("mixed", "unfinished"):
         yield f"is {_state(facts)}: neither processed nor untouched", "run `prologue patch` again, or build it again"
 

@@ -84,10 +84,10 @@ def require_releasable(settings: Settings) -> None:
     for rule, how, source in settings.left_out:
         path = None if source == COMMAND_LINE else source
         if how == "not selected":
-            raise UsageError("a release runs every rule: take --select (or select) out", path=path)
+            raise UsageError("a release runs every rule: remove --select (or select)", path=path)
         if not rule.release_may_leave_out:
             message = f"{rule.code} {rule.slug} is ignored, but a release may do without rules of PL3 only"
-            raise UsageError(f"{message}: take it out of --ignore (or ignore)", path=path)
+            raise UsageError(f"{message}: remove it from --ignore (or ignore)", path=path)
 
 
 def left_out_notes(settings: Iterable[Settings]) -> list[str]:

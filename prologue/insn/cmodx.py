@@ -75,9 +75,9 @@ def _reason(old: int, new: int, names: tuple[str, str], issue: Issue) -> tuple[b
         return True, "nothing changes"
     off = [name for name, word in zip(names, (old, new), strict=True) if not listed(word, issue)]
     if not off:
-        return True, "both are on the list"
+        return True, "both are on the CMODX list"
     off = list(dict.fromkeys(off))
-    reason = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} not on the list"
+    reason = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} not on the CMODX list"
     if all(listed(word, "new") for word in (old, new)):
         reason += "; newer issues list it (--issue new)"
     elif {old, new} == {a64.NOP, a64.MOV_X9_X30}:

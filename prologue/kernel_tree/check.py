@@ -109,7 +109,7 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
             name="modules",
             status="no",
             message="ftrace_call_adjust() would warn about processed ones: with CALL_OPS it expects a BTI or a NOP "
-            "where they have the MOV, for Clang 21 and later leave BTI out of static functions",
+            "where they have the MOV, because Clang 21 and later omit BTI from static functions",
             to_do=f"prologue kernel install {shlex.quote(str(tree.path))} (its ftrace_call_adjust() accepts the MOV)",
         )
 
@@ -208,7 +208,7 @@ def _kernel(path: Path, linked: Path) -> Check:
             to_do=f"prologue verify {quoted}",
             facts=facts,
         )
-    what = {"untouched": "not processed: prologue was not there when it was built", "unfinished": "not finished"}
+    what = {"untouched": "not processed: the build found no prologue", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
     return Check(
         name=path.name, status="no", message=what.get(state, "has no sites to process"), to_do=to_do, facts=facts

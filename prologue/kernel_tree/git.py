@@ -91,7 +91,7 @@ def identity(directory: Path) -> Identity:
     found = re.fullmatch(r"(.+) <(.+)> (\d+) ([+-])(\d\d)(\d\d)\n", done.stdout)
     if done.returncode or found is None:
         raise UsageError(
-            "a patch is signed off by who posts it, and git does not know you: git config --global user.name NAME, "
+            "Signed-off-by needs your identity, and git has none: git config --global user.name NAME, "
             "and user.email ADDRESS"
         )
     name, email, seconds, sign, hours, minutes = found.groups()

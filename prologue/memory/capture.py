@@ -54,7 +54,7 @@ class Capture(PlainCore):
             self.unstable = tuple(int(vaddr, 16) for vaddr in said["unstable"])
             self.settled = bool(said.get("settled", not self.unstable))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise InputError(f"damaged capture: its note {NOTE} does not read ({error})", path=self.name) from error
+            raise InputError(f"damaged capture: its note {NOTE} cannot be parsed ({error})", path=self.name) from error
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
         """Modules and symbols of then."""

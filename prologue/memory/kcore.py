@@ -74,7 +74,7 @@ class RemoteKcore(CoreMemory):
 
     def __init__(self, host: str, ssh_options: Sequence[str] = ()) -> None:
         if not host or host.startswith("-"):
-            raise InputError("is no host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
+            raise InputError("is not a host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
         self.name = f"ssh:{host}"
         hint = f"log in as root, and see whether {_LOCKDOWN} says none there"
         self._shell = RemoteShell(self.name, host, ssh_options, hint)

@@ -29,7 +29,7 @@ def open_kcore(source: str, ssh_options: Sequence[str] = ()) -> Kcore | RemoteKc
         return RemoteKcore(source.removeprefix("ssh:"), ssh_options)
     if source == KCORE:
         return Kcore()
-    raise InputError(f"is no running kernel: expected {KCORE} or ssh:HOST", path=source)
+    raise InputError(f"is not a running kernel: expected {KCORE} or ssh:HOST", path=source)
 
 
 def open_memory(source: str, ssh_options: Sequence[str] = ()) -> Memory:

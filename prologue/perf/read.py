@@ -66,7 +66,7 @@ def _require_kind(magic: bytes, path: Path) -> None:
         raise InputError("is the perf.data of a big-endian machine, which is not read", path=path)
     if magic == VERSION_1:
         raise InputError("is perf.data of version 1 (before Linux 3.7), which is not read", path=path)
-    raise InputError("is no perf.data", path=path)
+    raise InputError("is not perf.data", path=path)
 
 
 class _Reader:
@@ -102,7 +102,7 @@ class _Reader:
         header = FILE_HEADER.unpack_from(self._data)
         attr_size, attrs, data, flags = header[2], header[3:5], header[5:7], header[9:]
         if not data[1]:
-            raise ValueError("it has no data: perf record did not get to its end")
+            raise ValueError("it has no data: perf record was interrupted")
         self._attributes(attr_size, self._section(*attrs))
         self._require(*data)
         self._features(data[0] + data[1], sum(word << 64 * index for index, word in enumerate(flags)))

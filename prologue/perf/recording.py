@@ -29,7 +29,7 @@ def writes_of(perf: PokeRecording) -> Recording:
     if machine == ARM64 and odd:
         raise InputError(
             f"says aarch64, and has a change of {len(odd.old)} to {len(odd.new)} bytes at {odd.address:#x},"
-            " which is no arm64 text",
+            " which is not arm64 text",
             path=perf.path,
         )
     rows = _rows(perf) if machine == ARM64 else empty_rows(0)

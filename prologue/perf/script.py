@@ -75,7 +75,7 @@ def read_perf_script(lines: Iterable[str], path: Path) -> PokeRecording:
 def _begun(line: str, number: int, path: Path) -> _Open:
     found = _POKE.search(line)
     if found is None:
-        raise InputError(f"line {number}: a text poke that does not read: {line.strip()[:80]!r}", path=path)
+        raise InputError(f"line {number}: a text poke that cannot be parsed: {line.strip()[:80]!r}", path=path)
     poke = TextPoke(address=int(found["address"], 16), old=b"", new=b"")
     before = line[: found.start()]
     dumped = _DUMPED.match(before)

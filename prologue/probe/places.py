@@ -33,7 +33,7 @@ def find_places(judge: Judge, asked: str) -> list[ProbePlace]:
         return [_checked(judge, ProbePlace(asked, int(asked, 16)))]
     match = _PLACE.fullmatch(asked)
     if match is None:
-        raise UsageError(f"{asked!r} is no place: give FUNC, FUNC+OFFSET (0x10 or 16) or an address (0xffff...)")
+        raise UsageError(f"{asked!r} is not a place: give FUNC, FUNC+OFFSET (0x10 or 16) or an address (0xffff...)")
     offset = int(match["offset"] or "0", 0 if "x" in (match["offset"] or "").lower() else 10)
     values = judge.kallsyms.by_name.get(match["symbol"], [])
     if not values:
@@ -49,7 +49,7 @@ def _checked(judge: Judge, place: ProbePlace) -> ProbePlace:
     if section is None or not section.is_text:
         bounds = f"{judge.text_range.start:#x}-{judge.text_range.stop:#x}"
         raise InputError(
-            f"{place.asked}: {place.vaddr:#x} is no code of this kernel, whose text is {bounds} "
+            f"{place.asked}: {place.vaddr:#x} is not code of this kernel, whose text is {bounds} "
             "(addresses are those of the vmlinux: take the KASLR offset off)",
             path=judge.kernel.path,
         )
@@ -58,7 +58,7 @@ def _checked(judge: Judge, place: ProbePlace) -> ProbePlace:
 
 def _unknown(judge: Judge, name: str) -> str:
     if judge.kernel.symbols.find(name) is not None:
-        return f"{name} is no symbol that the running kernel knows: kallsyms leave it out, so give its address"
+        return f"{name} is not a symbol that the running kernel knows: kallsyms leaves it out, so give its address"
     from difflib import get_close_matches
 
     near = get_close_matches(name, judge.kallsyms.by_name, _NEAR_NAMES)

@@ -58,7 +58,7 @@ def require_herd7() -> None:
 
     """
     if shutil.which("herd7") is None:
-        raise UsageError("herd7 is not in PATH: build it from the source of herdtools7 (it is no Debian package)")
+        raise UsageError("herd7 is not in PATH: build it from the source of herdtools7 (Debian has no package of it)")
 
 
 def ask_herd7(name: str, model: Model) -> HerdVerdict:

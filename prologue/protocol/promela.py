@@ -130,7 +130,7 @@ def _final_state(layout: Numbering) -> str:
         left, _, right = (part.strip() for part in term.partition("="))
         value = layout.value(f"#{right}" if right.isdigit() else right, None)
         if value is None:
-            raise InputError(f"{right!r} is no value", path=layout.model.name)
+            raise InputError(f"{right!r} is not a value", path=layout.model.name)
         task, _, register = left.rpartition(":")
         if not task:
             terms.append(f"data[{layout.variables.index(left)}] == {value}")

@@ -118,7 +118,7 @@ def _parts(lines: Iterable[str], path: Path) -> dict[str, list[str]]:
             if line != START:
                 raise InputError(f"was recorded by another version: {line.strip('= ')}, expected 1", path=path)
             if found is not None:
-                raise InputError("holds more than one recording: cut it in two", path=path)
+                raise InputError("holds more than one recording: split it", path=path)
             found = {}
         elif found is None or not line.startswith("==== "):
             current.append(line)

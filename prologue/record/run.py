@@ -44,7 +44,7 @@ def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ())
     if source != LOCAL:
         host = source.removeprefix("ssh:")
         if not source.startswith("ssh:") or not host or host.startswith("-"):
-            raise InputError("is no machine: expected local, or ssh:HOST as in ssh:root@board", path=source)
+            raise InputError("is not a machine: expected local, or ssh:HOST as in ssh:root@board", path=source)
         command = ["ssh", "-T", *ssh_options, *SSH_OPTIONS, "--", host, shlex.join(command)]
     try:
         # A session of its own: Ctrl-C is for us, who then end the recording and wait for what it printed.

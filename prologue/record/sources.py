@@ -54,5 +54,5 @@ def _of_text(path: Path) -> Recording:
         if MARK in text:
             return writes_of(read_perf_script(text.splitlines(), path))
     except ValueError as error:  # Python reads no number of more than 4,300 digits
-        raise InputError(f"damaged: a number that does not read ({error})", path=path) from error
+        raise InputError(f"damaged: a number cannot be parsed ({error})", path=path) from error
     raise InputError(_EXPECTED, path=path)

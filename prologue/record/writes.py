@@ -57,7 +57,7 @@ def writes_of_output(output: RecorderOutput) -> Recording:
     try:
         return _Reader(output).recording()
     except (ValueError, IndexError, KeyError, OverflowError) as error:
-        raise InputError(f"damaged: what the recorder printed does not read ({error})", path=output.path) from error
+        raise InputError(f"damaged: the recorder's output cannot be parsed ({error})", path=output.path) from error
 
 
 class _Reader:
@@ -100,7 +100,7 @@ class _Reader:
         """The recorder arms a probe while it records: if that write is not there, others may be missing, too."""
         if not any(write.hit.time <= self._output.marks["armed"] for write in writes):
             raise InputError(
-                "has not the writes that the recorder made itself: nothing in it counts", path=self._output.path
+                "lacks the recorder's own test writes: record again with a larger --buffer", path=self._output.path
             )
 
     def name(self, address: int) -> str:
@@ -218,13 +218,13 @@ class _Reader:
         if dropped := max(dropped, output.dropped):
             yield Loss("events, by the ring buffer (record again with a larger --buffer)", dropped)
         if output.unread:
-            yield Loss("lines of events that do not read", output.unread)
+            yield Loss("lines of events that cannot be parsed", output.unread)
         if self._odd:
-            yield Loss("writes whose address does not fit to what was mapped", self._odd)
+            yield Loss("writes whose address does not match the mapped page", self._odd)
         if self._bpf:
             yield Loss("pieces of BPF programs, whose words are not recorded", self._bpf)
         if wrong := self._disagreeing():
-            yield Loss("writes whose words copy_to_kernel_nofault had otherwise", wrong)
+            yield Loss("writes for which copy_to_kernel_nofault saw other words", wrong)
 
     def _disagreeing(self) -> int:
         """Of kernels that let one probe copy_to_kernel_nofault: it is called right after the page is mapped."""

@@ -40,7 +40,7 @@ def plot_audit(audit: Audit, path: Path) -> None:
     axes: Any = figure.subplots(len(strips), 1, sharex=True, squeeze=False)[:, 0]
     for axis, (name, words) in zip(axes, strips.items(), strict=True):
         _draw(axis, name, words, blocks)
-    axes[-1].set_xlabel("MiB of text, from the lowest address on; what no mechanism owns a word of is left out")
+    axes[-1].set_xlabel("MiB of text, from the lowest address on; text without owned words is left out")
     figure.suptitle(f"{audit.release}: where the kernel patches its text (darker: changed; red: wrong)", fontsize=10)
     save_picture(figure, path)
 

@@ -18,7 +18,7 @@ def closing_line(verdict: Verdict) -> str:
     outcome = [f"{count} {severity}" for severity, count in counts(verdict.findings + verdict.refused).items() if count]
     idle = sum(1 for path in verdict.facts if not verdict.rules_run(path))
     if idle:
-        outcome.append(f"{idle} to which no rule applies")
+        outcome.append(f"{idle} without an applicable rule")
     if verdict.unreadable:
         outcome.append(f"{len(verdict.unreadable)} could not be verified")
     known = f" but for {counted(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""

@@ -19,12 +19,12 @@ from prologue.writes.group import WriteGroup
 SCHEMA: Final = "prologue.live-judge/1"
 _UNSEEN: Final[dict[Sight, str]] = {
     "old": "the words before: only the new ones are judged",
-    "running": "which CPUs ran: all did, as far as this report goes",
+    "running": "which CPUs ran: all are assumed to run",
     "stopped": "stop_machine: writes under it count as live",
     "maintenance": "cache maintenance and barriers: PL506 is not judged",
     "literal": "which words are data: all are judged as instructions",
     "lines": "which lines a DC or an IC was for: PL506 judges their kinds and order only",
-    "ran": "what CPUs executed: that nothing reaches a slot or a program is believed of its writer's name",
+    "ran": "what CPUs executed: slots and programs count as unreachable by their writer's name alone",
 }
 
 
@@ -70,7 +70,7 @@ def unseen(judged: JudgedWrites) -> list[str]:
         said.append("who wrote: PL507 is not judged")
     said += [f"lost: {'an unknown number' if n is None else f'{n:,}'} of {what}" for what, n in ending.lost]
     if not ending.complete:
-        said.append("the recorder did not get to its end")
+        said.append("the recorder was interrupted")
     if unreturned := sum(len(g.rows) for g in judged.groups if g.live and g.steps is None and "maintenance" in sees):
         said.append(
             counted(

@@ -21,8 +21,7 @@ RULE = Rule(
     what="On a running kernel, a second slot (or `ftrace_call`) that calls what ftrace does not know: neither "
     "`ftrace_caller` (`ftrace_regs_caller`), nor the PLT entry of a module for it, nor the direct trampoline "
     "of the `ftrace_ops` that the site belongs to.",
-    why="Every call of that function runs foreign code first. This is how a function is hooked by who does not "
-    "ask ftrace.",
+    why="Every call of that function runs foreign code first. This is how code hooks a function without ftrace.",
     example="second slot of vfs_read: BL to an address in a module that registered nothing with ftrace",
     fix="find out what is at the target; take a dump for evidence, and boot the machine from a known image",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_find_callable_addr", "ftrace_update_ftrace_func" (6.1-7.2)',

@@ -10,7 +10,7 @@ def check_write(group: WriteGroup) -> str | None:
     """Any write, live or not, whose writer was seen."""
     if not group.writer.function or group.writer.mechanism is not None:
         return None
-    return f"{group.transition}, written by {group.writer.function}, which no mechanism that is known called"
+    return f"{group.transition}, written by {group.writer.function}, not called by any known mechanism"
 
 
 RULE = Rule(
@@ -18,9 +18,9 @@ RULE = Rule(
     slug="live-write-by-unknown",
     severity="error",
     inputs=("W",),
-    what="A write to kernel text by a function that is none of the kernel's mechanisms (ftrace, jump labels, kprobes, "
-    "alternatives, relocation, runtime constants, dynamic SCS, KVM, BPF, static calls, module loading, kgdb), nor "
-    "called by one.",
+    what="A write to kernel text by a function that belongs to none of the kernel's mechanisms (ftrace, jump labels, "
+    "kprobes, alternatives, relocation, runtime constants, dynamic SCS, KVM, BPF, static calls, module loading, kgdb), "
+    "nor called by one.",
     why="Such a function follows no protocol that is known to be safe; root kits hook functions in this way.",
     example="a module stores a branch over the first instruction of a function",
     fix="find out from the call chain what it belongs to; a mechanism that is missing here is worth a report",

@@ -41,7 +41,7 @@ class Module(Binary):
         """Read a module; its file is stored with ``compression``, and ``stripped`` means that it was signed."""
         image = source if isinstance(source, ElfImage) else ElfImage(source)
         if not image.relocatable:
-            raise InputError("is no kernel module", path=image.path)
+            raise InputError("is not a kernel module", path=image.path)
         super().__init__(image)
         self.compression = compression
         self.stripped = stripped

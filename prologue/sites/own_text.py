@@ -64,7 +64,7 @@ class OwnText:
         words = counted(there, "word differs", plural="words differ")
         what = f"{differ:,} of {words}" if there else "there is no memory"
         return AnotherKernelError(
-            f"has not this kernel's {section.name} at {section.addr + self._slide:#x} ({what}): the slide "
+            f"does not hold this kernel's {section.name} at {section.addr + self._slide:#x} ({what}): the slide "
             f"{self._slide:#x} is that of another boot, or the vmlinux that of another build",
             path=self._memory,
         )

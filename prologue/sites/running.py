@@ -162,7 +162,11 @@ def find_slide(symbols: Symbols, memory: Memory) -> int:
         return memory.info.slide
     linked, runs = symbols.find("_stext"), memory.info.anchors.get("_stext")
     if linked is None or runs is None:
-        raise InputError("does not say where the kernel runs: neither VMCOREINFO nor kallsyms", path=memory.name)
+        raise InputError(
+            "does not say where the kernel runs (no VMCOREINFO, no kallsyms); take a capture as root, or a dump with "
+            "VMCOREINFO",
+            path=memory.name,
+        )
     return runs - linked.vaddr
 
 

@@ -146,7 +146,7 @@ class ImageCheck:
         elif kind in (B, BL, CONDITIONAL):
             why = f"is not what ran: execution went on at {plain_place(program, went)}"
         else:
-            why = f"is no branch, but execution went on at {plain_place(program, went)}"
+            why = f"is not a branch, but execution went on at {plain_place(program, went)}"
         return f"{said} {why}" + (f" and {counted(len(others), 'other place')}" if others else "")
 
 

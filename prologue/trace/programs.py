@@ -220,7 +220,7 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
 def _possible(slide: int, path: Path) -> int:
     """A slide that can be: ADRP's immediates are pages, so linked code runs at its offset in a page, or not at all."""
     if slide % PAGE:
-        raise InputError(f"cannot have run {slide:#x} bytes from where it is linked: no multiple of {PAGE}", path=path)
+        raise InputError(f"cannot run with slide {slide:#x}: not a multiple of {PAGE} bytes", path=path)
     return slide
 
 

@@ -97,7 +97,7 @@ def read_header(stream: BinaryIO, name: str) -> RecordingHeader:
     """
     data = stream.read(_HEADER.size)
     if len(data) < _HEADER.size or not data.startswith(MAGIC):
-        raise InputError(f"is no recording: it has not the {_HEADER.size} bytes of header", path=name)
+        raise InputError("is not a recording: its header is missing or cut off", path=name)
     _, version, size, start_time, flags, cpus, build_id, slide = _HEADER.unpack(data)
     if version != VERSION or size != RECORD.itemsize:
         raise InputError(

@@ -65,4 +65,6 @@ def _require_text(stream: Peekable, head: bytes) -> None:
     if not head:
         raise InputError("is empty", path=stream.name)
     if b"\0" in head:
-        raise InputError("is no trace: neither a recording nor text of perf script or trc_pkt_lister", path=stream.name)
+        raise InputError(
+            "is not a trace: neither a recording nor text of perf script or trc_pkt_lister", path=stream.name
+        )

@@ -175,7 +175,7 @@ def blocks(stream: Peekable, before: bytes = b"", after: bytes = b"") -> Iterato
         if not end:
             rest += data
             if len(rest) > LONGEST_LINE + BLOCK:
-                raise InputError(f"has no line end in {len(rest):,} bytes: no text of a trace", path=stream.name)
+                raise InputError(f"has no line end in {len(rest):,} bytes: not the text of a trace", path=stream.name)
             continue
         yield b"".join((before, rest, memoryview(data)[:end], after))
         rest = data[end:]

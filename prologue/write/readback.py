@@ -79,8 +79,8 @@ def require_agreement(binary: Binary) -> None:
         _compare(binary, processed=binary.state == "processed")
     except InternalError as error:
         raise InputError(
-            f"LIEF reads this file in another way ({error.message}): it is damaged, or one of two ELF readers is "
-            "wrong; nothing was written",
+            f"LIEF and prologue read this file differently ({error.message}): it is damaged, or one of two ELF "
+            "readers is wrong; nothing was written",
             path=binary.path,
         ) from error
 

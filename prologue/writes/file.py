@@ -102,7 +102,7 @@ def read_recording(path: Path) -> Recording:
     try:
         with path.open("rb") as stream:
             if stream.read(len(MAGIC)) != MAGIC:
-                raise InputError("is no recording of writes: `prologue bench writes` makes one", path=path)
+                raise InputError("is not a recording of writes: `prologue bench writes` makes one", path=path)
             blocks = _blocks(stream, path)
             origin = _origin(_first(blocks, path), path)
             pieces: list[Rows] = []
@@ -117,7 +117,7 @@ def read_recording(path: Path) -> Recording:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     count = sum(map(len, pieces))
-    raise InputError(f"cut off after {count:,} writes: the recorder did not get to its end; record again", path=path)
+    raise InputError(f"cut off after {count:,} writes: the recorder was interrupted; record again", path=path)
 
 
 def _blocks(stream: BinaryIO, path: Path) -> Iterator[_Block]:
@@ -152,7 +152,7 @@ def _parsed(payload: bytes, path: Path) -> dict[str, Any]:
     try:
         said = json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"JSON that does not read ({error})") from error
+        raise _damaged(path, f"JSON that cannot be parsed ({error})") from error
     if not isinstance(said, dict):
         raise _damaged(path, "a block of JSON holds no object")
     return said
@@ -174,7 +174,7 @@ def _rows(block: _Block, path: Path) -> Rows:
 def _check(rows: Rows, path: Path) -> None:
     """What every reader of rows relies on."""
     if (rows["address"] % np.uint64(4)).any():
-        raise _damaged(path, "an address that is no multiple of 4")
+        raise _damaged(path, "an address that is not a multiple of 4")
     if (rows["time"][1:] < rows["time"][:-1]).any():
         raise _damaged(path, "time goes backwards")
     if (rows["flags"] & ~np.uint32(sum(Flag))).any():
@@ -201,7 +201,7 @@ def _origin(said: dict[str, Any], path: Path) -> Origin:
             cpus=cpus,
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise _damaged(path, f"what was recorded does not read ({error!r})") from error
+        raise _damaged(path, f"its header cannot be parsed ({error!r})") from error
 
 
 def _ending(said: dict[str, Any], path: Path) -> Ending:
@@ -220,7 +220,7 @@ def _ending(said: dict[str, Any], path: Path) -> Ending:
             ctr=_number(said["ctr"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise _damaged(path, f"its end does not read ({error!r})") from error
+        raise _damaged(path, f"its last block cannot be parsed ({error!r})") from error
 
 
 def _number(value: Any) -> int | None:

@@ -337,14 +337,14 @@ def test_an_option_that_nothing_looks_at_is_refused_or_noted(
     assert verify(native, "--image", tmp_path / "absent", "--select", "PL201") == 2
     assert "--image is for PL404" in capsys.readouterr().err
     assert verify(native, "--vmlinux", tmp_path / "absent") == 2
-    assert "is for modules, and no FILE is one" in capsys.readouterr().err
+    assert "is for modules, but no FILE is a module" in capsys.readouterr().err
     assert verify(native, "--vmlinux", native) == 0
     assert "is for modules, and none was verified" in capsys.readouterr().out
     (tmp_path / "settings.toml").write_text("")
     assert verify(native, "--no-config", "--config", tmp_path / "settings.toml") == 2
     assert "--no-config and --config contradict each other" in capsys.readouterr().err
     assert verify(native, "--select", "PL307,PL405") == 0  # rules for modules
-    assert "1 file: 1 to which no rule applies (" in capsys.readouterr().out.splitlines()[-1]
+    assert "1 file: 1 without an applicable rule (" in capsys.readouterr().out.splitlines()[-1]
     assert release(native, "--require", "untouched") == 2
     assert "contradict" in capsys.readouterr().err
     assert verify(mini(ModuleSpec())) == 0

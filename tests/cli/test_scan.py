@@ -65,7 +65,7 @@ def test_a_compressed_vmlinux_is_read_and_not_written(
     assert stored.read_bytes() == before
     assert not (tmp_path / "out").exists()
     assert main(["verify", str(stored), "--vmlinux", str(vmlinux)]) == 2
-    assert "is for modules, and no FILE is one" in capsys.readouterr().err
+    assert "is for modules, but no FILE is a module" in capsys.readouterr().err
 
 
 def test_a_compressed_vmlinux_without_room_to_unpack_it(

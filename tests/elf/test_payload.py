@@ -149,7 +149,7 @@ def patched(at: int, fmt: str, *values: int | bytes) -> bytes:
         (patched(PE + 6, "<H", 0xFFFF), "section table ends at"),
         (patched(SECTIONS + 16, "<I", 0xFFFFFFFF), "go on to"),
         (b"", "is empty"),
-        (b"MZ", "no arm64 boot file"),
+        (b"MZ", "not an arm64 boot file"),
         (b"MZ\0\0zimg", "less than an EFI zboot header"),
         (b"\x7fELF" + b"\x02\x01\x01" + bytes(9) + struct.pack("<HH", 3, 183) + bytes(44), "an arm64 ELF file"),
         (bz2.compress(image()), "compressed with bzip2"),
@@ -195,7 +195,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
             flat_image(path)
     with (tmp_path / "huge").open("wb") as file:
         file.truncate((1 << 30) + 1)
-    with pytest.raises(InputError, match="no boot file"):
+    with pytest.raises(InputError, match="not a boot file"):
         flat_image(tmp_path / "huge")
 
 

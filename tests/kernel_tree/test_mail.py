@@ -120,7 +120,7 @@ def test_without_an_identity_nothing_is_written(
     tmp_path: Path, unknown: None, options: list[str], capsys: Said
 ) -> None:
     assert unknown is None
-    with pytest.raises(UsageError, match="git does not know you"):
+    with pytest.raises(UsageError, match="Signed-off-by needs your identity, and git has none"):
         identity(tmp_path)
     assert main(["kernel", "patch", all_series()[0], *options]) == 2
     said = capsys.readouterr()

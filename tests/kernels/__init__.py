@@ -1,1 +1,1 @@
-"""Kernels that are not plain: built from source, booted and traced, processed and not. ``python -m tests.kernels``."""
+"""Kernels with unusual configurations: built, booted and traced, processed and not. ``python -m tests.kernels``."""

@@ -15,7 +15,7 @@ from tests.kernels.recipes import KERNELS, Unusual
 HEAD: Final = ("kernel", "compiler", "options", "sites", "verify", "boot", "tracers", "self-tests", "audit")
 _RULE: Final = "|".join(["---"] * (len(HEAD) + 1))
 _TEXT: Final = """\
-# Kernels that are not plain
+# Kernels with unusual configurations
 
 `make kernels` writes this table, and says of a kernel that it was not run yet. It builds each kernel from Debian's
 source with the native contract, in one minimal configuration, and boots it in QEMU (TCG, two CPUs), not processed and

@@ -192,5 +192,5 @@ def test_perf_data_without_addresses(tmp_path: Path) -> None:
 
 
 def test_only_a_running_kernel_is_captured(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no running kernel: expected /proc/kcore or ssh:HOST"):
+    with pytest.raises(InputError, match="is not a running kernel: expected /proc/kcore or ssh:HOST"):
         open_kcore(saved(tmp_path, CORE))

@@ -147,5 +147,5 @@ def test_no_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["", "-oProxyCommand=touch x"])
 def test_a_host_that_is_none(host: str) -> None:
-    with pytest.raises(InputError, match="is no host"):
+    with pytest.raises(InputError, match="is not a host"):
         open_memory(f"ssh:{host}")

@@ -97,7 +97,7 @@ def test_lists_that_lead_nowhere(traced: Path, tmp_path: Path, capsys: pytest.Ca
         traced.read_bytes().replace(RECORDS.to_bytes(8, "little"), (HEAP + 99 * PAGE).to_bytes(8, "little"))
     )
     assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out")]) == 0
-    assert "not there: some of ftrace's records and kprobes" in capsys.readouterr().out
+    assert "missing: some of ftrace's records and kprobes" in capsys.readouterr().out
     with pytest.raises(UnmappedError):
         open_memory(str(tmp_path / "out")).read(RECORDS, 48)
 

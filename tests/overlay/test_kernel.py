@@ -133,7 +133,7 @@ def test_another_boots_slide(vmlinux: Path, capsys: pytest.CaptureFixture[str]) 
 def test_memory_that_does_not_say_where_it_runs(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start, image = image_of(vmlinux)
     said = refused(vmlinux, core([(start, NO_PADDR, bytes(image))]), capsys)
-    assert "neither VMCOREINFO nor kallsyms" in said
+    assert "(no VMCOREINFO, no kallsyms); take a capture as root" in said
 
 
 def test_another_build(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:

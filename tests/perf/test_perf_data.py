@@ -120,8 +120,8 @@ def test_every_cut_and_many_damages_are_one_line(tmp_path: Path) -> None:
     [
         (lambda data: b"2ELIFREP" + data[8:], "big-endian"),
         (lambda data: b"PERFFILE" + data[8:], "version 1"),
-        (lambda data: b"\x7fELF" + data[4:], "is no perf.data"),
-        (lambda data: data[:48] + bytes(8) + data[56:], "perf record did not get to its end"),
+        (lambda data: b"\x7fELF" + data[4:], "is not perf.data"),
+        (lambda data: data[:48] + bytes(8) + data[56:], "perf record was interrupted"),
     ],
 )
 def test_files_that_are_not_read(change: object, message: str, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_text_that_does_not_say_its_machine() -> None:
     ],
 )
 def test_no_whole_words_on_arm64(poke: TextPoke) -> None:
-    with pytest.raises(InputError, match="no arm64 text"):
+    with pytest.raises(InputError, match="is not arm64 text"):
         writes_of(replace(ARM64, pokes=(poke,)))
 
 

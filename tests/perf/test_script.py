@@ -51,7 +51,7 @@ def test_pokes_among_other_lines() -> None:
     [
         ("            Old bytes: 1f 20 03 d5\n", "", "line 8: has 0 old and 4 new bytes, and says 4 and 4"),
         ("1f 20 03 d5\n         swapper     0 [003]   123", "1f 20 03\n 123", "line 11: has 0 old and 19 new bytes"),
-        ("old len 4 new len 4", "old len 4 new", "line 8: a text poke that does not read"),
+        ("old len 4 new len 4", "old len 4 new", "line 8: a text poke that cannot be parsed"),
         ("PERF_RECORD_TEXT_POKE", "PERF_RECORD_MMAP", "--show-text-poke-events"),
     ],
 )

@@ -141,14 +141,14 @@ def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
     ("place", "kind", "said"),
     [
         ("trased", InputError, "no symbol trased; near: traced"),
-        ("starter", InputError, "kallsyms leave it out"),
+        ("starter", InputError, "kallsyms leaves it out"),
         ("traced+2", UsageError, "not a multiple of 4"),
         ("0xffff800080010002", UsageError, "not a multiple of 4"),
         ("0xffff900080010000", InputError, "take the KASLR offset off"),
-        ("0x1ffff900080010000", InputError, "no code of this kernel"),
-        ("traced+", UsageError, "is no place"),
-        ("traced+x", UsageError, "is no place"),
-        ("", UsageError, "is no place"),
+        ("0x1ffff900080010000", InputError, "is not code of this kernel"),
+        ("traced+", UsageError, "is not a place"),
+        ("traced+x", UsageError, "is not a place"),
+        ("", UsageError, "is not a place"),
     ],
 )
 def test_bad_places(judge: Judge, place: str, kind: type[Exception], said: str) -> None:

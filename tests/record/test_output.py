@@ -70,7 +70,7 @@ def test_an_old_word_that_was_read_elsewhere() -> None:
     assert int(row["flags"]) == Flag.OLD_UNKNOWN | Flag.CUT_CHAIN
     assert found.ending.lost == ()
     module = SAID.replace("addr=0xffffaca2e87b5008", "addr=0xffffaca2e87b500c")
-    assert losses(module) == {"writes whose address does not fit to what was mapped": 1}
+    assert losses(module) == {"writes whose address does not match the mapped page": 1}
 
 
 def test_return_addresses_that_are_signed() -> None:
@@ -126,7 +126,7 @@ def losses(text: str) -> dict[str, int | None]:
 
 def test_an_event_that_is_missing() -> None:
     lost = losses(without("new=0x97efa1f7"))
-    assert lost["lines of events that do not read"] == 1
+    assert lost["lines of events that cannot be parsed"] == 1
     # Its word was changed back by one that was recorded.
     assert lost["words that do not hold what was recorded last"] == 1
     between = SAID.replace("low=0xf3f88748 new=0xffffaca2", "low=0xf3f88740 new=0xffffaca2")
@@ -175,7 +175,7 @@ def test_a_kernel_that_lets_one_probe_the_copy() -> None:
     assert losses(text) == {}
     assert any("1 hit" in note for note in recording(text).ending.notes)
     assert losses(text.replace("next=0x0 new=0x97efa1f7", "next=0x0 new=0x97efa1f8")) == {
-        "writes whose words copy_to_kernel_nofault had otherwise": 1
+        "writes for which copy_to_kernel_nofault saw other words": 1
     }
 
 
@@ -207,7 +207,7 @@ def test_a_recorder_that_did_not_see_itself() -> None:
     for _ in range(2):
         start = text.index("     migration/0-20")
         text = text[:start] + text[text.index("\n", start) + 1 :]
-    with pytest.raises(InputError, match="writes that the recorder made itself"):
+    with pytest.raises(InputError, match="lacks the recorder's own test writes"):
         recording(text.replace("\n3\n17\n", "\n3\n15\n"))
 
 

@@ -66,9 +66,9 @@ def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ("arguments", "message"),
     [
         ([], "-o FILE"),
-        (["board", "-o", "out"], "is no machine: expected local, or ssh:HOST"),
-        (["ssh:", "-o", "out"], "is no machine"),
-        (["ssh:-oProxyCommand=x", "-o", "out"], "is no machine"),
+        (["board", "-o", "out"], "is not a machine: expected local, or ssh:HOST"),
+        (["ssh:", "-o", "out"], "is not a machine"),
+        (["ssh:-oProxyCommand=x", "-o", "out"], "is not a machine"),
         (["-o", "out", "--command", "'"], "--command"),
     ],
 )

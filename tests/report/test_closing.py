@@ -79,7 +79,7 @@ def gone(name: str) -> Judged:
         ([gone("b")], "1 file: 1 could not be verified"),
         (
             [file("a", NATIVE, inputs="")],
-            "1 file: 1 to which no rule applies (43,880 sites, processed, native)",
+            "1 file: 1 without an applicable rule (43,880 sites, processed, native)",
         ),
         (
             [file("a", NATIVE, ignore=("PL304", "PL303")), file("b", NATIVE, ignore=("PL304",))],

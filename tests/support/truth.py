@@ -63,7 +63,7 @@ def read_truth(path: Path) -> Iterator[TraceRecords]:
     """
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
-            raise InputError("is no file of trace record --truth, or of another version", path=path)
+            raise InputError("is not a file of trace record --truth, or of another version", path=path)
         while data := stream.read(_CHUNK * EXECUTED.itemsize):
             yield np.frombuffer(data, EXECUTED, len(data) // EXECUTED.itemsize)
 

@@ -54,7 +54,7 @@ STALE = {
     ),
     "a NOP where the CPU had a call": (
         {"vfs_read+0x10": NOP},
-        ["vfs_read+0x10: nop is no branch, but execution went on at read_zero"],
+        ["vfs_read+0x10: nop is not a branch, but execution went on at read_zero"],
     ),
     "another target": (
         {"vfs_read+0x18": encode_b(KERNEL.at("vfs_read+0x18"), KERNEL.at("vfs_read+0x24"))},
@@ -147,7 +147,7 @@ def test_a_function_with_a_name_like_a_vector_table_is_none(tmp_path: Path, caps
     steps: list[tuple[str | int, str | int]] = [("caller+0x4", "caller"), ("caller", "pci_free_irq_vectors")]
     trace.write_text(perf_text([*steps, ("pci_free_irq_vectors", "caller+0x4"), ("caller+0x4", "caller")], kernel))
     assert main(["trace", "check", str(trace), "--vmlinux", str(vmlinux)]) == 1
-    assert "nop is no branch, but execution went on at pci_free_irq_vectors" in capsys.readouterr().out
+    assert "nop is not a branch, but execution went on at pci_free_irq_vectors" in capsys.readouterr().out
 
 
 def test_the_lines_that_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +157,7 @@ def test_the_lines_that_are_printed(tmp_path: Path, capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     place = KERNEL.at("vfs_read+0x10")
     assert lines == [
-        f"image stale at vfs_read+0x10 ({place:#x}): nop is no branch, but execution went on at read_zero "
+        f"image stale at vfs_read+0x10 ({place:#x}): nop is not a branch, but execution went on at read_zero "
         "(once, first on cpu 0 at 1.000002000)",
         "1 word of the image cannot be what ran",
     ]

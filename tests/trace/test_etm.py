@@ -141,8 +141,8 @@ def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str
     command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out)]
     for content, said in (
         (None, "No such file"),
-        (b"", "is no recording"),
-        (RecordingHeader().pack(), "does not say the kernel's slide"),
+        (b"", "is not a recording"),
+        (RecordingHeader().pack(), "has no slide: it ends before the kernel relocates itself"),
         (RecordingHeader(slide=0, build_id=b"\1" * 20).pack(), "is another kernel: its build-id is unknown"),
     ):
         if content is not None:

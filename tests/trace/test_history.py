@@ -112,7 +112,7 @@ def test_a_word_that_never_stood_there_is_named(tmp_path: Path, capsys: pytest.C
     writes = writes_file(tmp_path, write(2000 * MS, MOV, NOP))
     code, out, err = run(tmp_path, capsys, "check", text_of(CHANGES[:2]), "--writes", writes)
     assert code == 1
-    assert "mov x9, x30 is no branch, but execution went on at read_zero+0x18" in out
+    assert "mov x9, x30 is not a branch, but execution went on at read_zero+0x18" in out
     assert "near a write" not in err
 
 
@@ -355,7 +355,7 @@ def test_text_that_nvhe_maps_twice(tmp_path: Path, capsys: pytest.CaptureFixture
     options = ["--vmlinux", vmlinux, "--hyp-text", hex(at), "--writes", writes]
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options[:-2])]) == 1
-    assert f"image stale at __hyp_text_start+0x4 ({at + 4:#x}): nop is no branch" in capsys.readouterr().out
+    assert f"image stale at __hyp_text_start+0x4 ({at + 4:#x}): nop is not a branch" in capsys.readouterr().out
     again = write(2000 * MS, encode_b(place, start + 12), NOP, place)
     writes_file(tmp_path, write(1000 * MS, encode_b(place, start + 12), NOP, place), again)
     assert main(["trace", "check", str(tmp_path / "trace"), *map(str, options)]) == 0

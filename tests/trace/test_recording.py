@@ -38,7 +38,11 @@ def test_what_a_header_says() -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"PROTRACE", "64 bytes"), (b"P" * 64, "64 bytes"), (b"PROTRACE\2" + bytes(55), "version 2")],
+    [
+        (b"PROTRACE", "header is missing or cut off"),
+        (b"P" * 64, "header is missing"),
+        (b"PROTRACE\2" + bytes(55), "version 2"),
+    ],
 )
 def test_other_files_are_bad_input(data: bytes, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -125,7 +129,7 @@ def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) 
         assert trace.kind == "recording"
         assert trace.header is not None
         assert trace.header.slide == 64
-    for content, said in ((b"PERFILE2 and more", "perf script"), (b"\x7fELF\0\0", "no trace")):
+    for content, said in ((b"PERFILE2 and more", "perf script"), (b"\x7fELF\0\0", "is not a trace")):
         path.write_bytes(content)
         with pytest.raises(InputError, match=said), open_trace(str(path)):
             pass

@@ -62,9 +62,9 @@ def test_words(tmp_path: Path) -> None:
 
 def test_what_is_no_truth(tmp_path: Path) -> None:
     recording, truth = write(tmp_path, [1], [0])
-    with pytest.raises(InputError, match="is no file of trace record --truth"):
+    with pytest.raises(InputError, match="is not a file of trace record --truth"):
         compare(recording, recording)
-    with pytest.raises(InputError, match="is no recording"):
+    with pytest.raises(InputError, match="is not a recording"):
         compare(truth, truth)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         compare(tmp_path / "nothing", truth)

@@ -74,7 +74,7 @@ def test_what_was_not_seen_is_said_and_not_judged() -> None:
     assert unseen(judged({"flags": Flag.NOT_RETURNED})) == [
         "1 live write whose writer had not returned: PL506 is not judged for it"
     ]
-    assert unseen(judged({}, complete=False)) == ["the recorder did not get to its end"]
+    assert unseen(judged({}, complete=False)) == ["the recorder was interrupted"]
     assert unseen(judged({})) == []
 
 
@@ -110,7 +110,7 @@ def test_slots_and_programs_that_nothing_reaches() -> None:
     }  # fmt: skip
     blind = replace(done.recording, origin=replace(done.recording.origin, sees=("old", "callers", "pc")))
     assert judge_writes(blind).findings == ()
-    assert any("believed of its writer's name" in said for said in unseen(judge_writes(blind)))
+    assert any("unreachable by their writer's name alone" in said for said in unseen(judge_writes(blind)))
 
 
 def test_lines_that_were_not_seen_are_said_where_they_matter() -> None:

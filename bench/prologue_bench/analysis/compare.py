@@ -226,7 +226,7 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
 
 def _too_few(units: int, base: Series, in_blocks: bool) -> str:
     one, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
-    return f"{counted(units, one)} {of}: a verdict needs at least {LEAST}"
+    return f"{counted(units, one)} {of}; a verdict needs at least {LEAST}"
 
 
 def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:

@@ -133,7 +133,7 @@ def _kinds(text: str) -> list[VariantKind]:
     for kind in text.split(","):
         known = next((known for known in KINDS if known == kind), None)
         if known is None:
-            raise BenchError(f"--variants {text}: {kind!r} is none of {', '.join(KINDS)}")
+            raise BenchError(f"--variants {text}: {kind!r} is not one of {', '.join(KINDS)}")
         if known in kinds:
             raise BenchError(f"--variants {text}: {kind} is named twice (the A/A control is added by itself)")
         kinds.append(known)

@@ -64,7 +64,7 @@ def _require_modules(modules: Sequence[Path], *, boot: bool) -> None:
         raise UsageError("--insmod: --boot has no root file system to load a module from")
     for path in modules:
         if not isinstance(open_binary(path), Module):
-            raise UsageError(f"--insmod {path}: is no module")
+            raise UsageError(f"--insmod {path}: is not a module")
 
 
 def _words(text: str) -> list[str]:

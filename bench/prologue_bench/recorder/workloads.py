@@ -83,7 +83,7 @@ def _kernel_build(text: str, rest: str) -> Measured:
     for option in options:
         name, _, value = option.partition("=")
         if name not in settings or not value:
-            raise BenchError(f"workload {text!r}: {option!r} is none of j=N, config=NAME")
+            raise BenchError(f"workload {text!r}: {option!r} is not one of j=N, config=NAME")
         settings[name] = value
     make, jobs = f"make -C {shlex.quote(tree)}", settings["j"] or "$(nproc)"
     # Only the build is timed, by a clock that cannot be set: 10 ms are little of it. A host that builds kernels has bc.
@@ -126,7 +126,7 @@ def _options(text: str, rest: str, defaults: dict[str, str], known: tuple[str, .
             numbers[name] = value
         else:
             expected = ", ".join(("process", "thread", "sockets", "pipes", *(f"{name}=N" for name in known)))
-            raise BenchError(f"workload {text!r}: {option!r} is none of {expected}")
+            raise BenchError(f"workload {text!r}: {option!r} is not one of {expected}")
     for pair in ({"process", "thread"}, {"sockets", "pipes"}):
         if pair <= modes:
             raise BenchError(f"workload {text!r}: both {' and '.join(sorted(pair))}")
@@ -148,7 +148,7 @@ def _from_file(path: Path) -> Measured:
     fields = Fields.of(data, str(path))
     known = ("name", "command", "unit", "direction", "pattern")
     if unknown := [name for name in data if name not in known]:
-        raise BenchError(f"{path}: {unknown[0]}: is none of {', '.join(known)}")
+        raise BenchError(f"{path}: {unknown[0]}: is not one of {', '.join(known)}")
     pattern = fields.optional_text("pattern")
     if pattern is None and (fields.text("unit"), fields.text("direction")) != ("seconds", "lower"):
         raise BenchError(f"{path}: without a pattern the wall time is measured: unit seconds, direction lower")

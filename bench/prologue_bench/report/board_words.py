@@ -33,8 +33,8 @@ def board_sentences(report: WorkloadReport) -> Iterator[str]:
             yield f"{variant}: left out: {', '.join(left)}: a board needs {LEAST_OF_BOARD} pairs, to know its spread"
         if len(boards.used) == 1:
             yield (
-                f"{variant}: the effect of the board CANNOT BE ESTIMATED: pairs enough are of {boards.used[0]} alone. "
-                "All that is said of this variant is said of that board"
+                f"{variant}: the effect of the board CANNOT BE ESTIMATED: only {boards.used[0]} has enough pairs. "
+                "This verdict is for that board only"
             )
         elif boards.used and boards.spread is None:
             yield f"{variant}: the effect of the board CANNOT BE ESTIMATED: samples of a board do not vary"

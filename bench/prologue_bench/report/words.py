@@ -113,7 +113,7 @@ def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> st
     if comparison.reason is not None:
         return f"{name}: inconclusive ({p}): {comparison.reason}"
     if effect.test == "random effect":
-        return f"{name}: inconclusive ({p}); what may be is what the interval holds"
+        return f"{name}: inconclusive ({p}); any value in the interval is possible"
     seen = f"{_units(report, comparison)} could have seen {per_cent(effect.detectable or 0)} or more"
     return f"{name}: inconclusive ({p}); {seen}"
 
@@ -223,12 +223,12 @@ def caveats(report: Report) -> Iterator[str]:
     if campaign.evidence != "timing":
         return
     if not results.boots_known:
-        yield "boots are not known: the interval leaves out what changes from boot to boot"
+        yield "boots are unknown: the interval omits boot-to-boot variation"
     elif bare := sum(boot.readback is None for boots in valid for boot in boots):
         yield f"{bare} boot{'s' if bare > 1 else ''} without read-back: nothing proves which kernel ran there"
     silent = unknown_settings(boot.gate_before for boots in valid for boot in boots)
     if named := ", ".join(f"{what} (missing in {count})" for what, count in silent):
-        yield f"not known of every boot, and perhaps not alike: {named}"
+        yield f"not recorded for every boot, so they may differ: {named}"
     if campaign.aa is None:
         yield "no A/A control: what the same kernel shows against itself is not known"
     if (tests := comparisons_with_verdict(report.workloads)) > 1:

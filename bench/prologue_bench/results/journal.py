@@ -87,7 +87,7 @@ def _require_own(directory: Path) -> None:
     foreign = [name for name in foreign if not name.startswith(f".{CAMPAIGN}.")]
     if foreign:
         raise BenchError(
-            f"{directory}: is no result set, and not empty ({foreign[0]}{', ...' if foreign[1:] else ''}): "
+            f"{directory}: is not a result set, and not empty ({foreign[0]}{', ...' if foreign[1:] else ''}): "
             "name a new directory"
         )
 

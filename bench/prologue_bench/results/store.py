@@ -163,7 +163,7 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
     void, values = fields.optional_text("void"), fields.below("values")
     known = {workload.name for workload in campaign.workloads}
     if unknown := sorted(set(values.data) - known):
-        raise BenchError(f"{values.where}: {unknown[0]!r} is no workload of this campaign")
+        raise BenchError(f"{values.where}: {unknown[0]!r} is not a workload of this campaign")
     # A void boot may have ended before all workloads were run.
     names = [w.name for w in campaign.workloads if void is None or w.name in values.data]
     gate = fields.below("gate")

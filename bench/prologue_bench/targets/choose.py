@@ -23,7 +23,7 @@ def choose_target(args: Namespace) -> Target:
     """
     kind, _, rest = str(args.target).partition(":")
     if args.reserve is not None and kind != "labgrid":
-        raise BenchError(f"--reserve {args.reserve}: is for the places of a farm: --target labgrid:...")
+        raise BenchError(f"--reserve {args.reserve}: needs --target labgrid:...")
     # Under KVM a guest has the host's own CPU or none.
     cpu = args.cpu or ("host" if args.accel == "kvm" else Machine().cpu)
     machine = Machine(cpu=cpu, cpus=args.smp, memory=args.memory)

@@ -107,7 +107,7 @@ class FarmTarget:
     def _require_type(self, facts: Mapping[str, str]) -> None:
         for name, value in (self._facts or {}).items():
             if facts.get(name) != value:
-                raise GuestLostError(f"is not of the type of the boards before: {name}: {facts.get(name)}, not {value}")
+                raise GuestLostError(f"differs from the earlier boards: {name}: {facts.get(name)}, not {value}")
 
     def _put_aside(self, error: GuestLostError) -> None:
         if self._seat is not None:

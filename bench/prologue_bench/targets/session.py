@@ -112,7 +112,7 @@ class Session:
         if now is None:
             return self.lost(f"it never came back: {said.reason}; its last boot_id was {old}")
         if now != old:
-            return self.lost(f"it answered only after its time was over: boot {now}")
+            return self.lost(f"it answered only after the timeout: boot {now}")
         return self.lost(f"it {'came back as' if gone else 'never went down, it is'} the same boot {old}")
 
     def require_kernel(self, image: Path) -> None:

@@ -43,7 +43,9 @@ def kernel_numbers(kernel: Kernel, head: bytes) -> dict[str, list[str]]:
     numbers = {"load": [f"{load_address(head):#x}"], "base": [f"{base:#x}"], "mapped": [offset_of(kernel, _MAPPED)]}
     found = [symbol for name in _VECTORS if (symbol := kernel.symbols.find(name)) is not None]
     if not found:
-        raise BenchError(f"{kernel.path}: no symbol vectors: what an exception is cannot be told")
+        raise BenchError(
+            f"{kernel.path}: no symbol vectors: exceptions cannot be recognised; use an unstripped vmlinux"
+        )
     # Their sizes end with the last instruction.
     sizes = [-(-max(symbol.size, 1) // _TABLE) * _TABLE for symbol in found]
     tables = [f"{symbol.vaddr - base:#x}:{size:#x}" for symbol, size in zip(found, sizes, strict=True)]

@@ -44,7 +44,7 @@ class Window:
         until: the function that it ends before.
         count: it ends after so many instructions of all CPUs.
         function: only this function, and what it calls.
-        process: only the task that the command is.
+        process: only the command's own task.
 
     """
 
@@ -135,7 +135,10 @@ def record(kernel: Kernel, window: Window, files: RecordingFiles, guest: Guest) 
 
     """
     if qemu_version() >= (9, 0):
-        raise BenchError(f"record needs QEMU 7.2 to 8.2, this is {qemu_version()}: its plugins have another interface")
+        raise BenchError(
+            f"record needs QEMU 7.2 to 8.2, this is {qemu_version()}, whose plugins have another "
+            "interface: install one of these"
+        )
     with (
         tempfile.TemporaryDirectory(prefix="prologue-record-") as name,
         _when_whole(files.out) as out,

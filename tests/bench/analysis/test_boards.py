@@ -201,7 +201,7 @@ def test_a_board_with_one_pair_is_left_out(tmp_path: Path, capsys: Said) -> None
     assert main(["bench", "compare", str(tmp_path)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"{BUILD}: left out: b: a board needs 2 pairs, to know its spread" in text
-    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: pairs enough are of a alone." in text
+    assert f"{BUILD}: the effect of the board CANNOT BE ESTIMATED: only a has enough pairs." in text
     assert "random effect" not in text
 
 

@@ -192,7 +192,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".campaign.json.abcdefgh.prologue.tmp").touch()
     (tmp_path / "thesis.tex").touch()
     (tmp_path / "z").touch()
-    with pytest.raises(BenchError, match=r"is no result set, and not empty \(thesis.tex, ...\): name a new directory"):
+    with pytest.raises(BenchError, match=r"not a result set, and not empty \(thesis.tex, ...\): name a new directory"):
         record(tmp_path, Machine())
     assert not (tmp_path / "lock").exists()
     (tmp_path / "thesis.tex").unlink()

@@ -141,7 +141,7 @@ def test_settings_that_are_not_known_of_every_boot(tmp_path: Path, capsys: pytes
     assert main(["bench", "compare", str(save(tmp_path / "a.jsonl", *records))]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "mov: different" in said
-    assert "not known of every boot, and perhaps not alike: governors (missing in 1), boost (missing in 1)" in said
+    assert "not recorded for every boot, so they may differ: governors (missing in 1), boost (missing in 1)" in said
 
 
 def test_memory_may_differ_a_little(tmp_path: Path) -> None:

@@ -120,12 +120,12 @@ def test_a_workload_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hackbench:proces", "'proces' is none of process, thread"),
+        ("hackbench:proces", "'proces' is not one of process, thread"),
         ("hackbench:process,thread", "both process and thread"),
-        ("hackbench:g=0", "'g=0' is none of"),
-        ("perf-messaging:f=3", "'f=3' is none of"),
+        ("hackbench:g=0", "'g=0' is not one of"),
+        ("perf-messaging:f=3", "'f=3' is not one of"),
         ("kernel-build:", "which tree"),
-        ("kernel-build:/usr/src/linux,x=1", "'x=1' is none of j=N"),
+        ("kernel-build:/usr/src/linux,x=1", "'x=1' is not one of j=N"),
         ("time: ", "which command"),
         ("iperf", "unknown; expected hackbench"),
         ("nowhere.toml", "nowhere.toml: No such file"),
@@ -142,7 +142,7 @@ def test_what_is_refused(text: str, said: str) -> None:
         ('name = "a"', "unit: expected text"),
         ('name = "a"\ncommand = "a"\nunit = "MB"\ndirection = "up"\npattern = "x"', r"expected one group"),
         ("name = ", "not TOML"),
-        ('nam = "a"', "nam: is none of"),
+        ('nam = "a"', "nam: is not one of"),
         ('name = "a"\ncommand = "a"\nunit = "MB"\ndirection = "higher"', "without a pattern"),
     ],
 )

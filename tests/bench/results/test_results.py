@@ -58,7 +58,7 @@ Edit = Callable[[dict[str, Any]], object]
         (lambda row: row.update(boot=-1), "boot: expected a whole number from 0 on, found -1"),
         (lambda row: row.update(started="yesterday"), "started: expected an ISO 8601 time"),
         (lambda row: row["values"].clear(), "hackbench, sockets: expected a list of numbers, found nothing"),
-        (lambda row: row["values"].update(more=[1]), "'more' is no workload of this campaign"),
+        (lambda row: row["values"].update(more=[1]), "'more' is not a workload of this campaign"),
         (
             lambda row: row["values"].update({HACKBENCH.name: [1, "2"]}),
             'expected 0 or a number from 1e-60 to 1e60, found "2"',

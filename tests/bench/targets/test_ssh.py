@@ -176,7 +176,7 @@ def test_it_answers_when_its_time_is_over(bin_path: Path, attempt: Attempt) -> N
     place(bin_path, "ssh", SSH.replace("exec sh", "sleep 2\nexec sh"))
     quick = replace(attempt, timeout=1)
     message = lost(SshTarget("board", "true", "none"), quick)
-    assert f"it answered only after its time was over: boot {BOOT_ID.read_text().strip()}" in message
+    assert f"it answered only after the timeout: boot {BOOT_ID.read_text().strip()}" in message
 
 
 @pytest.mark.thorough

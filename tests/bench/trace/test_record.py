@@ -147,7 +147,7 @@ def test_what_cannot_be(
 
 def test_what_is_loaded_is_a_module(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, out = str(mini(Spec())), tmp_path / "out"
-    for wrong, said in ((vmlinux, "is no module"), ("/proc", "not a regular file"), ("/nowhere", "No such file")):
+    for wrong, said in ((vmlinux, "is not a module"), ("/proc", "not a regular file"), ("/nowhere", "No such file")):
         assert main(["trace", "record", vmlinux, "-o", str(out), "--insmod", wrong]) == 2
         assert said in capsys.readouterr().err
     assert not out.exists()

@@ -1,4 +1,4 @@
-"""Kernels that are not plain: built, verified, processed, booted, traced and audited; ``make kernels`` has more."""
+"""Kernels with unusual configurations: verified, processed, booted, traced, audited; ``make kernels`` has more."""
 
 from __future__ import annotations
 
