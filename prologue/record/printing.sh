@@ -5,6 +5,9 @@
 # The end of record.sh, in whose shell it runs (record/run.py puts both together): prints the parts that record/output.py reads.
 
 part() { printf '==== %s\n' "$1"; }
+# In a process of its own: where the output is a terminal (a console), a shell loses the line that it writes when a
+# background process ends, and the reader of the events has just been killed.
+(
 part "prologue live record 1"
 part machine
 uname -m
@@ -93,4 +96,5 @@ awk '$2 ~ /^[tTwW]$/ && $3 !~ /^[$.]/ { print $1, $3, $4 }' /proc/kallsyms |
 		END { if (wanted) print start, "-", name, owner }
 	'
 part end
-exit 0
+)
+exit

@@ -46,6 +46,24 @@ def test_return_addresses_are_named_whatever_their_signature(signed: str, tmp_pa
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("shell", ["sh", "bash", "busybox sh"])
+def test_the_shell_that_has_background_processes_prints_nothing_itself(shell: str, tmp_path: Path) -> None:
+    """On a terminal it loses what it writes when one of them ends: 6 of 3,000 lines with busybox."""
+    if shutil.which(shell.split(maxsplit=1)[0]) is None:
+        pytest.skip(f"no {shell}")
+    (tmp_path / "uname").write_text("#!/bin/sh\necho $PPID\n")
+    (tmp_path / "uname").chmod(0o755)
+    printing = script()[script().index("\npart() {") :]
+    found = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "scratch": str(tmp_path), "instance": str(tmp_path)}
+    done = subprocess.run(
+        [*shell.split(), "-c", f"echo $$\n{printing}"], capture_output=True, text=True, check=True, env=found
+    )
+    own, start, machine, parent, *_ = done.stdout.splitlines()
+    assert (start, machine) == ("==== prologue live record 1", "==== machine")
+    assert parent != own
+    assert done.stdout.endswith("\n==== end\n")
+
+
 def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["live", "record", "--script"]) == 0
     assert capsys.readouterr().out == script()
