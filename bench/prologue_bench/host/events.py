@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any, Final
 
 LAST_LINES: Final = 15  # of a console or a log, shown when a machine is lost
 WITH_TRACE: Final = 25  # the same, where it may be a panic with its trace
+# After an event: nothing, or a kernel message that was printed before the terminal had its line's end.
+_REST: Final = re.compile(r"\s*(\[ *\d+\.\d{6}\].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +26,18 @@ class Event:
 def parse_line(line: str, token: str) -> Event | None:
     """Return the event in a console line, None if it holds none.
 
-    A kernel message may have been printed on the same line before it; a torn line is no event.
+    A kernel message may have been printed on the same line before or after it; a torn line is no event.
     """
     marker = f"@{token} "
     at = line.find(marker)
     if at < 0:
         return None
+    text = line[at + len(marker) :]
     try:
-        data = json.loads(line[at + len(marker) :])
+        data, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(data, dict) or "event" not in data:
+    if not isinstance(data, dict) or "event" not in data or not _REST.fullmatch(text, end):
         return None
     return Event(str(data.pop("event")), data)
 

@@ -37,7 +37,19 @@ def test_hang_leaves_no_end_and_another_boots_token_counts_for_nothing() -> None
     assert [event.name for event in _events("hang")] == ["start"]
 
 
-@pytest.mark.parametrize("line", ["", "@t", "@t ", "@t {", "@t []", "@t 7", '@t {"event"}', 't {"event": "end"}'])
+@pytest.mark.parametrize("after", ["[   20.079167] reboot: Power down", " ", "[12345.000001] a: b"])
+def test_a_kernel_message_may_stand_after_an_event(after: str) -> None:
+    """The kernel is quicker than the terminal, which has the line's end still to print."""
+    assert parse_line(f'@t {{"event": "end", "taint": 0}}{after}', "t") == Event("end", {"taint": 0})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "@t", "@t ", "@t {", "@t []", "@t 7", '@t {"event"}', 't {"event": "end"}',
+        '@t {"event": "end"}}', '@t {"event": "end"}[   20.07] a', '@t {"event": "end"} x [   20.079167] a',
+    ],
+)  # fmt: skip
 def test_broken_lines_are_no_events(line: str) -> None:
     assert parse_line(line, "t") is None
 
