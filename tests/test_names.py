@@ -42,7 +42,7 @@ NAMED_TUPLES: Final = {
     **dict.fromkeys(
         ("Bounds", "Finding", "Hit", "Location", "Segment", "Subject", "Summary"), "the build step loads it"
     ),
-    **dict.fromkeys(("Function", "Lost"), "sorted by its fields"),
+    **dict.fromkeys(("Function", "Lost", "TableRow"), "sorted by its fields"),
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
     "_Step": "the key of many look-ups",
 }

@@ -52,7 +52,9 @@ def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
 def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
     calm = "not live" if group.not_live else "data" if group.literal else "same word" if group.same else "allowed"
     writer = group.writer.mechanism or f"unknown: {group.writer.function or 'not recorded'}"
-    return TableRow(writer, group.transition, group.not_live, ", ".join(codes) or calm, codes)
+    return TableRow(
+        writer=writer, transition=group.transition, why=group.not_live, verdict=", ".join(codes) or calm, against=codes
+    )
 
 
 def unseen(judged: JudgedWrites) -> list[str]:

@@ -156,7 +156,7 @@ def test_a_source_that_does_not_know_its_kprobes(vmlinux: Path, capsys: pytest.C
     assert rows["first slots"] == ["15", "0", "0", "1"]
     assert rows["breakpoints"] == ["2", "2", "0", "1"]
     assert ": nothing wrong found, 17 words not decided (" in said.splitlines()[-1]
-    assert "not looked at: kprobes: this source does not say which there are" in said
+    assert "not looked at: kprobes: not listed by this source" in said
     assert main([*AUDIT, str(vmlinux), str(captured(vmlinux, {leaf: BRK_0}, ()))]) == 1
 
 
