@@ -105,12 +105,15 @@ class PrivateApt:
 
         What apt answers is kept as long as its lists: it takes 0.2 s for each question, and every guest has four.
         """
-        fetched, answer = (self.home / "updated").stat().st_mtime_ns, self.home / "answers" / name
+        answer, fetched = self.home / "answers" / name, None
         with suppress(FileNotFoundError):
+            fetched = (self.home / "updated").stat().st_mtime_ns
             if answer.stat().st_mtime_ns == fetched:
                 return parse_package(answer.read_text(encoding="utf-8"))
         text = self._run("apt-cache", "show", "--no-all-versions", name, what=name)
         package = parse_package(text)
+        if fetched is None:  # another process has just found another archive
+            return package
         answer.parent.mkdir(exist_ok=True)
         with new_file(answer) as temporary:  # another process may be reading the old one
             temporary.write_text(text, encoding="utf-8")

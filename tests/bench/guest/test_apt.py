@@ -121,3 +121,5 @@ def test_apt_is_asked_once_for_each_of_its_lists(tmp_path: Path, monkeypatch: py
     private.show("c")
     monkeypatch.setattr(apt.PrivateApt, "_run", run)
     assert [private.show("c").version for _ in range(2)] == ["7", "7"]
+    (tmp_path / "updated").unlink()
+    assert [private.show("a").version for _ in range(2)] == ["8", "9"]
