@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Final
 
 from prologue.outputs import require_other
-from prologue.perf.recording import pokes_of
+from prologue.perf.convert import pokes_of
 from prologue.perf.write import write_perf_data
 from prologue.record.sources import read_any
 from prologue.words import counted

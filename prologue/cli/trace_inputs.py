@@ -13,7 +13,7 @@ from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
 from prologue.memory.sources import open_memory
 from prologue.outputs import require_other
-from prologue.perf.recording import ARM64
+from prologue.perf.convert import ARM64
 from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
 from prologue.trace.filters import Filters

@@ -37,7 +37,7 @@ class _Open:
     is_dump: bool
 
 
-def read_perf_script(lines: Iterable[str], path: Path) -> PokeRecording:
+def read_poke_script(lines: Iterable[str], path: Path) -> PokeRecording:
     """Read the pokes among other lines, in the order of time; ``path`` is for messages.
 
     perf prints microseconds, unless asked for ``--ns``.

@@ -8,9 +8,9 @@ from typing import Final
 
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
+from prologue.perf.convert import writes_of
 from prologue.perf.read import is_perf_data, read_perf_data
-from prologue.perf.recording import writes_of
-from prologue.perf.script import MARK, read_perf_script
+from prologue.perf.script import MARK, read_poke_script
 from prologue.record.output import ANY_START, read_output
 from prologue.record.writes import writes_of_output
 from prologue.writes.file import MAGIC, read_recording
@@ -52,7 +52,7 @@ def _of_text(path: Path) -> Recording:
         if ANY_START in text:
             return writes_of_output(read_output(text, path))
         if MARK in text:
-            return writes_of(read_perf_script(text.splitlines(), path))
+            return writes_of(read_poke_script(text.splitlines(), path))
     except ValueError as error:  # Python reads no number of more than 4,300 digits
         raise InputError(f"damaged: a number cannot be parsed ({error})", path=path) from error
     raise InputError(_EXPECTED, path=path)

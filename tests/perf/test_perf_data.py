@@ -13,7 +13,7 @@ from prologue.errors import InputError, OutputError
 from prologue.perf.layout import FILE_HEADER, RECORD
 from prologue.perf.poke import PokeRecording, TextPoke
 from prologue.perf.read import read_perf_data
-from prologue.perf.script import read_perf_script
+from prologue.perf.script import read_poke_script
 from prologue.perf.write import write_perf_data
 from tests.perf.made import ARM64, NOP, X86
 from tests.support.needs import needs_tools
@@ -39,10 +39,10 @@ def test_perf_prints_what_was_written(made: PokeRecording, tmp_path: Path) -> No
     write_perf_data(path, made)
     # What perf script prints by default is the thread's number, and no process.
     expected = tuple(replace(poke, pid=-1) for poke in made.pokes)
-    said = read_perf_script(printed(path, "--ns", "--header"), path)
+    said = read_poke_script(printed(path, "--ns", "--header"), path)
     assert (said.pokes, said.machine, said.release, said.cpus) == (expected, made.machine, made.release, made.cpus)
-    assert read_perf_script(printed(path, "--ns", "-F", "comm,pid,tid,cpu,time"), path).pokes == made.pokes
-    dumped = read_perf_script(printed(path, "-D"), path)  # each poke twice, once with less
+    assert read_poke_script(printed(path, "--ns", "-F", "comm,pid,tid,cpu,time"), path).pokes == made.pokes
+    dumped = read_poke_script(printed(path, "-D"), path)  # each poke twice, once with less
     without = [[replace(poke, cpu=-1, pid=-1, tid=-1) for poke in one.pokes] for one in (dumped, made)]
     assert without[0] == without[1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.perf.poke import TextPoke
-from prologue.perf.script import read_perf_script
+from prologue.perf.script import read_poke_script
 
 # As perf 6.1 prints it, with header, among samples; the symbol is there if perf knows the kernel.
 SAID = """# ========
@@ -29,7 +29,7 @@ SAID = """# ========
 
 
 def test_pokes_among_other_lines() -> None:
-    found = read_perf_script(SAID.splitlines(), Path("said"))
+    found = read_poke_script(SAID.splitlines(), Path("said"))
     nop = bytes.fromhex("1f2003d5")
     assert found.pokes == (
         TextPoke(address=0xFFFF80007A000000, old=b"", new=nop * 5, time=122_000_001_000, cpu=3, pid=-1, tid=0),
@@ -58,10 +58,10 @@ def test_pokes_among_other_lines() -> None:
 def test_damaged_text(old: str, new: str, message: str) -> None:
     assert old in SAID
     with pytest.raises(InputError, match=message):
-        read_perf_script(SAID.replace(old, new).splitlines(), Path("said"))
+        read_poke_script(SAID.replace(old, new).splitlines(), Path("said"))
 
 
 def test_no_bytes_before_a_poke() -> None:
     """Bytes that belong to nothing are not taken for some poke's."""
     with pytest.raises(InputError, match="has no text pokes"):
-        read_perf_script(["            Old bytes: 1f 20 03 d5"], Path("said"))
+        read_poke_script(["            Old bytes: 1f 20 03 d5"], Path("said"))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from prologue.errors import InputError
+from prologue.perf.convert import pokes_of, writes_of
 from prologue.perf.poke import TextPoke
-from prologue.perf.recording import pokes_of, writes_of
 from prologue.writes.form import Flag
 from tests.perf.made import ARM64, NOP, X86
 from tests.writes.made import recording_of
