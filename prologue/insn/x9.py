@@ -24,6 +24,8 @@ X9: Final = 9
 _BY_REGISTER: Final[Pattern] = (0x3B200C00, 0x38200800)
 _EXCLUSIVE_LOAD: Final[Pattern] = (0x3F600000, 0x08400000)
 _EXCLUSIVE_STORE: Final[Pattern] = (0x3FE00000, 0x08000000)
+_ATOMIC: Final[Pattern] = (0x3F200C00, 0x38200000)  # LDADD, SWP and their kind, LDAPR
+_SYSTEM_WRITE: Final[Pattern] = (0xFFE00000, 0xD5000000)  # MSR, and SYS: DC, IC, TLBI, AT; MRS has bit 21 set
 
 
 def names_x9(words: U32) -> Bool:
@@ -50,8 +52,7 @@ def may_read(words: U32, number: int = X9) -> Bool:
     control = matches(words, CONTROL)
     compare_branch = matches(words, CB_OR_TB)
     indirect = matches(words, INDIRECT)
-    system_write = matches(words, (0xFFE00000, 0xD5000000))  # MSR and SYS; MRS has bit 21 set
-    from_control = control & ((rt & (compare_branch | system_write)) | ((rn | rt) & indirect))
+    from_control = control & ((rt & (compare_branch | matches(words, _SYSTEM_WRITE))) | ((rn | rt) & indirect))
 
     memory = matches(words, (0x0A000000, 0x08000000))
     unsigned = matches(words, (0x3B000000, 0x39000000))  # the immediate fills bits 21:10
@@ -65,7 +66,7 @@ def may_read(words: U32, number: int = X9) -> Bool:
     exclusive_load, exclusive_store = matches(words, _EXCLUSIVE_LOAD), matches(words, _EXCLUSIVE_STORE)
     rt_read = rt & general & ~load & ~pair_load & ~literal & ~exclusive_load
     rest = ~unsigned & ~literal & ~near & ~exclusive_load & ~exclusive_store
-    other = rest & ((ra & ~pair_load) | (rm & ~pair))
+    other = rest & ((ra & ~pair_load & ~matches(words, _ATOMIC)) | (rm & ~pair))
     from_memory = memory & ((rn & ~literal) | rt_read | other)
 
     register = matches(words, (0x0E000000, 0x0A000000))
@@ -126,11 +127,18 @@ def effect(word: int, number: int = X9) -> Literal["read", "write", "neither"]:
 def _sources(word: int) -> tuple[int, ...] | None:
     """Registers that the most frequent branches, loads and stores read; None for all other instructions.
 
-    One of their registers must be the one that is asked about, as ``may_read`` has found.
+    One of their registers must be the one that is asked about, as ``may_read`` has found. Of atomics and of SYS,
+    capstone 5 forgets all but the base.
     """
     first, base, second, index = (word >> low & 31 for low in (0, 5, 10, 16))
-    if word & 0x7C000000 == 0x34000000:  # CBZ, CBNZ, TBZ, TBNZ
+    if word & 0x7C000000 == 0x34000000 or word & _SYSTEM_WRITE[0] == _SYSTEM_WRITE[1]:  # CBZ, CBNZ, TBZ, TBNZ
         return (first,)
+    if word & _ATOMIC[0] == _ATOMIC[1] and (not word >> 15 & 1 or word >> 12 & 7 in (0, 4)):  # not LD64B and its kind
+        return base, index
+    if word & 0x3FA07C00 == 0x08A07C00:  # CAS
+        return base, index, first
+    if word & 0xBFA07C00 == 0x08207C00:  # CASP
+        return base, index, index + 1, first, first + 1
     if word & 0x3E000000 == 0x28000000:  # LDP, STP and their kind
         return (base,) if word >> 22 & 1 else (base, first, second)
     if word & 0x3F600000 == 0x08400000 or word & 0xBFE00000 == 0x88600000:  # LDXR, LDAR and their kind, LDXP
