@@ -170,8 +170,18 @@ def stores_all(before: int, word: int, after: int) -> bool:
     ]
 
 
+# Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction.
+_ENDS: Final[tuple[Pattern, ...]] = (BL, a64.CLASSES["BRK"], INDIRECT, (0xFFFF0000, 0))
+
+
 def ends_path(words: U32) -> Bool:
-    """Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction."""
-    call, trap = matches(words, BL), matches(words, a64.CLASSES["BRK"])
-    result: Bool = call | trap | matches(words, INDIRECT) | matches(words, (0xFFFF0000, 0))
+    """At which words a path ends, as far as the word alone says."""
+    result = np.zeros(len(words), np.bool_)
+    for pattern in _ENDS:
+        result |= matches(words, pattern)
     return result
+
+
+def ends_path_at(word: int) -> bool:
+    """The same of one word: an array of one takes twenty times as long."""
+    return any(word & mask == value for mask, value in _ENDS)

@@ -30,8 +30,8 @@ class _State(NamedTuple):
 def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) -> int | None:
     """Walk from a position, where X9 holds a value that matters, to the first word that reads it; None: there is none.
 
-    ``meaning`` says what happens to X9 at a position where that does not follow from its word, or that the way ends
-    there. If there are too many ways, ``begin`` is returned, as if that were the read.
+    ``meaning`` says what happens to X9 at a position, or that the way ends there; None: the word may read X9, and says
+    itself. If there are too many ways, ``begin`` is returned, as if that were the read.
     """
     todo = [_State(begin, (), frozenset([X9]))]
     seen = set(todo)
@@ -53,11 +53,12 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
 def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] | None:
     """Which registers hold the value after the instruction; None if it reads the value."""
     gone, copies = set[int](), set[int]()
-    word, array = int(flow.words[state.position]), flow.words[[state.position]]
+    word, array = int(flow.words[state.position]), flow.words[state.position : state.position + 1]
     for register in state.holders:
         happens = what if register == X9 else None
         if happens is None and any(word >> low & 31 == register for low in (0, 5, 10, 16)):
-            does = effect(word, register) if may_read(array, register)[0] else "neither"
+            reads = register == X9 or may_read(array, register)[0]
+            does = effect(word, register) if reads else "neither"
             copy = word & 31
             if does == "read" and word & 0xFFE0FFE0 == 0x2A0003E0 and copy in _KEPT | {X9}:  # MOV Wd, Wm
                 # Half of X9 is no promise that was kept, as where W9 is stored to the stack: follow it.

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
-from prologue.insn.x9 import effect, ends_path, may_read, must_write, names_x9, stores_all
+from prologue.insn.x9 import effect, ends_path, ends_path_at, may_read, must_write, names_x9, stores_all
 from prologue.sites.binary import Binary
 from prologue.sites.callees import Callees
 from prologue.sites.feasible import Meaning, is_call, read_from
@@ -57,7 +57,7 @@ class Liveness:
         nowhere = np.zeros(0, np.uint64)
         self._first = sites.first if sites is not None else nowhere
         self._entry = sites.entry if sites is not None else nowhere
-        self._over, self._reading, self._stops = _stops(self._flow, binary, self._first)
+        self._over, self._may_read, self._stops = _stops(self._flow, binary, self._first)
         self._seen = np.zeros(len(self._flow.words), np.bool_)  # by the walk against the flow
         self._kept = np.zeros(0, np.int64)  # positions of calls over which X9 is kept
         self._origin: dict[int, tuple[int, int]] = {}  # where X9 is read after each of them
@@ -81,7 +81,7 @@ class Liveness:
         callees = Callees(self._binary, np.concatenate([self._first, self._entry]))
         lost: list[Lost] = []
         done = np.zeros(0, np.int64)
-        wanting = self._reading
+        wanting = np.flatnonzero(self._may_read)
         while len(wanting):
             calls = self._calls_before(wanting)
             calls = calls[~among(calls, done)]
@@ -154,7 +154,7 @@ class Liveness:
             seen[todo] = True
             reads += todo[among(todo, self._kept)].tolist()
             todo = todo[~over[todo]]
-            maybe = todo[may_read(words[todo])]
+            maybe = todo[self._may_read[todo]]
             effects = {p: effect(int(words[p])) for p in maybe.tolist() if dumps or not self._is_dump(p)}
             reads += [p for p, what in effects.items() if what == "read"]
             ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
@@ -173,13 +173,13 @@ class Liveness:
         def meaning(position: int) -> Meaning | None:
             if position in kept:
                 return "read"
-            word = self._flow.words[[position]]
-            over = self._over[position]
-            if position in self._pairs or (over and ends_path(word)[0] and not is_call(int(word[0]))):
-                return "end"
-            if over:
-                return "written"
-            return "untouched" if not dumps and self._is_dump(position) else None
+            if self._over[position]:
+                word = int(self._flow.words[position])
+                ends = position in self._pairs or (ends_path_at(word) and not is_call(word))
+                return "end" if ends else "written"
+            if not self._may_read[position] or (not dumps and self._is_dump(position)):
+                return "untouched"
+            return None
 
         kept = set(self._kept.tolist())
         position = read_from(self._flow, begin, meaning)
@@ -228,14 +228,14 @@ class Liveness:
         return {start: found[start] for start in sorted(found)}
 
 
-def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, I64, npt.NDArray[np.int32]]:
-    """Where paths end; words that may read X9; and, ascending, the positions that have to be looked at.
+def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, npt.NDArray[np.int32]]:
+    """Where paths end; which words may read X9; and, ascending, the positions that have to be looked at.
 
     Nothing happens in between, which makes the walks short.
     """
     over = np.zeros(len(flow.words), np.bool_)
     look = flow.successor >= 0
-    reading: list[I64] = [np.zeros(0, np.int64)]
+    reading = np.zeros(len(flow.words), np.bool_)
     for start in range(0, len(flow.words), _CHUNK):
         words = flow.words[start : start + _CHUNK]
         part = slice(start, start + len(words))
@@ -246,14 +246,13 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, I64, npt.NDArr
         maybe = may_read(words[nine])
         over[start + nine[maybe]] = False
         over[start + nine[~maybe & must_write(words[nine])]] = True
-        look[start + nine[maybe]] = True
-        reading.append(start + nine[maybe])
+        reading[start + nine[maybe]] = True
     bugs, is_warning = bug_words(binary)
     over[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
     over[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9
-    look |= over
+    look |= over | reading
     look[[0, -1]] = True  # there is always one above, and the last word ends every path
-    return over, np.concatenate(reading), np.flatnonzero(look).astype(np.int32)
+    return over, reading, np.flatnonzero(look).astype(np.int32)
 
 
 def _fresh(positions: I64, seen: Bool) -> I64:
