@@ -18,6 +18,7 @@ Pattern = tuple[int, int]
 
 ADR: Final[Pattern] = (0x9F000000, 0x10000000)
 ADRP: Final[Pattern] = (0x9F000000, 0x90000000)
+ADR_OR_ADRP: Final[Pattern] = (0x1F000000, 0x10000000)
 ADD_IMM: Final[Pattern] = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not shifted
 LDR_LITERAL: Final[Pattern] = (0xFF000000, 0x58000000)  # LDR Xt, label
 B: Final[Pattern] = a64.CLASSES["B"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import I64, U32, U64
 from prologue.insn import a64
-from prologue.insn.decode import ADD_IMM, ADR, ADRP, LDR_LITERAL, Pattern, adr_immediate, field, find, signed
+from prologue.insn.decode import ADD_IMM, ADR_OR_ADRP, ADRP, LDR_LITERAL, adr_immediate, field, find, matches, signed
 from prologue.insn.disasm import registers_written
 from prologue.sites.binary import Binary
 from prologue.sites.slotmap import SlotMap
@@ -56,12 +56,13 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
         words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
         adds = _by_source(words, find(words, ADD_IMM))
-        pages = _into_text(binary, _adr(words, base, ADRP), adds=2)
+        near, far = _adrs(words, base)
+        pages = _into_text(binary, far, adds=2)
         sums = _sums(words, adds, pages)
         bases = _into_text(binary, sums, adds=1)
         again = _sums(words, adds, bases)
         chains: dict[int, tuple[_Made, ...]] = {1: (pages,), 2: (bases, pages)}
-        for step, made in enumerate((_adr(words, base, ADR), sums, again, _literals(binary, words, base))):
+        for step, made in enumerate((near, sums, again, _literals(binary, words, base))):
             hit = np.flatnonzero(wanted.contains(made.value))
             vaddrs = base + made.at[hit].astype(np.uint64) * np.uint64(4)
             code = binary.is_code(vaddrs) if len(hit) else np.zeros(0, np.bool_)
@@ -74,11 +75,17 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
     return result
 
 
-def _adr(words: U32, base: np.uint64, pattern: Pattern) -> _Made:
-    index = find(words, pattern)
+def _adrs(words: U32, base: np.uint64) -> tuple[_Made, _Made]:
+    """Every ADR, and every ADRP."""
+    index = find(words, ADR_OR_ADRP)
+    is_page = matches(words[index], ADRP)
+    return _adr(words, base, index[~is_page], page=False), _adr(words, base, index[is_page], page=True)
+
+
+def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> _Made:
     pc = base + index.astype(np.uint64) * np.uint64(4)
     distance = adr_immediate(words[index])
-    if pattern == ADRP:
+    if page:
         pc, distance = pc & ~np.uint64(0xFFF), distance << 12
     return _Made(index, field(words[index], 0), pc + distance.view(np.uint64))
 

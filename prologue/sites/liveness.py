@@ -135,8 +135,7 @@ class Liveness:
     def _branches(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Position of every branch but calls, and of its target, in the order of targets."""
         source = self._flow.jumps
-        # Both in one number, and by merging: branches ascend within each kind, and most go to what is near.
-        both = np.sort(self._flow.successor[source].astype(np.int64) << 32 | source, kind="stable")
+        both = np.sort(self._flow.successor[source].astype(np.int64) << 32 | source)  # both in one number
         return both.astype(np.int32), (both >> 32).astype(np.int32)
 
     def _reads_from(self, begin: I64, *, dumps: bool = True) -> dict[int, tuple[int, int]]:
@@ -175,7 +174,7 @@ class Liveness:
                 return "read"
             if self._over[position]:
                 word = int(self._flow.words[position])
-                ends = position in self._pairs or (ends_path_at(word) and not is_call(word))
+                ends = self._pairs[position] or (ends_path_at(word) and not is_call(word))
                 return "end" if ends else "written"
             if not self._may_read[position] or (not dumps and self._is_dump(position)):
                 return "untouched"
@@ -188,9 +187,11 @@ class Liveness:
         return where if position == begin else self._origin.get(position) or self._at(position)
 
     @cached_property
-    def _pairs(self) -> frozenset[int]:
-        """Positions of first slots: another function begins."""
-        return frozenset(self._flow.positions(self._first).tolist())
+    def _pairs(self) -> Bool:
+        """Which positions are first slots: another function begins."""
+        pairs = np.zeros(len(self._flow.words), np.bool_)
+        pairs[self._flow.positions(self._first)] = True
+        return pairs
 
     def _at(self, position: int) -> tuple[int, int]:
         """Address and word."""
@@ -234,19 +235,21 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, npt.NDAr
     Nothing happens in between, which makes the walks short.
     """
     over = np.zeros(len(flow.words), np.bool_)
-    look = flow.successor >= 0
+    look = np.zeros(len(flow.words), np.bool_)
+    look[flow.jumps] = True
     reading = np.zeros(len(flow.words), np.bool_)
+    parts = [np.zeros(0, np.int64)]
     for start in range(0, len(flow.words), _CHUNK):
         words = flow.words[start : start + _CHUNK]
-        part = slice(start, start + len(words))
-        over[part] = ends_path(words)
-        look[part] |= matches(words, B)
-        # Few words have a 9 in any register field, and only these need the many masks.
-        nine = np.flatnonzero(names_x9(words))
-        maybe = may_read(words[nine])
-        over[start + nine[maybe]] = False
-        over[start + nine[~maybe & must_write(words[nine])]] = True
-        reading[start + nine[maybe]] = True
+        over[start : start + len(words)] = ends_path(words)
+        parts.append(start + np.flatnonzero(names_x9(words)))
+    # Few words have a 9 in any register field, and only these need the many masks.
+    nine = np.concatenate(parts)
+    words = flow.words[nine]
+    maybe = may_read(words)
+    reading[nine[maybe]] = True
+    over[nine[maybe]] = False
+    over[nine[~maybe & must_write(words)]] = True
     bugs, is_warning = bug_words(binary)
     over[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
     over[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9

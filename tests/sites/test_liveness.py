@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from prologue.insn.disasm import insn_text, register_use
-from prologue.insn.x9 import effect, may_read, must_write
+from prologue.insn.x9 import effect, may_read, must_write, names_x9
 from prologue.sites.kernel import Kernel
 from prologue.sites.liveness import Liveness
 from tests.mini_kernel.build import Spec
@@ -75,6 +75,18 @@ def reads_atomically(text: str) -> bool:
 
 INTEGER = (0b1000, 0b1001, 0b0101, 0b1101)
 MEMORY = (0b0100, 0b0110, 0b1100, 0b1110)
+
+
+def test_a_9_is_found_in_every_field() -> None:
+    fields = (0, 5, 10, 16)
+    words = np.random.default_rng(5).integers(0, 1 << 32, 1 << 18, dtype=np.uint32)
+    words[: 1 << 16] &= np.uint32(~(31 << 5 | 31 << 10) & 0xFFFFFFFF)
+    words[1 << 15 : 1 << 17] |= np.uint32(9 << 5)
+    expected = np.zeros(len(words), np.bool_)
+    for low in fields:
+        expected |= words >> np.uint32(low) & np.uint32(31) == 9
+    assert 10_000 < expected.sum() < len(words) - 10_000
+    assert np.array_equal(names_x9(words), expected)
 
 
 @pytest.mark.thorough
