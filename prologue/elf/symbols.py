@@ -124,8 +124,14 @@ class Symbols:
     def _rows_with_prefix(self, prefix: str) -> npt.NDArray[np.int64]:
         wanted = prefix.encode()
         head = np.uint64(int.from_bytes(wanted[:8], "little"))
-        beyond = np.uint64((1 << 8 * min(len(wanted), 8)) - 1)  # what follows a short prefix is masked out
-        rows = np.flatnonzero((self._heads & beyond if len(wanted) < 8 else self._heads) == head)
+        if len(wanted) >= 8:
+            keys, every = self._by_head
+            key = _keys(np.array([head]))[0]
+            rows = every[np.searchsorted(keys, key) : np.searchsorted(keys, key, side="right")]
+            rows = rows[self._heads[rows] == head]
+        else:
+            beyond = np.uint64((1 << 8 * len(wanted)) - 1)  # what follows a short prefix is masked out
+            rows = np.flatnonzero(self._heads & beyond == head)
         # What lies after the table is no name.
         rows = rows[self._names[rows] + np.uint64(len(wanted)) <= self._strings.size]
         for k, byte in enumerate(wanted[8:], start=8):
@@ -147,6 +153,16 @@ class Symbols:
         before = self._names[late].astype(np.int64) + self._strings.offset - last
         heads[late] >>= (before * 8).astype(np.uint64)
         return heads
+
+    @cached_property
+    def _by_head(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
+        """Keys of the names' first eight bytes, ascending, and their rows; rows of one key ascend.
+
+        numpy sorts 16 bits by radix: this takes the time of ten comparisons with all names.
+        """
+        keys = _keys(self._heads)
+        rows = np.argsort(keys, kind="stable")
+        return keys[rows], rows
 
     def values_with_prefix(self, prefix: str) -> U64:
         """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
@@ -235,6 +251,11 @@ class Symbols:
             if self.table["info"][row] & 15 != STT_NOTYPE or not _END.search(name):
                 return name
         return best
+
+
+def _keys(heads: U64) -> npt.NDArray[np.uint16]:
+    """A key of 16 bits for each eight bytes: names have their differences in few of them, and this mixes all."""
+    return (heads * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(48)).astype(np.uint16)
 
 
 def _addresses(image: ElfImage, table: npt.NDArray[np.void]) -> U64:
