@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import U64, Bool, sorted_unique
+from prologue.arrays import I64, U64, Bool, sorted_unique
 from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError, Location
 
@@ -169,18 +169,36 @@ class Symbols:
         return np.sort(self._values[self._rows_with_prefix(prefix)])
 
     def is_code(self, section: Section) -> Bool:
-        """Which words of a text section are instructions, shape (size // 4,).
-
-        Data in text stands between a ``$d`` and the next ``$x`` (Arm ELF ABI, "Mapping symbols").
-        """
+        """Which words of a text section are instructions, shape (size // 4,)."""
         code = np.ones(section.size // 4, np.bool_)
-        data, insn = (self.values_with_prefix(name) for name in ("$d", "$x"))
-        inside = data[(data >= section.addr) & (data < section.addr + section.size)]
-        ends = np.append(insn, np.uint64(section.addr + section.size))
-        stops = ends[np.searchsorted(ends[:-1], inside, side="right")]
-        for start, stop in zip(inside.tolist(), stops.tolist(), strict=True):
-            code[(start - section.addr) // 4 : (min(stop, section.addr + section.size) - section.addr + 3) // 4] = False
+        for start, stop in zip(*(ends.tolist() for ends in self._data(section)), strict=True):
+            code[start:stop] = False
         return code
+
+    def is_code_at(self, section: Section, vaddrs: U64) -> Bool:
+        """Which addresses, all of them in a text section, are in words that are instructions."""
+        starts, stops = self._data(section)
+        word = ((vaddrs - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
+        last = np.searchsorted(starts, word, side="right") - 1  # stops ascend, too: it is the one that could hold it
+        return (last < 0) | (word >= np.append(stops, 0)[last])
+
+    def _data(self, section: Section) -> tuple[I64, I64]:
+        """Indices of the words where data in a text section begin, and where they end; both ascend.
+
+        They stand between a ``$d`` and the next ``$x`` (Arm ELF ABI, "Mapping symbols").
+        """
+        data, insn = self._mapping
+        stop = np.uint64(section.addr + section.size)
+        starts = data[np.searchsorted(data, np.uint64(section.addr)) : np.searchsorted(data, stop)]
+        stops = np.append(insn, stop)[np.searchsorted(insn, starts, side="right")]
+        from_begin = (starts - np.uint64(section.addr)).astype(np.int64)
+        to_end = (np.minimum(stops, stop) - np.uint64(section.addr)).astype(np.int64)
+        return from_begin // 4, (to_end + 3) // 4
+
+    @cached_property
+    def _mapping(self) -> tuple[U64, U64]:
+        """Addresses, ascending, of all ``$d``, and of all ``$x``."""
+        return self.values_with_prefix("$d"), self.values_with_prefix("$x")
 
     @cached_property
     def _string_bytes(self) -> npt.NDArray[np.uint8]:

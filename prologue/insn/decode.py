@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import I64, U32, U64, Bool
+from prologue.arrays import I32, I64, U32, U64, Bool
 from prologue.insn import a64
 
 Pattern = tuple[int, int]
@@ -36,7 +36,11 @@ CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # branches, exceptions and s
 DIRECT: Final[tuple[tuple[Pattern, int, int], ...]] = ((B_OR_BL, 0, 26), (B_COND, 5, 19), (CB, 5, 19), (TB, 5, 14))
 """Direct branches: pattern, lowest bit and width of the distance in instructions."""
 
-_CHUNK: Final = 1 << 17  # words compared at once: what fits into a cache is much faster
+_BRANCHES: Final[tuple[Pattern, ...]] = (
+    (0x5C000000, 0x14000000),  # B_OR_BL and CB_OR_TB, which differ in bit 29
+    B_COND,
+)
+_CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is much faster
 
 
 def matches(words: U32, pattern: Pattern) -> Bool:
@@ -60,8 +64,14 @@ def field(words: U32, low: int, width: int = 5) -> U32:
 
 
 def signed(words: U32, low: int, width: int) -> I64:
-    """The same bits as a signed number: shifted up to bit 31, and back with the sign."""
-    return ((words << np.uint32(32 - width - low)).view(np.int32) >> (32 - width)).astype(np.int64)
+    """The same bits as a signed number."""
+    return _signed(words, low, width).astype(np.int64)
+
+
+def _signed(words: U32, low: int, width: int) -> I32:
+    """The bits shifted up to bit 31, and back with the sign."""
+    number: I32 = (words << np.uint32(32 - width - low)).view(np.int32) >> np.int32(32 - width)
+    return number
 
 
 def jump_distance(words: U32) -> I64:
@@ -71,8 +81,13 @@ def jump_distance(words: U32) -> I64:
 
 def branch_distance(words: U32) -> I64:
     """Bytes from each direct branch to its target, BC.cond included; of other words it means nothing."""
-    near = np.where(matches(words, TB), signed(words, 5, 14), signed(words, 5, 19))
-    return np.where(matches(words, B_OR_BL), signed(words, 0, 26), near) * a64.INSN_SIZE
+    return _steps(words).astype(np.int64) * a64.INSN_SIZE
+
+
+def _steps(words: U32) -> I32:
+    """The same in instructions."""
+    near = np.where(matches(words, TB), _signed(words, 5, 14), _signed(words, 5, 19))
+    return np.where(matches(words, B_OR_BL), _signed(words, 0, 26), near)
 
 
 def jump(kind: Pattern, distance: I64) -> U32:
@@ -101,17 +116,18 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
         base: address of the first word.
 
     Returns:
-        Indices of the branches, ascending within each kind, and the addresses that they branch to; shape (m,).
+        Indices of the branches, ascending, and the addresses that they branch to; shape (m,).
 
     """
-    indices: list[I64] = []
-    distances: list[I64] = []
-    group = find(words, CONTROL)
-    members = words[group]
-    for pattern, low, width in DIRECT:
-        hits = np.flatnonzero(matches(members, pattern))
-        indices.append(group[hits])
-        distances.append(signed(members[hits], low, width))
-    index = np.concatenate(indices)
-    target = base + (index + np.concatenate(distances)).astype(np.uint64) * np.uint64(4)
-    return index, target.astype(np.uint64)
+    # As long as they could get; the system gives memory only to what is written.
+    index, target = np.empty(len(words), np.int64), np.empty(len(words), np.uint64)
+    count = 0
+    for start in range(0, len(words), _CHUNK):
+        part = words[start : start + _CHUNK]
+        found = np.flatnonzero(matches(part, _BRANCHES[0]) | matches(part, _BRANCHES[1]))
+        mine = slice(count, count + len(found))
+        np.add(found, start, out=index[mine])
+        places = (index[mine] + _steps(part[found])) * a64.INSN_SIZE
+        np.add(places.view(np.uint64), np.uint64(base), out=target[mine])
+        count += len(found)
+    return index[:count], target[:count]

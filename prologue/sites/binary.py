@@ -124,11 +124,9 @@ class Binary(ABC):
         """Which of the addresses in text are instructions and not data between them."""
         result = np.zeros(len(vaddrs), np.bool_)
         for section in self.text.text_sections:
-            offset = vaddrs - np.uint64(section.addr)
-            inside = np.flatnonzero(offset < np.uint64(section.size & ~3))
+            inside = np.flatnonzero(vaddrs - np.uint64(section.addr) < np.uint64(section.size & ~3))
             if len(inside):
-                code = self.symbols.is_code(section)
-                result[inside] = code[(offset[inside] >> np.uint64(2)).astype(np.int64)]
+                result[inside] = self.symbols.is_code_at(section, vaddrs[inside])
         return result
 
 

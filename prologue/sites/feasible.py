@@ -77,7 +77,7 @@ def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] 
 def _next(flow: Flow, state: _State, holders: frozenset[int]) -> list[_State]:
     """Where control goes from an instruction, and with what."""
     position, known = state.position, dict(state.known)
-    word, target = int(flow.words[position]), int(flow.successor[position])
+    word, target = int(flow.words[position]), flow.after_jump_at(position)
     if is_call(word):
         kept = tuple((register, value) for register, value in state.known if register in _KEPT)
         return [_State(position + 1, kept, holders & _KEPT)] if holders & _KEPT else []

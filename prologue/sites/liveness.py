@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from prologue.arrays import I64, U64, Bool, among, sorted_unique
+from prologue.arrays import I32, I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
 from prologue.insn.x9 import effect, ends_path, ends_path_at, may_read, must_write, names_x9, stores_all
 from prologue.sites.binary import Binary
@@ -132,10 +131,10 @@ class Liveness:
         return sorted_unique(np.concatenate(found))
 
     @cached_property
-    def _branches(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _branches(self) -> tuple[I32, I32]:
         """Position of every branch but calls, and of its target, in the order of targets."""
-        source = self._flow.jumps
-        both = np.sort(self._flow.successor[source].astype(np.int64) << 32 | source)  # both in one number
+        both = self._flow.targets.astype(np.int64) << 32 | self._flow.jumps  # in one number
+        both.sort()
         return both.astype(np.int32), (both >> 32).astype(np.int32)
 
     def _reads_from(self, begin: I64, *, dumps: bool = True) -> dict[int, tuple[int, int]]:
@@ -158,7 +157,7 @@ class Liveness:
             reads += [p for p, what in effects.items() if what == "read"]
             ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
             going = todo[~among(todo, ended)]
-            jump = self._flow.successor[going].astype(np.int64)
+            jump = self._flow.after_jump(going)
             falls = ~matches(words[going], B)  # everything but B goes on
             source = np.concatenate([going[falls], going[jump >= 0]])
             target = self._next(np.concatenate([going[falls] + 1, jump[jump >= 0]]))
@@ -229,7 +228,7 @@ class Liveness:
         return {start: found[start] for start in sorted(found)}
 
 
-def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, npt.NDArray[np.int32]]:
+def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:
     """Where paths end; which words may read X9; and, ascending, the positions that have to be looked at.
 
     Nothing happens in between, which makes the walks short.

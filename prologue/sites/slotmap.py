@@ -14,7 +14,7 @@ class SlotMap:
     def __init__(self, text: Text, vaddrs: U64) -> None:
         self._maps: list[tuple[np.uint64, Bool]] = []
         for section in text.text_sections:
-            marked = np.zeros(section.size // 4, np.bool_)
+            marked = np.zeros(section.size // 4 + 1, np.bool_)  # the last stands for all that is elsewhere
             offset = vaddrs - np.uint64(section.addr)  # wraps below the section, and is out of bounds then
             marked[(offset[offset < np.uint64(section.size & ~3)] >> np.uint64(2)).astype(np.int64)] = True
             if marked.any():
@@ -24,8 +24,8 @@ class SlotMap:
         """Which of the addresses are in the set; addresses inside of an instruction are not."""
         result = np.zeros(len(vaddrs), np.bool_)
         for base, marked in self._maps:
-            offset = vaddrs - base
-            inside = np.flatnonzero(offset < np.uint64(4 * len(marked)))
-            result[inside] |= marked[(offset[inside] >> np.uint64(2)).astype(np.int64)]
+            place = vaddrs - base
+            place >>= np.uint64(2)
+            result |= marked.take(place.view(np.int64), mode="clip")
         aligned: Bool = vaddrs & np.uint64(3) == 0
         return result & aligned
