@@ -51,6 +51,7 @@ CLASSES: Final[dict[str, tuple[int, int]]] = {
 
 _IMM19 = frozenset({"B.cond", "CBZ", "CBNZ"})
 _IMM14 = frozenset({"TBZ", "TBNZ"})
+_BC_COND = (0xFF000010, 0x54000010)  # FEAT_HBC; it is on neither list of CMODX, so it has no class
 
 
 def is_bti(word: int) -> bool:
@@ -77,11 +78,11 @@ def signed_field(word: int, low: int, width: int) -> int:
 
 
 def branch_target(word: int, pc: int) -> int | None:
-    """Where a direct branch at address ``pc`` goes (B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ); None for others."""
+    """Where a direct branch at address ``pc`` goes (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ); None for others."""
     kind = classify(word)
     if kind in ("B", "BL"):
         offset = signed_field(word, 0, 26)
-    elif kind in _IMM19:
+    elif kind in _IMM19 or word & _BC_COND[0] == _BC_COND[1]:
         offset = signed_field(word, 5, 19)
     elif kind in _IMM14:
         offset = signed_field(word, 5, 14)

@@ -38,7 +38,7 @@ DIRECT: Final[tuple[tuple[Pattern, int, int], ...]] = ((B_OR_BL, 0, 26), (B_COND
 
 _BRANCHES: Final[tuple[Pattern, ...]] = (
     (0x5C000000, 0x14000000),  # B_OR_BL and CB_OR_TB, which differ in bit 29
-    B_COND,
+    B_OR_BC_COND,
 )
 _CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is much faster
 
@@ -109,7 +109,7 @@ def calls_to(words: U32, base: int, target: int) -> I64:
 
 
 def branches(words: U32, base: int) -> tuple[I64, U64]:
-    """Every direct branch among the words: B, BL, B.cond, CBZ, CBNZ, TBZ, TBNZ.
+    """Every direct branch among the words: B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ.
 
     Args:
         words: shape (n,), from address ``base`` on.

@@ -7,8 +7,8 @@ from tests.mutation.world import World
 
 # name -> (word without its offset, lowest bit and width of the offset)
 BRANCHES = {
-    "B": (0x14000000, 0, 26), "BL": (0x94000000, 0, 26), "B.cond": (0x54000000, 5, 19), "CBZ": (0x34000000, 5, 19),
-    "CBNZ": (0xB5000000, 5, 19), "TBZ": (0x36000000, 5, 14), "TBNZ": (0xB7000000, 5, 14),
+    "B": (0x14000000, 0, 26), "BL": (0x94000000, 0, 26), "B.cond": (0x54000000, 5, 19), "BC.cond": (0x54000010, 5, 19),
+    "CBZ": (0x34000000, 5, 19), "CBNZ": (0xB5000000, 5, 19), "TBZ": (0x36000000, 5, 14), "TBNZ": (0xB7000000, 5, 14),
 }  # fmt: skip
 
 

@@ -55,6 +55,7 @@ CASES = {
     "read": ("bl traced; mov x0, x9", 1),
     "half of it read": ("bl traced; add w0, w0, w9", 1),
     "read on one path": ("bl traced; cbz x0, 9f; mov x0, x9", 1),
+    "read where BC.EQ goes": ("bl traced; .inst 0x54000050; b 9f; mov x0, x9", 1),
     "read after a loop": ("8: bl traced; cbnz x0, 8b; str x9, [x0]", 1),
     "read further up": ("b 7f; 8: mov x0, x9; b 9f; 7: bl traced; b 8b", 1),
     "kept by another call, too": ("bl traced; bl plain; mov x0, x9", 1),

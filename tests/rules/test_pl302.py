@@ -1,0 +1,26 @@
+"""PL302 on every kind of direct branch."""
+
+from __future__ import annotations
+
+import pytest
+
+from prologue.rules.base import Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import find_rule
+from prologue.sites.kernel import Kernel
+from tests.mini_kernel.build import Spec
+from tests.mutation.pl302 import BRANCHES
+from tests.support.built import Mini
+from tests.support.elf_edit import edit
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize(("slot", "fires"), [(4, True), (0, False)])
+def test_every_kind_of_branch(mini: Mini, name: str, slot: int, *, fires: bool) -> None:
+    word, low, width = BRANCHES[name]
+    with edit(mini(Spec())) as elf:
+        place = elf.value("work_nested") + 16
+        distance = (elf.value("work_leaf") + slot - place) // 4
+        elf.set_word(place, word | (distance & (1 << width) - 1) << low)
+    findings = run_rules(Subject(Kernel(elf.path)), (find_rule("PL302"),))
+    assert [finding.where.vaddr for finding in findings] == ([place] if fires else [])
