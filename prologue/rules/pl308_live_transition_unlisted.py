@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.writes.group import WriteGroup
+
+if TYPE_CHECKING:
+    from prologue.writes.group import WriteGroup
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prologue.insn import cmodx
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.writes.group import WriteGroup
+
+if TYPE_CHECKING:
+    from prologue.writes.group import WriteGroup
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -11,7 +11,6 @@ from prologue.arrays import I64, U32, U64, among, sorted_unique
 from prologue.elf.compare import differing_bytes
 from prologue.elf.flat import flat_sections
 from prologue.elf.image import U8, Section
-from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.words import counted
 
@@ -26,6 +25,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel = subject.kernel
     if subject.image is None:
         return
+    from prologue.elf.payload import flat_image, header_mutable_ranges, unsigned_extent  # loads every decompressor
+
     flat = flat_image(subject.image)
     extent, mutable = unsigned_extent(flat, subject.image), header_mutable_ranges(flat, subject.image)
     end, last = 0, 0

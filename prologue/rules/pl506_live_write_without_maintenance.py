@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from prologue.rules.base import Rule, of_no_file
-from prologue.writes.group import WriteGroup
-from prologue.writes.maintenance import CITATION, missing_maintenance, steps_text
+
+if TYPE_CHECKING:
+    from prologue.writes.group import WriteGroup
 
 
 def check_write(group: WriteGroup) -> str | None:
     """Live writes of instructions whose maintenance was seen."""
+    from prologue.writes.maintenance import missing_maintenance, steps_text
+
     if not group.live or group.literal or group.same or group.steps is None:
         return None
     missing = missing_maintenance(group.steps, group.ctr)
@@ -29,7 +34,8 @@ RULE = Rule(
     "on executing the old instruction for any time. CTR_EL0.IDC makes the clean needless, and DIC the invalidation.",
     example="jump label: NOP became B, followed by DC CVAU and DSB only",
     fix="write text through aarch64_insn_patch_text_nosync(), or call caches_clean_inval_pou() for what was written",
-    citation=CITATION,
+    citation='Arm ARM DDI 0487, "Synchronization and coherency issues between data and instruction accesses" (B2.2.5 '
+    "or B2.4.4, numbers move), and CTR_EL0.IDC and DIC",
     check=of_no_file,
     check_write=check_write,
 )

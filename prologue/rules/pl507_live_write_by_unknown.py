@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from prologue.rules.base import Rule, of_no_file
-from prologue.writes.group import WriteGroup
+
+if TYPE_CHECKING:
+    from prologue.writes.group import WriteGroup
 
 
 def check_write(group: WriteGroup) -> str | None:

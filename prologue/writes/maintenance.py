@@ -7,10 +7,6 @@ from typing import Final
 
 from prologue.writes.form import Maintenance
 
-CITATION: Final = (
-    'Arm ARM DDI 0487, "Synchronization and coherency issues between data and instruction accesses" (B2.2.5 or '
-    "B2.4.4, numbers move), and CTR_EL0.IDC and DIC"
-)
 _IDC, _DIC = 1 << 28, 1 << 29
 _NAMES: Final = {
     Maintenance.MORE: "...", Maintenance.DC_ELSEWHERE: "DC of another line",
