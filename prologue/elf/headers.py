@@ -28,6 +28,14 @@ _SHN_XINDEX: Final = 0xFFFF
 _PN_XNUM: Final = 0xFFFF
 
 
+@lru_cache(maxsize=1)
+def _file_header() -> Any:
+    """The structure of a file's header, which is of no kind yet."""
+    structs = ELFStructs(little_endian=True, elfclass=64)
+    structs.create_basic_structs()
+    return structs.Elf_Ehdr
+
+
 @lru_cache(maxsize=8)
 def _structures(e_type: Any, e_machine: Any, osabi: Any) -> ELFStructs:
     """Of one kind of file: making them takes longer than reading all headers of a small module with them."""
@@ -48,7 +56,7 @@ class Headers:
     def __init__(self, stream: Any) -> None:
         """Read the file's header; ``stream`` reads and seeks, as files, ``BytesIO`` and ``mmap`` do."""
         self._stream = stream
-        self.file: Any = self._parse(_structures(None, None, None).Elf_Ehdr, 0)
+        self.file: Any = self._parse(_file_header(), 0)
         structs = _structures(self.file["e_type"], self.file["e_machine"], self.file["e_ident"]["EI_OSABI"])
         # With what each takes; to ask for it once more for every header takes as long as reading half of one.
         self._section, self._segment = ((s, s.sizeof()) for s in (structs.Elf_Shdr, structs.Elf_Phdr))

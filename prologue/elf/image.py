@@ -290,16 +290,19 @@ def gather_words(
         inside = np.flatnonzero((offset < np.uint64(section.size & ~3)) & aligned)
         if not len(inside):
             continue
+        # Where addresses ascend, those of a section stand side by side, and a slice is copied in half the time.
+        first, last = int(inside[0]), int(inside[-1])
+        place = slice(first, last + 1) if last - first + 1 == len(inside) else inside
         words = view(section)
-        index = (offset[inside] >> np.uint64(2)).astype(np.int64)
+        index = (offset[place] >> np.uint64(2)).view(np.int64)
         low, high = int(index.min()), int(index.max())
         for distance, found in result.items():
             at = index + distance
             if low + distance >= 0 and high + distance < len(words):
-                found[inside] = words[at]
+                found[place] = words[at]
                 continue
             out = (at < 0) | (at >= len(words))
-            found[inside] = np.where(out, 0, words[np.where(out, 0, at)])
+            found[place] = np.where(out, 0, words[np.where(out, 0, at)])
     return result
 
 

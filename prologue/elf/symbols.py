@@ -92,8 +92,8 @@ class Symbols:
 
     def function_at(self, vaddr: int) -> Symbol | None:
         """The function that begins at ``vaddr``, the longest if there are several; None if there is none."""
-        rows = np.flatnonzero((self._values == vaddr) & (self.table["info"] & 15 == STT_FUNC))
-        rows = rows[self.table["shndx"][rows] != SHN_UNDEF]
+        rows = np.flatnonzero(self._values == vaddr)
+        rows = rows[(self.table["info"][rows] & 15 == STT_FUNC) & (self.table["shndx"][rows] != SHN_UNDEF)]
         if not len(rows):
             return None
         row = int(rows[np.argmax(self.table["size"][rows])])
