@@ -51,7 +51,9 @@ CLASSES: Final[dict[str, tuple[int, int]]] = {
 
 _IMM19 = frozenset({"B.cond", "CBZ", "CBNZ"})
 _IMM14 = frozenset({"TBZ", "TBNZ"})
-_BC_COND = (0xFF000010, 0x54000010)  # FEAT_HBC; it is on neither list of CMODX, so it has no class
+# FEAT_HBC and FEAT_CMPBR: they are on no issue's list of CMODX, so they have no class.
+_BC_COND = (0xFF000010, 0x54000010)
+_CB_COND = (0x7E000000, 0x74000000)
 
 
 def is_bti(word: int) -> bool:
@@ -78,7 +80,7 @@ def signed_field(word: int, low: int, width: int) -> int:
 
 
 def branch_target(word: int, pc: int) -> int | None:
-    """Where a direct branch at address ``pc`` goes (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ); None for others."""
+    """Where a direct branch at address ``pc`` goes (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>), or None."""
     kind = classify(word)
     if kind in ("B", "BL"):
         offset = signed_field(word, 0, 26)
@@ -86,6 +88,8 @@ def branch_target(word: int, pc: int) -> int | None:
         offset = signed_field(word, 5, 19)
     elif kind in _IMM14:
         offset = signed_field(word, 5, 14)
+    elif word & _CB_COND[0] == _CB_COND[1]:
+        offset = signed_field(word, 5, 9)
     else:
         return None
     return (pc + offset * INSN_SIZE) & 0xFFFFFFFFFFFFFFFF

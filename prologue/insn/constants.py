@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from prologue.insn import a64
-from prologue.insn.decode import B_OR_BC_COND, B_OR_BL, CB_OR_TB
+from prologue.insn.decode import B_OR_BC_COND, B_OR_BL, CB_COND, CB_OR_TB
 
 _ZERO: Final = 31  # of a compare-and-branch or as a move's source: WZR, XZR
 # LD64B writes eight registers, CASP two for each name; HINT signs X30 and X17; the rest of its group is system's.
@@ -26,6 +26,7 @@ _FORGETS_ALL: Final = (
 # (mask, value) and the lowest bits of the fields that may name a destination; elsewhere each of the four may.
 _DESTINATIONS: Final = (
     (*CB_OR_TB, ()),
+    (*CB_COND, ()),
     (*B_OR_BC_COND, ()),
     (*B_OR_BL, ()),
     (0x1C000000, 0x10000000, (0,)),  # with an immediate

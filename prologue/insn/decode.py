@@ -30,16 +30,15 @@ B_OR_BC_COND: Final[Pattern] = (0xFF000000, 0x54000000)
 CB: Final[Pattern] = (0x7E000000, 0x34000000)  # CBZ and CBNZ
 TB: Final[Pattern] = (0x7E000000, 0x36000000)  # TBZ and TBNZ
 CB_OR_TB: Final[Pattern] = (0x7C000000, 0x34000000)
+CB_COND: Final[Pattern] = (0x7E000000, 0x74000000)  # CB<cc>, CBB<cc>, CBH<cc> (FEAT_CMPBR)
 INDIRECT: Final[Pattern] = (0xFE000000, 0xD6000000)  # BR, BLR, RET, ERET, with pointer authentication or without
+RETURN_PC: Final[Pattern] = (0xFFC0001F, 0x5500001F)  # RETAASPPC, RETABSPPC with an immediate (FEAT_PAuth_LR)
 CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # branches, exceptions and system instructions
 
 DIRECT: Final[tuple[tuple[Pattern, int, int], ...]] = ((B_OR_BL, 0, 26), (B_COND, 5, 19), (CB, 5, 19), (TB, 5, 14))
 """Direct branches: pattern, lowest bit and width of the distance in instructions."""
 
-_BRANCHES: Final[tuple[Pattern, ...]] = (
-    (0x5C000000, 0x14000000),  # B_OR_BL and CB_OR_TB, which differ in bit 29
-    B_OR_BC_COND,
-)
+_B_CB_TB: Final[Pattern] = (0x5C000000, 0x14000000)  # B_OR_BL and CB_OR_TB, which differ in bit 29
 _CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is much faster
 
 
@@ -80,13 +79,15 @@ def jump_distance(words: U32) -> I64:
 
 
 def branch_distance(words: U32) -> I64:
-    """Bytes from each direct branch to its target, BC.cond included; of other words it means nothing."""
+    """Bytes from each direct branch to its target; of other words it means nothing."""
     return _steps(words).astype(np.int64) * a64.INSN_SIZE
 
 
 def _steps(words: U32) -> I32:
     """The same in instructions."""
     near = np.where(matches(words, TB), _signed(words, 5, 14), _signed(words, 5, 19))
+    nearest = np.flatnonzero(matches(words, CB_COND))  # no compiler makes these for a kernel yet
+    near[nearest] = _signed(words[nearest], 5, 9)
     return np.where(matches(words, B_OR_BL), _signed(words, 0, 26), near)
 
 
@@ -109,7 +110,7 @@ def calls_to(words: U32, base: int, target: int) -> I64:
 
 
 def branches(words: U32, base: int) -> tuple[I64, U64]:
-    """Every direct branch among the words: B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ.
+    """Every direct branch among the words: B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>.
 
     Args:
         words: shape (n,), from address ``base`` on.
@@ -124,7 +125,7 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
     count = 0
     for start in range(0, len(words), _CHUNK):
         part = words[start : start + _CHUNK]
-        found = np.flatnonzero(matches(part, _BRANCHES[0]) | matches(part, _BRANCHES[1]))
+        found = np.flatnonzero(matches(part, _B_CB_TB) | matches(part, B_OR_BC_COND) | matches(part, CB_COND))
         mine = slice(count, count + len(found))
         np.add(found, start, out=index[mine])
         places = (index[mine] + _steps(part[found])) * a64.INSN_SIZE

@@ -9,14 +9,14 @@ write its first operand and UBFX read its destination), but there the masks are 
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 import numpy as np
 
 from prologue.arrays import U32, Bool
-from prologue.insn import a64
-from prologue.insn.decode import BL, CB_OR_TB, CONTROL, INDIRECT, Pattern, field, matches
-from prologue.insn.disasm import register_use
+from prologue.insn.decode import BL, CB_COND, CB_OR_TB, CONTROL, INDIRECT, Pattern, field, matches
+from prologue.insn.disasm import insn_text, register_use
 
 X9: Final = 9
 # (mask, value) of loads and stores: with a register as offset; LDXR and its kind; STXR and its kind, whose status
@@ -27,20 +27,70 @@ _EXCLUSIVE_STORE: Final[Pattern] = (0x3FE00000, 0x08000000)
 _ATOMIC: Final[Pattern] = (0x3F200C00, 0x38200000)  # LDADD, SWP and their kind, LDAPR
 _SYSTEM_WRITE: Final[Pattern] = (0xFFE00000, 0xD5000000)  # MSR, and SYS: DC, IC, TLBI, AT; MRS has bit 21 set
 
+_COPY_OR_SET: Final[Pattern] = (0xFB200C00, 0x19000400)  # CPYP, SETP and their kind (FEAT_MOPS)
+_SET_TAGS: Final[Pattern] = (0xFFE00C00, 0x1DC00000)  # SETGOP and its kind
+_OF_TWO: Final[Pattern] = (0xFF800000, 0xD5800000)  # TCHANGEF and its kind: system instructions with a source at 9:5
+
+# Instructions that use more registers than they name: the one after each that is named, which is even, or eight in all.
+_PAIRS: Final[tuple[Pattern, ...]] = (  # two of them: CASP; RCWCASP and RCWSCASP; CASPT
+    (0xBFA07C00, 0x08207C00), (0xBF20FC00, 0x19200C00), (0xFFA00000, 0x49800000),
+)  # fmt: skip
+_SYSTEM_PAIR: Final[Pattern] = (0xFFE00000, 0xD5400000)  # MSRR, SYSP
+_OF_64_BYTES: Final[tuple[Pattern, ...]] = ((0xFFE0DC01, 0xF8209000), (0xFFE0FC01, 0xF820A000))  # ST64B; ST64BV0
+_LOAD_64_BYTES: Final[Pattern] = (0xFFFFFC00, 0xF83FD000)
+_SME: Final[Pattern] = (0x9E000000, 0x80000000)  # at bits 14:13 may stand W8-W11, as 0-3
+# All of the above, and a few others: told by the bits from _GROUP up.
+_USES_MORE: Final[tuple[Pattern, ...]] = (_SME, _SYSTEM_PAIR, (0xAE000000, 0x08000000), (0xFFE00000, 0xF8200000))
+# Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction; by the same bits.
+_ENDS: Final[tuple[Pattern, ...]] = (BL, (0xFFE00000, 0xD4200000), INDIRECT, (0xFFC00000, 0x55000000), (0xFFE00000, 0))
+_GROUP: Final = 21
+
 
 # Of the fields at bits 0, 5, 10 and 16: the lowest bit of each, and the highest.
 _LOWEST: Final = np.uint32(0x00010421)
 _HIGHEST: Final = np.uint32(0x00104210)
 
 
-def names_x9(words: U32) -> Bool:
-    """Which words have a 9 where an instruction may name a register.
+def _groups(patterns: tuple[Pattern, ...]) -> Bool:
+    """Which values of the bits from _GROUP up are of one of the patterns."""
+    words = np.arange(1 << 32 - _GROUP, dtype=np.uint32) << np.uint32(_GROUP)
+    found: Bool = np.logical_or.reduce([matches(words, pattern) for pattern in patterns])
+    return found
 
-    After XOR these fields are 0, and only where one is does the subtraction borrow from a field's highest bit that is
-    clear: half the operations of a comparison for each field.
+
+_IN_ENDS, _IN_USES_MORE = 1, 2
+_KINDS: Final = (_groups(_ENDS) * _IN_ENDS | _groups(_USES_MORE) * _IN_USES_MORE).astype(np.uint8)
+
+
+def look_over(words: U32) -> tuple[Bool, Bool]:
+    """Which words end a path, as far as the word alone says, and which may use X9; made for a whole kernel's text.
+
+    Those have a 9 where an instruction may name a register, or may use registers that they do not name. After XOR
+    fields of 9 are 0, and only where one is does the subtraction borrow from a field's highest bit that is clear: half
+    the operations of a comparison for each field.
     """
+    kind = _KINDS.take(words >> np.uint32(_GROUP))  # one look-up instead of a pass for each pattern
     differ = words ^ np.uint32(X9) * _LOWEST
-    result: Bool = (differ - _LOWEST) & ~differ & _HIGHEST != 0
+    uses: Bool = (differ - _LOWEST) & ~differ & _HIGHEST != 0
+    return kind & _IN_ENDS != 0, uses | (kind & _IN_USES_MORE != 0)
+
+
+def names(word: int, number: int) -> bool:
+    """Whether an instruction may use a register."""
+    named = any(word >> low & 31 == number for low in (0, 5, 10, 16))
+    return named or any(word & mask == value for mask, value in _USES_MORE)
+
+
+def _reads_unnamed(words: U32, number: int) -> Bool:
+    """Which words read a register that they do not name."""
+    first, before = field(words, 0), np.uint32(number - 1)
+    stores = (matches(words, _OF_64_BYTES[0]) | matches(words, _OF_64_BYTES[1])) & (np.uint32(number) - first < 8)
+    stores |= matches(words, _SME) & (field(words, 13, 2) == np.uint32(number - 8 & 31))
+    if not number & 1:
+        return stores
+    pairs = np.logical_or.reduce([matches(words, pattern) for pattern in _PAIRS])
+    pairs &= (first == before) | (field(words, 16) == before)
+    result: Bool = stores | pairs | (matches(words, _SYSTEM_PAIR) & (first == before))
     return result
 
 
@@ -60,7 +110,9 @@ def may_read(words: U32, number: int = X9) -> Bool:
     control = matches(words, CONTROL)
     compare_branch = matches(words, CB_OR_TB)
     indirect = matches(words, INDIRECT)
+    of_two = matches(words, CB_COND)
     from_control = control & ((rt & (compare_branch | matches(words, _SYSTEM_WRITE))) | ((rn | rt) & indirect))
+    from_control |= (of_two & (rt | (rm & (field(words, 24, 1) == 0)))) | (matches(words, _OF_TWO) & rn)
 
     memory = matches(words, (0x0A000000, 0x08000000))
     unsigned = matches(words, (0x3B000000, 0x39000000))  # the immediate fills bits 21:10
@@ -76,23 +128,24 @@ def may_read(words: U32, number: int = X9) -> Bool:
     rest = ~unsigned & ~literal & ~near & ~exclusive_load & ~exclusive_store
     other = rest & ((ra & ~pair_load & ~matches(words, _ATOMIC)) | (rm & ~pair))
     from_memory = memory & ((rn & ~literal) | rt_read | other)
+    from_memory |= (matches(words, _COPY_OR_SET) & (rt | rn | rm)) | (matches(words, _SET_TAGS) & (rt | rn))
 
     register = matches(words, (0x0E000000, 0x0A000000))
     compares_immediate = matches(words, (0x1FE00800, 0x1A400800))  # CCMP, CCMN with a number where Rm would be
-    rmif = matches(words, (0x1FE00400, 0x1A000400))
+    rmif = matches(words, (0x1FE07C00, 0x1A000400))
     three_sources = matches(words, (0x1F000000, 0x1B000000))
     from_register = register & (rn | (rm & ~compares_immediate & ~rmif) | (ra & three_sources))
     scalable = matches(words, (0x1E000000, 0x04000000)) | matches(words, (0x9E000000, 0x80000000))  # SVE, SME
     vector = (matches(words, (0x0E000000, 0x0E000000)) | scalable) & (rn | rm | rt)
     result: Bool = from_immediate | from_control | from_memory | from_register | vector
-    return result
+    return result | _reads_unnamed(words, number)
 
 
 def must_write(words: U32, number: int = X9) -> Bool:
     """Which words, if they do not read X9 (or another register), certainly write it: the forms of temporaries."""
     rd = field(words, 0) == np.uint32(number)
     immediate = matches(words, (0x1C000000, 0x10000000))
-    flags_only = matches(words, (0x1FE00000, 0x1A400000)) | matches(words, (0x1FE00400, 0x1A000400))  # CCMP, CCMN; RMIF
+    flags_only = matches(words, (0x1FE00000, 0x1A400000)) | matches(words, (0x1FE07C00, 0x1A000400))  # CCMP, CCMN; RMIF
     register = matches(words, (0x0E000000, 0x0A000000)) & ~flags_only
     load = matches(words, (0x3F000000, 0x39000000)) & (field(words, 22, 2) != 0)
     near_load = matches(words, (0x3F200000, 0x38000000)) & (field(words, 22, 2) != 0)
@@ -128,7 +181,22 @@ def effect(word: int, number: int = X9) -> Literal["read", "write", "neither"]:
     sources = _sources(word)
     if sources is not None:  # loading capstone takes longer than all else here
         return "read" if number in sources else "write"
+    return _by_capstone(word, number)
+
+
+def _by_capstone(word: int, number: int) -> Literal["read", "write", "neither"]:
+    """Of an instruction's operands, capstone's text has all; its list of what is read lacks many.
+
+    What it does not know counts as a read: an instruction that is newer than capstone.
+    """
+    text = insn_text(word)
+    if text.startswith(".word"):
+        return "read"
+    first, _, others = text.partition(" ")[2].partition(",")
+    name = re.compile(rf"\b[wx]{number}\b")
     read, written = register_use(word)
+    if name.search(others) or (name.search(first) and number not in written):
+        return "read"
     return "read" if number in read else "write" if number in written else "neither"
 
 
@@ -141,11 +209,21 @@ def _sources(word: int) -> tuple[int, ...] | None:
     first, base, second, index = (word >> low & 31 for low in (0, 5, 10, 16))
     if word & 0x7C000000 == 0x34000000 or word & _SYSTEM_WRITE[0] == _SYSTEM_WRITE[1]:  # CBZ, CBNZ, TBZ, TBNZ
         return (first,)
+    if word & CB_COND[0] == CB_COND[1]:
+        return (first, index) if not word >> 24 & 1 else (first,)
+    if word & _OF_TWO[0] == _OF_TWO[1]:
+        return (base,)
+    if word & _SYSTEM_PAIR[0] == _SYSTEM_PAIR[1]:
+        return first, first + 1
+    if any(word & mask == value for mask, value in _OF_64_BYTES):
+        return base, *range(first, first + 8)
+    if word & _LOAD_64_BYTES[0] == _LOAD_64_BYTES[1]:
+        return (base,)
     if word & _ATOMIC[0] == _ATOMIC[1] and (not word >> 15 & 1 or word >> 12 & 7 in (0, 4)):  # not LD64B and its kind
         return base, index
     if word & 0x3FA07C00 == 0x08A07C00:  # CAS
         return base, index, first
-    if word & 0xBFA07C00 == 0x08207C00:  # CASP
+    if any(word & mask == value for mask, value in _PAIRS):
         return base, index, index + 1, first, first + 1
     if word & 0x3E000000 == 0x28000000:  # LDP, STP and their kind
         return (base,) if word >> 22 & 1 else (base, first, second)
@@ -153,6 +231,8 @@ def _sources(word: int) -> tuple[int, ...] | None:
         return (base,)
     if word & 0xBFE00000 == 0x88200000:  # STXP
         return base, first, second
+    if word & 0xFF200400 == 0xF8200400:  # LDRAA, LDRAB
+        return (base,)
     if word & 0xFE800000 == 0xF8800000:  # PRFM, and loads that do not exist
         return None
     data = () if word >> 22 & 3 else (first,)  # of STR
@@ -178,18 +258,6 @@ def stores_all(before: int, word: int, after: int) -> bool:
     ]
 
 
-# Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction.
-_ENDS: Final[tuple[Pattern, ...]] = (BL, a64.CLASSES["BRK"], INDIRECT, (0xFFFF0000, 0))
-
-
-def ends_path(words: U32) -> Bool:
-    """At which words a path ends, as far as the word alone says."""
-    result = np.zeros(len(words), np.bool_)
-    for pattern in _ENDS:
-        result |= matches(words, pattern)
-    return result
-
-
 def ends_path_at(word: int) -> bool:
-    """The same of one word: an array of one takes twenty times as long."""
+    """Whether a path ends at a word, as far as the word alone says: an array of one takes twenty times as long."""
     return any(word & mask == value for mask, value in _ENDS)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U32, U64
-from prologue.insn.decode import BL, INDIRECT, B, branches, matches
+from prologue.insn.decode import BL, INDIRECT, RETURN_PC, B, branches, matches
 from prologue.sites.binary import Binary
 from prologue.sites.init_path import veneer_target
 from prologue.sites.slotmap import SlotMap
@@ -81,7 +81,8 @@ class Callees:
         leaves = self._binary.relocatable and bool((target == at)[jump].any())
         outside = ~matches(words[index], BL) & (target - np.uint64(start) >= np.uint64(4 * len(words)))
         targets = target[outside].tolist()
-        for k in np.flatnonzero(matches(words, INDIRECT) & ~matches(words, _BLR)).tolist():
+        leaving = (matches(words, INDIRECT) & ~matches(words, _BLR)) | matches(words, RETURN_PC)
+        for k in np.flatnonzero(leaving).tolist():
             before = words[max(k - 2, 0) : k + 1].tolist()
             veneer = None if self._binary.relocatable else veneer_target(before, start + 4 * k)
             leaves |= veneer is None

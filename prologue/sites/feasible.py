@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from prologue.insn.constants import after, taken
 from prologue.insn.decode import B
-from prologue.insn.x9 import X9, effect, may_read, must_write
+from prologue.insn.x9 import X9, effect, may_read, must_write, names
 from prologue.sites.flow import Flow
 
 _KEPT: Final = frozenset(range(19, 30))  # AAPCS64, "General-purpose registers": a call keeps X19-X29
@@ -56,7 +56,7 @@ def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] 
     word, array = int(flow.words[state.position]), flow.words[state.position : state.position + 1]
     for register in state.holders:
         happens = what if register == X9 else None
-        if happens is None and any(word >> low & 31 == register for low in (0, 5, 10, 16)):
+        if happens is None and names(word, register):
             reads = register == X9 or may_read(array, register)[0]
             does = effect(word, register) if reads else "neither"
             copy = word & 31

@@ -18,14 +18,14 @@ import numpy as np
 
 from prologue.arrays import I32, I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
-from prologue.insn.x9 import effect, ends_path, ends_path_at, may_read, must_write, names_x9, stores_all
+from prologue.insn.x9 import effect, ends_path_at, look_over, may_read, must_write, stores_all
 from prologue.sites.binary import Binary
 from prologue.sites.callees import Callees
 from prologue.sites.feasible import Meaning, is_call, read_from
 from prologue.sites.flow import Flow
 from prologue.sites.tables import bug_words
 
-_CHUNK: Final = 1 << 17  # words classified at once: what fits into a cache is much faster
+_CHUNK: Final = 1 << 16  # words classified at once: what fits into a cache is much faster
 
 
 class Read(NamedTuple):
@@ -240,9 +240,9 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:
     parts = [np.zeros(0, np.int64)]
     for start in range(0, len(flow.words), _CHUNK):
         words = flow.words[start : start + _CHUNK]
-        over[start : start + len(words)] = ends_path(words)
-        parts.append(start + np.flatnonzero(names_x9(words)))
-    # Few words have a 9 in any register field, and only these need the many masks.
+        over[start : start + len(words)], uses = look_over(words)
+        parts.append(start + np.flatnonzero(uses))
+    # Few words may use X9, and only these need the many masks.
     nine = np.concatenate(parts)
     words = flow.words[nine]
     maybe = may_read(words)

@@ -48,7 +48,9 @@ def find_waypoints(words: U32) -> U32:
         (decode.B_OR_BL, Waypoint.DIRECT),
         (decode.B_OR_BC_COND, Waypoint.CONDITIONAL),
         (decode.CB_OR_TB, Waypoint.CONDITIONAL),
+        (decode.CB_COND, Waypoint.CONDITIONAL),
         (decode.INDIRECT, Waypoint.INDIRECT),
+        (decode.RETURN_PC, Waypoint.INDIRECT),
         (a64.CLASSES["ISB"], Waypoint.ISB),
     ):
         found[decode.matches(words, pattern)] = kind

@@ -97,6 +97,24 @@ def test_branches_are_those_that_one_by_one_decoding_finds(words: list[int], bas
     assert found == {k: place for k, place in one_by_one.items() if place is not None}
 
 
+@pytest.mark.parametrize(
+    ("word", "distance"),
+    [
+        (0xF4080209, 64),  # cbgt x9, x8, #64
+        (0x75C2BE09, -64),  # cbeq w9, #5, #-64
+        (0x74498048, 8),  # cbbhi w8, w9, #8
+        (0xF522A008, -1024),  # cblt x8, #5, #-1024
+        (0x54000050, 8),  # bc.eq #8
+    ],
+)
+def test_branches_that_keystone_does_not_know(word: int, distance: int) -> None:
+    """Words of LLVM 22."""
+    base = 0xFFFF800008010000
+    assert a64.branch_target(word, base) == base + distance
+    index, target = branches(np.array([word], np.uint32), base)
+    assert (index.tolist(), target.tolist()) == ([0], [base + distance])
+
+
 def test_cmodx_lists() -> None:
     assert listed(a64.NOP)
     assert not listed(a64.BTI_C)

@@ -9,6 +9,7 @@ from tests.mutation.world import World
 BRANCHES = {
     "B": (0x14000000, 0, 26), "BL": (0x94000000, 0, 26), "B.cond": (0x54000000, 5, 19), "BC.cond": (0x54000010, 5, 19),
     "CBZ": (0x34000000, 5, 19), "CBNZ": (0xB5000000, 5, 19), "TBZ": (0x36000000, 5, 14), "TBNZ": (0xB7000000, 5, 14),
+    "CBGT": (0xF4080000, 5, 9), "CBEQ": (0x75C28000, 5, 9),
 }  # fmt: skip
 
 
