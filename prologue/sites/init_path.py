@@ -14,7 +14,7 @@ import numpy as np
 from prologue.arrays import U32
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
-from prologue.insn.decode import CONTROL, adr_immediate, find
+from prologue.insn.decode import CONTROL, adr_immediate, branches, find
 from prologue.sites.init_stub import FUNCTION
 from prologue.sites.text import Text
 
@@ -42,6 +42,7 @@ def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
     """Where direct calls and tail calls on any path through a function go; a jump table may lead to all of it."""
     words = _words(text, symbols, start)
     leave = find(words, CONTROL).tolist()  # a path goes straight on up to the next of these
+    targets = dict(zip(*(ends.tolist() for ends in branches(words, start)), strict=True))
     result: set[int] = set()
     todo, seen = [0], set[int]()
     while todo:
@@ -50,11 +51,9 @@ def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
             continue
         seen.add(place)
         index = leave[place]
-        pc = start + a64.INSN_SIZE * index
-        word = int(words[index])
-        kind, target = a64.classify(word), a64.branch_target(word, pc)
+        kind, target = a64.classify(int(words[index])), targets.get(index)
         if kind == "BR":
-            target = veneer_target(words[: index + 1].tolist(), pc)
+            target = veneer_target(words[: index + 1].tolist(), start + a64.INSN_SIZE * index)
             todo += leave if target is None else ()
         if target is not None:
             inside = (target - start) // a64.INSN_SIZE
