@@ -289,3 +289,18 @@ def test_damaged_modules_are_errors_or_findings(
         for command in (["scan"], ["verify"], ["patch", "--dry-run", "--contract", "native"]):
             assert main([command[0], str(ko), *command[1:]]) in (0, 1, 2), capsys.readouterr().err
     capsys.readouterr()
+
+
+def test_a_relocation_after_the_last_whole_word(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """A damaged section ends in the middle of a call that a relocation names."""
+    ko = mini(ModuleSpec())
+    calls = module(ko).relocations
+    places, _, defined = calls.branches
+    (text,) = (s for s in module(ko).text.text_sections if s.name == ".text")
+    last = max(vaddr for vaddr in places[defined].tolist() if vaddr in text)
+    elf = ElfEdit(ko)
+    header = elf.elf["e_shoff"] + text.index * elf.elf["e_shentsize"]
+    struct.pack_into("<Q", elf.data, header + 32, last - text.addr + 2)  # sh_size
+    elf.save(ko)
+    assert main(["verify", str(ko), "--select", "PL302,PL304"]) in (0, 1, 2)
+    assert "internal error" not in capsys.readouterr().err

@@ -40,22 +40,24 @@ class Flow:
         self.targets: I32 = np.concatenate(targets)
         """Where each of them goes; -1: to where there is no text."""
         if binary.relocatable:  # branches that relocations send somewhere come last
-            order = np.argsort(self.jumps)
+            order = np.argsort(self.jumps, kind="stable")
             self.jumps, self.targets = self.jumps[order], self.targets[order]
 
     def after_jump(self, positions: I64) -> I64:
-        """Where the direct branch at each position goes; -1 for calls, other instructions, and out of the text."""
+        """Where the direct branch at each position goes; -1 for calls, other instructions, and out of the text.
+
+        Of several relocations at one place, which only a damaged module has, the last one counts.
+        """
         if not len(self.jumps):
             return np.full(len(positions), -1, np.int64)
         wanted = positions.astype(np.int32)
-        place = np.minimum(np.searchsorted(self.jumps, wanted), len(self.jumps) - 1)
+        place = np.maximum(np.searchsorted(self.jumps, wanted, side="right") - 1, 0)
         return np.where(self.jumps[place] == wanted, self.targets[place], -1).astype(np.int64)
 
     def after_jump_at(self, position: int) -> int:
         """The same of one position: an array of one takes ten times as long."""
-        place = int(self.jumps.searchsorted(np.int32(position)))
-        found = place < len(self.jumps) and self.jumps[place] == position
-        return int(self.targets[place]) if found else -1
+        place = int(self.jumps.searchsorted(np.int32(position), side="right")) - 1
+        return int(self.targets[place]) if place >= 0 and self.jumps[place] == position else -1
 
     def positions(self, vaddrs: U64) -> I64:
         """Index of each address, -1 outside of the text."""

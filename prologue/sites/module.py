@@ -132,7 +132,8 @@ class Module(Binary):
         places, targets, defined = self.relocations.branches
         at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
         resolved = ~among(at, places)
-        mine = defined & (places >= np.uint64(section.addr)) & (places < np.uint64(section.addr + section.size))
+        # What a damaged relocation names after the last whole word is no branch.
+        mine = defined & (places - np.uint64(section.addr) < np.uint64(section.size & ~3))
         relocated = ((places[mine] - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
         return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[mine]])
 
