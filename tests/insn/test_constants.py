@@ -36,6 +36,26 @@ def test_what_is_no_move_of_a_number_forgets(text: str) -> None:
     assert 5 not in after(word, ALL)
 
 
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        (0xD5782008, {8, 9}),  # mrrs x8, x9, ttbr0_el1
+        (0x48287C82, {8, 9}),  # casp x8, x9, x2, x3, [x4]
+        (0x49887C82, {8, 9}),  # caspt x8, x9, x2, x3, [x4]
+        (0x19280C82, {8, 9}),  # rcwcasp x8, x9, x2, x3, [x4]
+        (0xF83FD124, {4, 5, 6, 7, 8, 9, 10, 11}),  # ld64b x4, [x9]
+        (0x99481928, {8}),  # ldiapp w8, w8, [x9]
+        (0xDAC1BBFE, {17, 30}),  # autia171615
+        (0xDAC11149, {9}),  # autia x9, x10
+        (0x1D0804E9, {7, 8, 9}),  # cpyp [x9]!, [x8]!, x7!
+        (0xF829B00A, {9}),  # st64bv x9, x10, [x0]
+    ],
+)
+def test_what_capstone_does_not_list_is_forgotten(word: int, written: set[int]) -> None:
+    """Words of LLVM 19 and 22."""
+    assert not written.intersection(after(word, ALL))
+
+
 @pytest.mark.thorough
 def test_what_is_written_is_forgotten_or_known() -> None:
     """Of random instructions, against capstone's list of what they write; it has CMP and its kind write a register."""
