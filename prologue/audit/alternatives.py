@@ -16,12 +16,18 @@ from prologue.audit.callbacks import forms, known
 from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.scene import Scene
 from prologue.insn import a64
-from prologue.insn.decode import ADRP, DIRECT, adr_immediate, matches, signed
+from prologue.insn.decode import ADRP, B_OR_BC_COND, B_OR_BL, CB, TB, Pattern, adr_immediate, matches, signed
 from prologue.sites.rewritten import PATCHES_NOPS
 from prologue.sites.tables import Ranges, alternative_entries
 
 _APPLIED: Final = "applied_alternatives"
 _BITS: Final = 128  # of the bitmap; ARM64_NCAPS is less (arch/arm64/tools/cpucaps, 6.1-7.2)
+
+# Branches whose distance the kernel corrects: pattern, lowest bit and width of the distance in instructions
+# ("aarch64_insn_is_branch_imm", arch/arm64/include/asm/insn.h, 6.12-7.2; 6.1 lets BC.cond be). It knows no CBGT.
+_CORRECTED: Final[tuple[tuple[Pattern, int, int], ...]] = (
+    (B_OR_BL, 0, 26), (B_OR_BC_COND, 5, 19), (CB, 5, 19), (TB, 5, 14),
+)  # fmt: skip
 
 
 def claim_alternatives(scene: Scene) -> Claims:
@@ -128,7 +134,7 @@ def moved_code(scene: Scene, code: Ranges, entry: I64, step: U64, vaddrs: U64) -
     places = code.start[entry] + step
     words = scene.linked(places)
     shift = (places - vaddrs).view(np.int64)
-    for pattern, low, width in DIRECT:
+    for pattern, low, width in _CORRECTED:
         hit = np.flatnonzero(matches(words, pattern))
         distance = signed(words[hit], low, width) * 4
         target = places[hit] + distance.view(np.uint64)

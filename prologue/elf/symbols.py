@@ -125,7 +125,7 @@ class Symbols:
         wanted = prefix.encode()
         head = np.uint64(int.from_bytes(wanted[:8], "little"))
         if len(wanted) >= 8:
-            rows = np.flatnonzero(self._keys == _keys(np.array([head])))
+            rows = np.flatnonzero(self._mixed == _mix(np.array([head])))
             rows = rows[self._heads[rows] == head]
         else:
             beyond = np.uint64((1 << 8 * len(wanted)) - 1)  # what follows a short prefix is masked out
@@ -153,8 +153,8 @@ class Symbols:
         return heads
 
     @cached_property
-    def _keys(self) -> npt.NDArray[np.uint8]:
-        return _keys(self._heads)
+    def _mixed(self) -> npt.NDArray[np.uint8]:
+        return _mix(self._heads)
 
     def values_with_prefix(self, prefix: str) -> U64:
         """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
@@ -263,7 +263,7 @@ class Symbols:
         return best
 
 
-def _keys(heads: U64) -> npt.NDArray[np.uint8]:
+def _mix(heads: U64) -> npt.NDArray[np.uint8]:
     """A byte for each eight bytes, which mixes all of them: a pass over bytes takes an eighth of one over numbers."""
     return (heads * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(56)).astype(np.uint8)
 

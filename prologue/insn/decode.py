@@ -25,7 +25,6 @@ B: Final[Pattern] = a64.CLASSES["B"]
 BL: Final[Pattern] = a64.CLASSES["BL"]
 
 B_OR_BL: Final[Pattern] = (0x7C000000, 0x14000000)
-B_COND: Final[Pattern] = a64.CLASSES["B.cond"]
 B_OR_BC_COND: Final[Pattern] = (0xFF000000, 0x54000000)
 CB: Final[Pattern] = (0x7E000000, 0x34000000)  # CBZ and CBNZ
 TB: Final[Pattern] = (0x7E000000, 0x36000000)  # TBZ and TBNZ
@@ -34,9 +33,6 @@ CB_COND: Final[Pattern] = (0x7E000000, 0x74000000)  # CB<cc>, CBB<cc>, CBH<cc> (
 INDIRECT: Final[Pattern] = (0xFE000000, 0xD6000000)  # BR, BLR, RET, ERET, with pointer authentication or without
 RETURN_PC: Final[Pattern] = (0xFFC0001F, 0x5500001F)  # RETAASPPC, RETABSPPC with an immediate (FEAT_PAuth_LR)
 CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # branches, exceptions and system instructions
-
-DIRECT: Final[tuple[tuple[Pattern, int, int], ...]] = ((B_OR_BL, 0, 26), (B_COND, 5, 19), (CB, 5, 19), (TB, 5, 14))
-"""Direct branches: pattern, lowest bit and width of the distance in instructions."""
 
 _B_CB_TB: Final[Pattern] = (0x5C000000, 0x14000000)  # B_OR_BL and CB_OR_TB, which differ in bit 29
 _CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is much faster
@@ -86,8 +82,9 @@ def branch_distance(words: U32) -> I64:
 def _steps(words: U32) -> I32:
     """The same in instructions."""
     near = np.where(matches(words, TB), _signed(words, 5, 14), _signed(words, 5, 19))
-    nearest = np.flatnonzero(matches(words, CB_COND))  # no compiler makes these for a kernel yet
-    near[nearest] = _signed(words[nearest], 5, 9)
+    nearest = matches(words, CB_COND)
+    if nearest.any():  # no compiler makes these for a kernel yet
+        near = np.where(nearest, _signed(words, 5, 9), near)
     return np.where(matches(words, B_OR_BL), _signed(words, 0, 26), near)
 
 

@@ -22,11 +22,11 @@ _CLASSES: Final = (
     (decode.B_OR_BC_COND, CONDITIONAL),
     (decode.CB_OR_TB, CONDITIONAL),
     (decode.CB_COND, CONDITIONAL),
+    (decode.RETURN_PC, RET),
     # The registers' group, also with pointer authentication: bits 24:21 are the operation.
     ((0xFE600000, 0xD6000000), INDIRECT),
     ((0xFE600000, 0xD6200000), CALL),
     ((0xFEE00000, 0xD6400000), RET),
-    (decode.RETURN_PC, RET),
     ((0xFEE00000, 0xD6800000), ERET),
     ((0xFFE00000, 0xD4000000), CALLS_UP),
     ((0xFFE0001F, 0xD4200000), TRAP),

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prologue.elf.compare import differing_bytes, differing_files
-from prologue.elf.image import ElfImage
+from prologue.elf.image import ElfImage, Section
 from prologue.elf.symbols import Symbols
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
@@ -89,3 +91,26 @@ def test_what_differs_is_found_across_pieces(mini: Mini, tmp_path: Path) -> None
     arrays = (np.frombuffer(data, np.uint8) for data in (content, bytes(changed)))
     assert differing_bytes(*arrays).tolist() == sorted(places)
     assert ElfEdit(path).value("work_leaf") == getattr(Symbols(one).find("work_leaf"), "vaddr", None)
+
+
+@given(
+    st.lists(st.integers(0, 200), max_size=12),
+    st.lists(st.integers(0, 200), max_size=12),
+    st.integers(0, 40).map(lambda words: 4 * words),
+    st.integers(0, 30),
+)
+def test_data_in_text(data: list[int], insn: list[int], begin: int, words: int) -> None:
+    """From each ``$d`` to the ``$x`` after it, or to the section's end; whole words, and only of the section."""
+    symbols = object.__new__(Symbols)
+    symbols.__dict__["_mapping"] = tuple(np.array(sorted(vaddrs), np.uint64) for vaddrs in (data, insn))
+    section = Section(index=1, name=".text", type="SHT_PROGBITS", flags=6, addr=begin, offset=0, size=4 * words + 2,
+                      link=0, info=0, entsize=0)  # fmt: skip
+    expected = np.ones(section.size // 4, np.bool_)
+    for vaddr in data:
+        if vaddr in section:
+            stop = min((x for x in insn if x > vaddr), default=section.addr + section.size)
+            last = min(stop, section.addr + section.size) - 1
+            expected[(vaddr - begin) // 4 : (last - begin) // 4 + 1] = False
+    assert symbols.is_code(section).tolist() == expected.tolist()
+    vaddrs = np.uint64(begin) + np.arange(len(expected), dtype=np.uint64) * np.uint64(4)
+    assert symbols.is_code_at(section, vaddrs).tolist() == expected.tolist()

@@ -21,6 +21,7 @@ def test_every_kind_of_branch(mini: Mini, name: str, slot: int, *, fires: bool) 
     with edit(mini(Spec())) as elf:
         place = elf.value("work_nested") + 16
         distance = (elf.value("work_leaf") + slot - place) // 4
+        assert -(1 << (width - 1)) <= distance < 1 << (width - 1)
         elf.set_word(place, word | (distance & (1 << width) - 1) << low)
     findings = run_rules(Subject(Kernel(elf.path)), (find_rule("PL302"),))
     assert [finding.where.vaddr for finding in findings] == ([place] if fires else [])

@@ -60,6 +60,7 @@ CASES = {
     "read further up": ("b 7f; 8: mov x0, x9; b 9f; 7: bl traced; b 8b", 1),
     "kept by another call, too": ("bl traced; bl plain; mov x0, x9", 1),
     "two calls": ("bl traced; bl traced; mov x0, x9", 2),
+    "a callee that returns with a signed address": ("bl signed; mov x0, x9", 1),
     "a callee that jumps to it": ("bl jumps; mov x0, x9", 1),
     "a veneer": ("bl distant; mov x0, x9", 1),
     "after a callee that jumps elsewhere": ("bl leaves; bl traced; mov x0, x9", 1),

@@ -67,6 +67,10 @@ def test_waypoints() -> None:
     assert describe(BASE, CODE[:2]) == RangeCode((), Waypoint.CONDITIONAL, BASE + 12)
     assert describe(BASE, CODE[:1]).last == Waypoint.NONE
     assert describe(BASE, words("tbnz x3, #40, #-16")).target == BASE - 16
+    # keystone knows neither: cbgt x9, x8, #64, cbeq w9, #5, #-64 (FEAT_CMPBR) and retaasppc #-64 (FEAT_PAuth_LR).
+    for word, target in ((0xF4080209, BASE + 64), (0x75C2BE09, BASE - 64)):
+        assert describe(BASE, np.array([word], np.uint32)) == RangeCode((), Waypoint.CONDITIONAL, target)
+    assert describe(BASE, np.array([0x5500021F], np.uint32)).last == Waypoint.INDIRECT
     to_next = describe(BASE, words("b #4", "blr x3"))
     assert (to_next.inside, to_next.last) == ((True,), Waypoint.INDIRECT)
     for line in ("eret", "br x1", "ret x5"):

@@ -17,6 +17,13 @@ dies:
 	b	0b
 	.size	dies, . - dies
 
+	.type	signed, %function
+signed:
+3:	nop
+	nop
+	.inst	0x5500001f	/* retaasppc signed */
+	.size	signed, . - signed
+
 	.type	plain, %function
 plain:	ret
 	.size	plain, . - plain
@@ -47,4 +54,4 @@ caller:	stp	x29, x30, [sp, #-32]!
 
 	.section __patchable_function_entries, "awo", %progbits, .text
 	.balign	8
-	.quad	1b, 2b
+	.quad	1b, 2b, 3b
