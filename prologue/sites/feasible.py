@@ -12,7 +12,8 @@ from typing import Final, Literal, NamedTuple
 
 from prologue.insn.constants import after, taken
 from prologue.insn.decode import B
-from prologue.insn.x9 import X9, effect, may_read, must_write, names
+from prologue.insn.effect import effect, may_use
+from prologue.insn.x9 import X9, may_read, must_write
 from prologue.sites.flow import Flow
 
 _KEPT: Final = frozenset(range(19, 30))  # AAPCS64, "General-purpose registers": a call keeps X19-X29
@@ -56,7 +57,7 @@ def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] 
     word, array = int(flow.words[state.position]), flow.words[state.position : state.position + 1]
     for register in state.holders:
         happens = what if register == X9 else None
-        if happens is None and names(word, register):
+        if happens is None and may_use(word, register):
             reads = register == X9 or may_read(array, register)[0]
             does = effect(word, register) if reads else "neither"
             copy = word & 31

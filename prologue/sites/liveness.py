@@ -18,7 +18,8 @@ import numpy as np
 
 from prologue.arrays import I32, I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
-from prologue.insn.x9 import effect, ends_path_at, look_over, may_read, must_write, stores_all
+from prologue.insn.effect import effect, ends_path, stores_all
+from prologue.insn.x9 import look_over, may_read, must_write
 from prologue.sites.binary import Binary
 from prologue.sites.callees import Callees
 from prologue.sites.feasible import Meaning, is_call, read_from
@@ -173,7 +174,7 @@ class Liveness:
                 return "read"
             if self._over[position]:
                 word = int(self._flow.words[position])
-                ends = self._pairs[position] or (ends_path_at(word) and not is_call(word))
+                ends = self._pairs[position] or (ends_path(word) and not is_call(word))
                 return "end" if ends else "written"
             if not self._may_read[position] or (not dumps and self._is_dump(position)):
                 return "untouched"
