@@ -14,7 +14,7 @@ from typing import Final, Literal
 from prologue.insn.disasm import insn_text, register_use
 from prologue.insn.x9 import ENDS, USES_MORE, X9
 
-Effect = Literal["read", "write", "neither"]
+_Effect = Literal["read", "write", "neither"]
 
 # (mask, value), registers that are read, and registers that are written, by the letters of _registers; the first row
 # that matches counts. Arm ARM, "A64 instruction set encoding"; FEAT_LSUI and FEAT_CMPBR by LLVM 22.
@@ -63,7 +63,7 @@ _FORMS: Final = (
 )
 
 
-def effect(word: int, number: int = X9) -> Effect:
+def effect(word: int, number: int = X9) -> _Effect:
     """What an instruction that may read X9, or another register, does with a value that a caller may have left there.
 
     Compilers read a register before they write it in two harmless ways: they insert one field after the other (BFI,
@@ -86,7 +86,7 @@ def effect(word: int, number: int = X9) -> Effect:
     return _by_capstone(word, number)
 
 
-def _effect(number: int, read: frozenset[int], written: frozenset[int]) -> Effect:
+def _effect(number: int, read: frozenset[int], written: frozenset[int]) -> _Effect:
     return "read" if number in read else "write" if number in written else "neither"
 
 
@@ -102,7 +102,7 @@ def _registers(word: int, letters: str) -> frozenset[int]:
     )
 
 
-def _by_capstone(word: int, number: int) -> Effect:
+def _by_capstone(word: int, number: int) -> _Effect:
     """Of an instruction's operands, capstone's text has all; its list of what is read lacks many.
 
     What it does not know counts as a read: an instruction that is newer than capstone.
