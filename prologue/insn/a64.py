@@ -53,7 +53,7 @@ _IMM19 = frozenset({"B.cond", "CBZ", "CBNZ"})
 _IMM14 = frozenset({"TBZ", "TBNZ"})
 # FEAT_HBC and FEAT_CMPBR: they are on no issue's list of CMODX, so they have no class.
 _BC_COND = (0xFF000010, 0x54000010)
-_CB_COND = (0x7E000000, 0x74000000)
+CB_COND: Final = (0x7E000000, 0x74000000)
 
 
 def is_bti(word: int) -> bool:
@@ -88,7 +88,7 @@ def branch_target(word: int, pc: int) -> int | None:
         offset = signed_field(word, 5, 19)
     elif kind in _IMM14:
         offset = signed_field(word, 5, 14)
-    elif word & _CB_COND[0] == _CB_COND[1]:
+    elif word & CB_COND[0] == CB_COND[1]:
         offset = signed_field(word, 5, 9)
     else:
         return None

@@ -12,15 +12,15 @@ from typing import Final
 
 from prologue.insn import a64
 from prologue.insn.decode import B_OR_BC_COND, B_OR_BL, CB_COND, CB_OR_TB
+from prologue.insn.x9 import PAIRS
 
 _ZERO: Final = 31  # of a compare-and-branch or as a move's source: WZR, XZR
 # LD64B writes eight registers, CASP two for each name, MRRS two for one; HINT signs X30 and X17, as do the forms of
 # PACIA that name no source; the rest of HINT's group is system's.
 _FORGETS_ALL: Final = (
     (0x3F208C00, 0x38208000),  # LD64B; and SWP and LDAPR, which write one
-    (0xBFA07C00, 0x08207C00),  # CASP
-    (0xBF200000, 0x19200000),  # RCWCASP and its kind
-    (0xFFA00000, 0x49800000),  # CASPT
+    *PAIRS,
+    (0xBF200000, 0x19200000),  # others of RCWCASP's group
     (0xFFE00000, 0xD5600000),  # MRRS
     (0xFFFF8000, 0xDAC18000),  # PACIA171615 and its kind
     (0xFFFFF01F, 0xD503201F),  # HINT

@@ -11,22 +11,23 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from prologue.insn.decode import CB_OR_TB
 from prologue.insn.disasm import insn_text, register_use
-from prologue.insn.x9 import ENDS, USES_MORE, X9
+from prologue.insn.x9 import ENDS, OF_64_BYTES, PAIRS, SYSTEM_PAIR, SYSTEM_WRITE, TAG_CHANGE, USES_MORE, X9
 
 _Effect = Literal["read", "write", "neither"]
 
 # (mask, value), registers that are read, and registers that are written, by the letters of _registers; the first row
 # that matches counts. Arm ARM, "A64 instruction set encoding"; FEAT_LSUI and FEAT_CMPBR by LLVM 22.
 _FORMS: Final = (
-    (0x7C000000, 0x34000000, "t", ""),  # CBZ, CBNZ, TBZ, TBNZ
+    (*CB_OR_TB, "t", ""),  # CBZ, CBNZ, TBZ, TBNZ
     (0x7F000000, 0x74000000, "tm", ""),  # CBGT and its kind, with a register
     (0x7F000000, 0x75000000, "t", ""),  # ... with a number
-    (0xFFE00000, 0xD5000000, "t", ""),  # MSR, and SYS: DC, IC, TLBI, AT
-    (0xFFE00000, 0xD5400000, "tT", ""),  # MSRR, SYSP
-    (0xFF800000, 0xD5800000, "n", "t"),  # TCHANGEF and its kind
-    (0xFFE0DC01, 0xF8209000, "n8", "m"),  # ST64B, ST64BV
-    (0xFFE0FC01, 0xF820A000, "n8", "m"),  # ST64BV0
+    (*SYSTEM_WRITE, "t", ""),  # MSR, and SYS: DC, IC, TLBI, AT
+    (*SYSTEM_PAIR, "tT", ""),  # MSRR, SYSP
+    (*TAG_CHANGE, "n", "t"),  # TCHANGEF and its kind
+    (*OF_64_BYTES[0], "n8", "m"),  # ST64B, ST64BV
+    (*OF_64_BYTES[1], "n8", "m"),  # ST64BV0
     (0xFFFFFC00, 0xF83FD000, "n", "8"),  # LD64B
     (0x3F208C00, 0x38200000, "nm", "t"),  # LDADD and its kind
     (0x3F20FC00, 0x38208000, "nm", "t"),  # SWP
@@ -34,7 +35,7 @@ _FORMS: Final = (
     (0xBF200C00, 0x19200400, "nm", "t"),  # LDTADD and its kind, SWPT
     (0x3FA07C00, 0x08A07C00, "nmt", "m"),  # CAS
     (0xBFA07C00, 0x89807C00, "nmt", "m"),  # CAST
-    (0xBFA07C00, 0x08207C00, "nmMtT", "mM"),  # CASP
+    (*PAIRS[0], "nmMtT", "mM"),  # CASP
     (0x3E400000, 0x28400000, "n", "ts"),  # LDP and its kind
     (0x3E400000, 0x28000000, "nts", ""),  # STP and its kind
     (0xBFE00000, 0x88600000, "n", "ts"),  # LDXP, LDAXP

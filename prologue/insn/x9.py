@@ -20,24 +20,24 @@ _BY_REGISTER: Final[Pattern] = (0x3B200C00, 0x38200800)
 _EXCLUSIVE_LOAD: Final[Pattern] = (0x3F600000, 0x08400000)
 _EXCLUSIVE_STORE: Final[Pattern] = (0x3FE00000, 0x08000000)
 _ATOMIC: Final[Pattern] = (0x3F200C00, 0x38200000)  # LDADD, SWP and their kind, LDAPR
-_SYSTEM_WRITE: Final[Pattern] = (0xFFE00000, 0xD5000000)  # MSR, and SYS: DC, IC, TLBI, AT; MRS has bit 21 set
+SYSTEM_WRITE: Final[Pattern] = (0xFFE00000, 0xD5000000)  # MSR, and SYS: DC, IC, TLBI, AT; MRS has bit 21 set
 
 _COPY_OR_SET: Final[Pattern] = (0xFB200C00, 0x19000400)  # CPYP, SETP and their kind (FEAT_MOPS)
 _SET_TAGS: Final[Pattern] = (0xFFE00C00, 0x1DC00000)  # SETGOP and its kind
-_TAG_CHANGE: Final[Pattern] = (0xFF800000, 0xD5800000)  # TCHANGEF and its kind: system instructions with an Rn
+TAG_CHANGE: Final[Pattern] = (0xFF800000, 0xD5800000)  # TCHANGEF and its kind: system instructions with an Rn
 _SIGNING: Final[Pattern] = (0xFFFF0000, 0xDAC10000)  # PACIA, AUTIA, XPACI and their kind change Rd
 _SIGNED_RETURN: Final[Pattern] = (0xFFC0001F, 0xF380001F)  # AUTIASPPC: an immediate at bits 20:5
 
 # Instructions that use more registers than they name: CASP X2, X3, X4, X5, [X6] names X2, X4 and X6 only, and ST64B X2
 # stores X2 to X9.
-_PAIRS: Final[tuple[Pattern, ...]] = (  # two of them: CASP; RCWCASP and RCWSCASP; CASPT
+PAIRS: Final[tuple[Pattern, ...]] = (  # two of them: CASP; RCWCASP and RCWSCASP; CASPT
     (0xBFA07C00, 0x08207C00), (0xBF20FC00, 0x19200C00), (0xFFA00000, 0x49800000),
 )  # fmt: skip
-_SYSTEM_PAIR: Final[Pattern] = (0xFFE00000, 0xD5400000)  # MSRR, SYSP
-_OF_64_BYTES: Final[tuple[Pattern, ...]] = ((0xFFE0DC01, 0xF8209000), (0xFFE0FC01, 0xF820A000))  # ST64B; ST64BV0
+SYSTEM_PAIR: Final[Pattern] = (0xFFE00000, 0xD5400000)  # MSRR, SYSP
+OF_64_BYTES: Final[tuple[Pattern, ...]] = ((0xFFE0DC01, 0xF8209000), (0xFFE0FC01, 0xF820A000))  # ST64B; ST64BV0
 _SME: Final[Pattern] = (0x9E000000, 0x80000000)  # at bits 14:13 may stand W8-W11, as 0-3
 # All of these and a few others, by the bits from _GROUP up.
-USES_MORE: Final[tuple[Pattern, ...]] = (_SME, _SYSTEM_PAIR, (0xAE000000, 0x08000000), (0xFFE00000, 0xF8200000))
+USES_MORE: Final[tuple[Pattern, ...]] = (_SME, SYSTEM_PAIR, (0xAE000000, 0x08000000), (0xFFE00000, 0xF8200000))
 # Calls, BRK, indirect jumps, returns, exception returns, and what is no instruction; by the same bits.
 ENDS: Final[tuple[Pattern, ...]] = (BL, (0xFFE00000, 0xD4200000), INDIRECT, (0xFFC00000, 0x55000000), (0xFFE00000, 0))
 _GROUP: Final = 21
@@ -75,13 +75,13 @@ def look_over(words: U32) -> tuple[Bool, Bool]:
 def _reads_unnamed(words: U32, number: int) -> Bool:
     """Which words read a register that they do not name."""
     first, before = field(words, 0), np.uint32(number - 1)
-    stores = (matches(words, _OF_64_BYTES[0]) | matches(words, _OF_64_BYTES[1])) & (np.uint32(number) - first < 8)
+    stores = (matches(words, OF_64_BYTES[0]) | matches(words, OF_64_BYTES[1])) & (np.uint32(number) - first < 8)
     stores |= matches(words, _SME) & (field(words, 13, 2) == np.uint32(number - 8 & 31))
     if not number & 1:
         return stores
-    pairs = np.logical_or.reduce([matches(words, pattern) for pattern in _PAIRS])
+    pairs = np.logical_or.reduce([matches(words, pattern) for pattern in PAIRS])
     pairs &= (first == before) | (field(words, 16) == before)
-    result: Bool = stores | pairs | (matches(words, _SYSTEM_PAIR) & (first == before))
+    result: Bool = stores | pairs | (matches(words, SYSTEM_PAIR) & (first == before))
     return result
 
 
@@ -104,9 +104,9 @@ def may_read(words: U32, number: int = X9) -> Bool:
     compare_branch = matches(words, CB_OR_TB)
     indirect = matches(words, INDIRECT)
     compares = matches(words, CB_COND)  # with the register at 20:16, or a number there
-    system = matches(words, _SYSTEM_WRITE) | matches(words, _SYSTEM_PAIR)
+    system = matches(words, SYSTEM_WRITE) | matches(words, SYSTEM_PAIR)
     from_control = control & ((rt & (compare_branch | system)) | ((rn | rt) & indirect))
-    from_control |= (compares & (rt | (rm & (field(words, 24, 1) == 0)))) | (matches(words, _TAG_CHANGE) & rn)
+    from_control |= (compares & (rt | (rm & (field(words, 24, 1) == 0)))) | (matches(words, TAG_CHANGE) & rn)
 
     memory = matches(words, (0x0A000000, 0x08000000))
     unsigned = matches(words, (0x3B000000, 0x39000000))  # the immediate fills bits 21:10
