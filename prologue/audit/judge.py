@@ -121,23 +121,9 @@ class TextJudge:
             first = int(run[0])
             vaddr, live, was = section.section.addr + 4 * first, int(section.words[first]), int(linked[first])
             more = f" ({len(run):,} words from here on)" if len(run) > 1 else ""
-            why = self._nearest(owner, first, claims)
+            why = _owned_by_several(vaddr, claims) if owner[first] == TWICE else _nearest(owner, first, claims)
             message = f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_what(live)}{why}"
             yield LiveWord(kind="unexplained", vaddr=vaddr, live=live, expected=was, message=message, words=len(run))
-
-    @staticmethod
-    def _nearest(owner: I64, at: int, claims: Sequence[Claims]) -> str:
-        """The mechanism whose word is next to it, and so fails to explain it."""
-        if owner[at] == TWICE:
-            both = [one.mechanism for one in claims]
-            return f"more than one of {', '.join(dict.fromkeys(both))} own it"
-        for distance in range(1, 1024):
-            for other in (at - distance, at + distance):
-                if 0 <= other < len(owner) and owner[other] > 0:
-                    where = "after" if other < at else "before"
-                    mechanism = claims[int(owner[other]) - 1].mechanism
-                    return f"no mechanism owns it; {4 * distance} bytes {where} it is a word of the {mechanism}"
-        return "no mechanism owns it, nor any word near it"
 
     def _restless(self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         for vaddr in section.unstable:
@@ -191,3 +177,20 @@ class TextJudge:
 def _what(word: int) -> str:
     """What kind of word it is, where that helps."""
     return "a breakpoint that is in no table; " if a64.classify(word) == "BRK" else ""
+
+
+def _owned_by_several(vaddr: int, claims: Sequence[Claims]) -> str:
+    owners = list(dict.fromkeys(one.mechanism for one in claims if (one.vaddrs == np.uint64(vaddr)).any()))
+    who = f"two entries of the {owners[0]}" if len(owners) == 1 else f"the {' and the '.join(owners)}"
+    return f"{who} own it, and only one of them can have written it"
+
+
+def _nearest(owner: I64, at: int, claims: Sequence[Claims]) -> str:
+    """The mechanism whose word is next to it, and so fails to explain it."""
+    for distance in range(1, 1024):
+        for other in (at - distance, at + distance):
+            if 0 <= other < len(owner) and owner[other] > 0:
+                where = "before" if other < at else "after"
+                mechanism = claims[int(owner[other]) - 1].mechanism
+                return f"no mechanism owns it; {4 * distance} bytes {where} it is a word of the {mechanism}"
+    return "no mechanism owns it, nor any word near it"
