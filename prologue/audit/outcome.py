@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 from prologue.audit.run import Audit
 from prologue.errors import PrologueError
 from prologue.rules.base import FAILING, Finding
 from prologue.rules.live import Undecided, undecided
 
 
+class MemoryFinding(NamedTuple):
+    """A finding, and the memory that it was made in."""
+
+    memory: str
+    finding: Finding
+
+    @property
+    def named(self) -> Finding:
+        """The finding with its memory before the file: ten boards run one vmlinux."""
+        return self.finding._replace(path=name_in(self.memory, self.finding.path))
+
+
+def name_in(memory: str, path: object) -> str:
+    """What reports call a file as it ran in one memory."""
+    return f"{memory}: {path}"
+
+
 def failed(audit: Audit) -> bool:
     """Whether a finding makes the audit fail, of either memory, or a change between them."""
-    wrong = any(finding.severity in FAILING for finding in every_finding(audit))
+    wrong = any(one.finding.severity in FAILING for one in every_finding(audit))
     return wrong or not all(transition.allowed for transition in audit.transitions)
 
 
@@ -20,11 +40,14 @@ def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
     return bool(words.restless or (words.lacking and not lacking_allowed))
 
 
-def every_finding(audit: Audit) -> list[Finding]:
-    """Those of both audits; the earlier ones say so."""
-    earlier = audit.before.findings if audit.before is not None else ()
-    source = audit.before.source if audit.before is not None else ""
-    return [*(f._replace(message=f"in {source}: {f.message}") for f in earlier), *audit.findings]
+def every_finding(audit: Audit) -> list[MemoryFinding]:
+    """Findings of both audits, the earlier ones first."""
+    return [MemoryFinding(every.source, finding) for every in both(audit) for finding in every.findings]
+
+
+def both(audit: Audit) -> list[Audit]:
+    """The audits of the earlier memory, if there is one, and of the later."""
+    return [*([audit.before] if audit.before is not None else []), replace(audit, before=None)]
 
 
 def all_errors(audit: Audit) -> list[PrologueError]:

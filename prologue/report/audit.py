@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Final
 
-from prologue.audit.outcome import all_errors, all_undecided, every_finding, failed, is_open
+from prologue.audit.outcome import (
+    MemoryFinding,
+    all_errors,
+    all_undecided,
+    both,
+    every_finding,
+    failed,
+    is_open,
+    name_in,
+)
 from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
@@ -31,28 +40,37 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
         return _text(audit, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
-    both = [*([audit.before] if audit.before is not None else []), replace(audit, before=None)]
-    files = list(dict.fromkeys(str(one.path) for every in both for one in every.files))
-    findings = every_finding(audit)
+    every = both(audit)
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
-    left = [every for every in both if is_open(every, lacking_allowed=lacking_allowed)]
-    unread = {f"words of {every.source}": "; ".join(why_undecided(every)) for every in left}
-    unread |= _unaudited(audit, files)
+    left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
+    unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
     if kind == "sarif":
-        from prologue.report.sarif import findings_sarif
-
-        return json.dumps(
-            findings_sarif([*files, *unread], findings, notes, (), unread, left_out=audit.left_out), indent=2
-        )
+        return json.dumps(_sarif(audit, notes, unread), indent=2)
     from prologue.report.junit import findings_junit
     from prologue.report.ktap import findings_ktap
 
+    files = [name_in(one.source, file.path) for one in every for file in one.files]
+    for one in every:
+        for error in one.errors:
+            name = name_in(one.source, error.path or "modules")
+            unread[name] = f"{unread[name]}; {error}" if name in unread else str(error)
     live: frozenset[Input] = frozenset({"C"})
     write = findings_junit if kind == "junit" else findings_ktap
     left_out = dict.fromkeys(files, audit.left_out)
     return write(
-        [*files, *unread], findings, notes, FAILING, LIVE_RULES,
+        [*files, *unread], [one.named for one in every_finding(audit)], notes, FAILING, LIVE_RULES,
         inputs=dict.fromkeys(files, live), left_out=left_out, unreadable=unread,
+    )  # fmt: skip
+
+
+def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:
+    from prologue.report.sarif import findings_sarif
+
+    files = list(dict.fromkeys(str(file.path) for one in both(audit) for file in one.files))
+    found = every_finding(audit)
+    return findings_sarif(
+        [*files, *unread], [one.finding for one in found], notes, (), unread | _unaudited(audit, files),
+        left_out=audit.left_out, memories=[one.memory for one in found], audited=[one.source for one in both(audit)],
     )  # fmt: skip
 
 
@@ -68,7 +86,11 @@ def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
 
 def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
-    found = [f"{count:,} {severity}" for severity, count in counts(every_finding(audit)).items() if count]
+    found = [
+        f"{count:,} {severity}"
+        for severity, count in counts([one.finding for one in every_finding(audit)]).items()
+        if count
+    ]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
     found += [counted(changed, "change that is not allowed", plural="changes that are not allowed")] if changed else []
     failures = len(all_errors(audit))
@@ -85,7 +107,7 @@ def closing(audit: Audit) -> str:
 
 
 def _text(audit: Audit, *, show_all: bool) -> str:
-    findings = every_finding(audit)
+    findings = [one.named for one in every_finding(audit)]
     lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE.code], show_all=show_all)
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += _table(audit)
@@ -157,15 +179,21 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
-        "counts": counts(every_finding(audit)),
+        "counts": counts([one.finding for one in every_finding(audit)]),
         "undecided": all_undecided(audit)._asdict(),
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
-        "files": [_file(one) for one in audit.files],
+        "files": [_file(one) | {"memory": audit.source} for one in audit.files],
         "not_looked_at": _not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
-        "findings": [finding_data(finding) for finding in every_finding(audit)],
+        "findings": [_finding(audit, one) for one in every_finding(audit)],
     }
+
+
+def _finding(audit: Audit, one: MemoryFinding) -> dict[str, Any]:
+    earlier = audit.before is not None and one.memory == audit.before.source
+    message = f"in {one.memory}: {one.finding.message}" if earlier else one.finding.message
+    return finding_data(one.finding) | {"message": message, "memory": one.memory}
 
 
 def _file(one: AuditedFile) -> dict[str, Any]:

@@ -33,29 +33,34 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
     unreadable: Mapping[str, str] | None = None,
     *,
     left_out: Collection[str] = (),
+    memories: Sequence[str] = (),
+    audited: Sequence[str] = (),
 ) -> dict[str, Any]:
     """One run with all findings; those that the baseline covers come last and are marked as suppressed.
 
     ``unreadable`` are messages about files that could not be verified: then the run counts as failed. ``left_out`` are
-    codes of rules that did not run on some file: they are marked as disabled.
+    codes of rules that did not run on some file: they are marked as disabled. ``memories`` name, for each finding, the
+    memory that it was made in, and ``audited`` all of them: audits of ten boards that run one file are ten analyses.
     """
     errors = unreadable or {}
     every = [*findings, *(finding for finding, _ in baselined)]
-    paths = {path: index for index, path in enumerate(dict.fromkeys([*files, *(f.path for f in every)]))}
+    named = [*files, *errors, *(f.path for f in every), *audited]
+    paths = {path: index for index, path in enumerate(dict.fromkeys(named))}
     sections: _Sections = {}
     for finding in every:
         if finding.where.section is not None:
             sections.setdefault((finding.path, finding.where.section), len(sections))
+    places = list(memories) or [""] * len(every)
     results = [
-        _result(finding, paths, sections) | {"partialFingerprints": {"prologueFinding/v1": fingerprint}}
-        for finding, fingerprint in zip(every, _fingerprints(every), strict=True)
+        _result(finding, memory, paths, sections) | {"partialFingerprints": {"prologueFinding/v1": fingerprint}}
+        for finding, memory, fingerprint in zip(every, places, _fingerprints(every, places), strict=True)
     ]
     if baselined:
         # SARIF 3.27.23: once one result says whether it is suppressed, all must.
         known: list[Known | None] = [*(None for _ in findings), *(entry for _, entry in baselined)]
         for result, entry in zip(results, known, strict=True):
             result["suppressions"] = [] if entry is None else [_suppression(entry)]
-    run = {
+    run: dict[str, Any] = {
         "tool": {"driver": _driver()},
         "invocations": [
             {
@@ -77,6 +82,8 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
         ],
         "results": results,
     }
+    if audited:  # SARIF 3.17.3: all before the last slash says what this analysis is of
+        run["automationDetails"] = {"id": printable(f"prologue live audit of {', '.join(audited)}/")}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
@@ -96,19 +103,22 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
+def _result(finding: Finding, memory: str, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
+    """A result; ``memory`` is empty for findings in files."""
     where = finding.where
+    named = {"memory": memory} if memory else {}
     return {
         "ruleId": finding.code,
         "ruleIndex": _RULE_INDEX[finding.code],
         "level": _LEVELS[finding.severity],
-        "message": _message(f"{where}: {finding.message}"),
+        "message": _message(f"{f'in {memory}: ' if memory else ''}{where}: {finding.message}"),
         "locations": [_location(finding, paths, sections)],
         "properties": {
             "severity": finding.severity,
             "vaddr": None if where.vaddr is None else f"{where.vaddr:#x}",
             "found": [f"{word:#x}" for word in finding.found],
             "expected": [f"{word:#x}" for word in finding.expected],
+            **named,
         },
     }
 
@@ -147,7 +157,7 @@ def _unread(error: str, path: str, index: int) -> dict[str, Any]:
     return {"level": "error", "message": _message(error), "locations": [where]}
 
 
-def _fingerprints(findings: Iterable[Finding]) -> list[str]:
+def _fingerprints(findings: Iterable[Finding], memories: Iterable[str]) -> list[str]:
     """One for each finding: the same after a rebuild that moves the function, and unique within a run.
 
     Addresses and section offsets change with every link, so they count only where there is no symbol. Static functions
@@ -155,10 +165,11 @@ def _fingerprints(findings: Iterable[Finding]) -> list[str]:
     """
     seen: Counter[tuple[str, ...]] = Counter()
     prints: list[str] = []
-    for finding in findings:
+    for finding, memory in zip(findings, memories, strict=True):
         where = finding.where
         place = (where.section, where.section_offset) if where.symbol is None else (where.symbol, where.symbol_offset)
-        identity = (finding.code, PurePath(finding.path).name, str(place[0]), f"{place[1]:#x}")
+        identity: tuple[str, ...] = (finding.code, PurePath(finding.path).name, str(place[0]), f"{place[1]:#x}")
+        identity += (PurePath(memory).name,) if memory else ()
         text = "\0".join([*identity, str(seen[identity])])
         seen[identity] += 1
         prints.append(hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.audit.outcome import all_undecided
+from prologue.audit.outcome import all_undecided, name_in
 from prologue.audit.run import Audit, AuditedFile
 from prologue.insn import a64
 from prologue.report.printable import printable
@@ -43,9 +43,9 @@ def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
             found = [finding for finding in one.findings if finding.code == UNSTABLE.code]
             words = [word for word in one.audited.words if word.kind == "unstable"]
             if found and every is not None:
-                where = f"in {every.source}: " if every is audit.before else ""
-                head = f"{one.path}: {UNSTABLE.code} {found[0].slug} ({found[0].severity}): {len(found):,}"
-                lines += [printable(head), *(printable(f"  {where}{text}") for text in _by_mechanism(one, words))]
+                rule = f"{UNSTABLE.code} {found[0].slug} ({found[0].severity})"
+                head = f"{name_in(every.source, one.path)}: {rule}: {len(found):,}"
+                lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(one, words))]
     fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE.code)
     return [*lines, *(f"  to do: {fix}" for fix in fixes)]
 

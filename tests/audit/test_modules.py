@@ -53,5 +53,5 @@ def test_a_file_of_another_build_passes_in_no_format(mini: Mini, kind: str, caps
         (case,) = ET.fromstring(said.out).iter("error")  # noqa: S314 - our own
         assert error in str(case.get("message"))
     else:
-        assert f"\nnot ok 2 {loaded.ko}" in said.out
+        assert f"\nnot ok 2 {loaded.ko.with_name('capture')}: {loaded.ko}\n" in said.out + "\n"
         assert "another build" in said.out

@@ -1,0 +1,69 @@
+"""Reports name the memory that was audited: ten boards run one vmlinux, and are ten suites."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import AUDIT, process
+from tests.support.built import Mini
+from tests.support.cores import running
+from tests.support.elf_edit import NOP, ElfEdit
+
+
+@pytest.fixture
+def vmlinux(mini: Mini) -> Path:
+    return process(mini(Spec(form="relr", labels=True)))
+
+
+def board(vmlinux: Path, number: int) -> Path:
+    """A board whose first slot of work_leaf is not written."""
+    source = vmlinux.with_name(f"board{number}.core")
+    source.write_bytes(running(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): NOP}))
+    return source
+
+
+def report(kind: str, vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main([*AUDIT, str(vmlinux), *map(str, sources), "--format", kind]) == 1
+    return capsys.readouterr().out
+
+
+def test_text(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = board(vmlinux, 1)
+    assert report("text", vmlinux, one, capsys=capsys).startswith(f"{one}: {vmlinux}: PL501 ")
+
+
+def test_json(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = board(vmlinux, 1), board(vmlinux, 2)
+    data = json.loads(report("json", vmlinux, one, two, capsys=capsys))
+    assert [finding["memory"] for finding in data["findings"]] == [str(one), str(two)]
+    assert {finding["file"] for finding in data["findings"]} == {str(vmlinux)}
+
+
+def test_junit_and_ktap_have_a_suite_for_each(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = board(vmlinux, 1), board(vmlinux, 2)
+    names = [f"{memory}: {vmlinux}" for memory in (one, two)]
+    suites = ET.fromstring(report("junit", vmlinux, one, two, capsys=capsys))  # noqa: S314 - our own
+    assert [(suite.get("name"), suite.get("failures")) for suite in suites] == [(name, "1") for name in names]
+    assert len({case.get("classname") for case in suites.iter("testcase")}) == 2
+    said = report("ktap", vmlinux, one, two, capsys=capsys).splitlines()
+    assert [line for line in said if line.startswith("not ok")] == [f"not ok {k} {n}" for k, n in enumerate(names, 1)]
+
+
+def test_sarif_logs_of_two_boards_are_two_analyses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for number in (1, 2):
+        (run,) = json.loads(report("sarif", vmlinux, board(vmlinux, number), capsys=capsys))["runs"]
+        (result,) = run["results"]
+        assert result["properties"]["memory"].endswith(f"board{number}.core")
+        assert result["message"]["text"].startswith(f"in {vmlinux.parent}/board{number}.core: ")
+        assert any(artifact["location"]["uri"].endswith(f"board{number}.core") for artifact in run["artifacts"])
+        found.append((run["automationDetails"]["id"], result["partialFingerprints"]["prologueFinding/v1"]))
+    assert found[0][0] != found[1][0]
+    assert found[0][1] != found[1][1]
