@@ -31,3 +31,27 @@ def function_ids(btf: bytes, names: set[str]) -> dict[str, int]:
         fixed, each = _AFTER.get(kind, (0, 0))
         at += 12 + fixed + each * members
     return found
+
+
+def made_btf(structs: dict[str, tuple[int, list[tuple[str, str, int]]]]) -> bytes:
+    """BTF of structs: size, and members as (name, type, byte offset); a type is another struct, or empty for a number.
+
+    A member whose name is empty is an anonymous struct.
+    """
+    texts = bytearray(b"\0")
+    places = {"": 0}
+
+    def text(name: str) -> int:
+        if name not in places:
+            places[name] = len(texts)
+            texts.extend(name.encode() + b"\0")
+        return places[name]
+
+    ids = {"": 1} | {name: number for number, name in enumerate(structs, 2)}
+    types = struct.pack("<IIII", text("long"), 1 << 24, 8, 64)
+    for name, (size, members) in structs.items():
+        types += struct.pack("<III", 0 if name.startswith("anonymous") else text(name), 4 << 24 | len(members), size)
+        for member, kind, offset in members:
+            types += struct.pack("<III", text(member), ids[kind], offset * 8)
+    header = _HEADER.pack(_MAGIC, 1, 0, _HEADER.size, 0, len(types), len(types), len(texts))
+    return header + types + bytes(texts)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
+from prologue.elf.struct_types import struct_types
 from prologue.elf.symbols import Symbols
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_guest
@@ -82,15 +83,6 @@ def mark_program() -> Path:
 
 
 def pid_offset(vmlinux: Path) -> int | None:
-    """Where ``pid`` lies in ``struct task_struct``, by the DWARF; None without DWARF or without drgn."""
-    try:
-        import drgn
-    except ImportError:
-        return None
-    program: Any = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
-    module = program.extra_module("vmlinux", create=True)
-    try:
-        module.try_file(str(vmlinux), force=True)
-        return int(program.type("struct task_struct").member("pid").bit_offset // 8)
-    except (LookupError, OSError):
-        return None
+    """Where ``pid`` lies in ``struct task_struct``; None where the file has neither BTF nor DWARF."""
+    every = (types.offset("task_struct.pid") for _, types in struct_types(ElfImage(vmlinux)))
+    return next((offset for offset in every if offset is not None), None)

@@ -1,0 +1,42 @@
+"""Structs in DWARF: sizes, and offsets of members, as drgn reads them (seconds for a kernel)."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+
+class DwarfTypes:
+    """The types of one vmlinux; none where it has no DWARF, or damaged DWARF."""
+
+    def __init__(self, path: Path) -> None:
+        import drgn
+
+        self._drgn = drgn
+        self._program = drgn.Program(drgn.Platform(drgn.Architecture.AARCH64))
+        # What it says on standard error of damage is said here by the absence of types.
+        logging.getLogger("drgn").setLevel(logging.CRITICAL)
+        made: Any = self._program.extra_module("vmlinux", create=True)
+        module = made[0] if isinstance(made, tuple) else made
+        module.try_file(str(path), force=True)
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a struct; None if there is none of that name."""
+        found = self._type(name)
+        return None if found is None else found.size
+
+    def offset(self, path: str) -> int | None:
+        """Bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if there is no such member."""
+        name, _, members = path.partition(".")
+        found = self._type(name)
+        try:
+            return None if found is None else int(self._drgn.offsetof(found, members))
+        except (LookupError, TypeError, ValueError):  # no such member, an incomplete type, a bit field
+            return None
+
+    def _type(self, name: str) -> Any:
+        try:
+            return self._program.type(f"struct {name}")
+        except Exception:  # drgn raises plain Exception for what its libraries say of damage
+            return None
