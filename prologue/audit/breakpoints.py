@@ -1,9 +1,7 @@
 """Breakpoints in text: those of kprobes and of kgdb. Each covers a word that another mechanism may own.
 
-``struct kprobe`` begins with hlist (16 bytes), list (16), nmissed (8), addr (8), symbol_name (8), offset (4, padded),
-pre_handler (8), post_handler (8), opcode (4, padded), and then what arm64 needs for the copied instruction
-(include/linux/kprobes.h, 6.1-7.2). ``struct kgdb_bkpt``: bpt_addr (8), saved_instr (4), type (4), state (4), padded
-(include/linux/kgdb.h, 6.1-7.2).
+``struct kprobe`` is in include/linux/kprobes.h, and what it has for the copied instruction in
+arch/arm64/include/asm/probes.h; ``struct kgdb_bkpt`` is in include/linux/kgdb.h (5.5-7.3).
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from prologue.audit.variables import Variables
 KPROBE_BRK: Final = 0xD4200080  # BRK #4, KPROBES_BRK_IMM (arch/arm64/include/asm/brk-imm.h, 6.1-7.2)
 KGDB_BRK: Final = 0xD4208000  # BRK #0x400, KGDB_DYN_DBG_BRK_IMM
 _AFTER_COPY: Final = 0xD42000C0  # BRK #6, KPROBES_BRK_SS_IMM: what follows a copied instruction
-_BUCKETS, _KPROBE, _ADDR, _OPCODE = 64, 104, 40, 80
-_COPIES: Final = (88, 96)  # where the pointer to the copy may be: it moved in 6.13
+_BUCKETS: Final = 64  # KPROBE_TABLE_SIZE (kernel/kprobes.c)
+_MEMBERS: Final = ("kprobe.next", "kprobe.addr", "kprobe.opcode", "kprobe.copy")
 _MOST: Final = 100_000  # kprobes: a list that is longer is none
-_KGDB_ENTRY, _KGDB_ACTIVE = 24, 3
+_KGDB_ACTIVE: Final = 3  # BP_ACTIVE
 # "report_probe" in kernel/kprobes.c: address, k or r, symbol+offset, module, flags.
 _LISTED: Final = re.compile(r"([0-9a-f]+)\s+[kr]\s")
 _OFF: Final = re.compile(r"\[(GONE|DISABLED)\]")
@@ -68,41 +66,50 @@ def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
 
 def _kprobes(variables: Variables) -> list[Breakpoint] | None:
     """Walk ``kprobe_table``; None if it leads to memory that cannot be read, or to none of its own."""
-    place = variables.place("kprobe_table")
+    place, members = variables.place("kprobe_table"), variables.layouts.all_of(*_MEMBERS)
     table = None if place is None else variables.read(place, 8 * _BUCKETS)
-    if table is None:
+    if table is None or members is None:
         return None
+    to_next, to_addr, to_opcode, to_copy = members
+    size = max(members) + 8
     found: list[Breakpoint] = []
     level = [int(node) for node in np.frombuffer(table, "<u8") if node]
     while level:
-        variables.fetch({page for node in level for page in (node >> 12, node + _KPROBE >> 12)})
+        variables.fetch({page for node in level for page in (node >> 12, node + size >> 12)})
         following = []
         for node in level:
-            data = variables.read(node, _KPROBE)
+            data = variables.read(node, size)
             if data is None or len(found) > _MOST:
                 return None
-            found.append(_kprobe(variables, data))
-            following += [int.from_bytes(data[:8], "little")]
+            copy = _copy(variables, _quad(data, to_copy))
+            original = int.from_bytes(data[to_opcode : to_opcode + 4], "little")
+            found.append(Breakpoint(_quad(data, to_addr), KPROBE_BRK, original, copy))
+            following.append(_quad(data, to_next))
         level = [node for node in following if node]
     return found
 
 
-def _kprobe(variables: Variables, data: bytes) -> Breakpoint:
-    vaddr = int.from_bytes(data[_ADDR : _ADDR + 8], "little")
-    original = int.from_bytes(data[_OPCODE : _OPCODE + 4], "little")
-    copy = None
-    for offset in _COPIES:
-        code = variables.read(int.from_bytes(data[offset : offset + 8], "little"), 8)
-        if code is not None and int.from_bytes(code[4:], "little") == _AFTER_COPY:
-            copy = int.from_bytes(code[:4], "little")
-            break
-    return Breakpoint(vaddr, KPROBE_BRK, original, copy)
+def _copy(variables: Variables, vaddr: int) -> int | None:
+    """The word that is executed instead, if what follows it is what ends such a copy."""
+    code = variables.read(vaddr, 8)
+    if code is None or int.from_bytes(code[4:], "little") != _AFTER_COPY:
+        return None
+    return int.from_bytes(code[:4], "little")
 
 
 def _kgdb(variables: Variables) -> Iterator[Breakpoint]:
     place, size = variables.place("kgdb_break"), variables.size("kgdb_break")
+    members = variables.layouts.all_of("kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kgdb_bkpt")
     table = None if place is None else variables.read(place, size)
-    for at in range(0, len(table or b"") - _KGDB_ENTRY + 1, _KGDB_ENTRY):
-        entry = (table or b"")[at : at + _KGDB_ENTRY]
-        if int.from_bytes(entry[16:20], "little") == _KGDB_ACTIVE:
-            yield Breakpoint(int.from_bytes(entry[:8], "little"), KGDB_BRK, int.from_bytes(entry[8:12], "little"))
+    if table is None or members is None:
+        return
+    to_addr, to_instr, to_state, each = members
+    for at in range(0, len(table) - each + 1, each):
+        entry = table[at : at + each]
+        if int.from_bytes(entry[to_state : to_state + 4], "little") == _KGDB_ACTIVE:
+            original = int.from_bytes(entry[to_instr : to_instr + 4], "little")
+            yield Breakpoint(_quad(entry, to_addr), KGDB_BRK, original)
+
+
+def _quad(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final
 
-import numpy as np
-
-from prologue.audit.ftrace_lists import FUNC, LiveRecords, Ops, all_records, registered_ops
+from prologue.audit.ftrace_lists import LiveRecords, Ops, all_records, direct_call_offset, registered_ops
 from prologue.audit.locks import is_held
 from prologue.audit.variables import Variables
 from prologue.memory.state import KernelState
 from prologue.sites.running import RunningKernel
-
-# LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.2).
-_LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
 
 
 class FtraceState:
@@ -26,7 +20,6 @@ class FtraceState:
         variables: Variables,
         state: KernelState | None = None,
         *,
-        realtime: bool,
         restless: bool = False,
     ) -> None:
         """``restless`` if text still changed after several readings: then these were read at another moment."""
@@ -34,7 +27,7 @@ class FtraceState:
         self._state = state
         self._slide = kernel.slide
         self._variables = variables
-        self.busy = restless or is_held(variables, "ftrace_lock", realtime=realtime)
+        self.busy = restless or is_held(variables, "ftrace_lock")
         self.idle_ops = variables.place("ftrace_nop_ops")
         self.list_ops = variables.place("ftrace_list_ops")
 
@@ -57,7 +50,8 @@ class FtraceState:
         """
         if not self.busy:
             return False
-        func = self._variables.quad(ops + FUNC)
+        to_func = self._variables.layouts.get("ftrace_ops.func")
+        func = None if to_func is None else self._variables.quad(ops + to_func)
         if func is None:  # a capture has those ops only that were registered
             return self._variables.partial
         direct = self.direct_call(ops)
@@ -86,8 +80,4 @@ class FtraceState:
     def _direct_offset(self) -> int | None:
         caller = self._kernel.symbols.find("ftrace_caller")
         code = self._kernel.image.read_at(caller.vaddr, min(caller.size, 64)) if caller else None
-        mask, value = _LOADS_DIRECT
-        for word in np.frombuffer(code or b"", "<u4").tolist():
-            if word & mask == value:
-                return int(word >> 10 & 0xFFF) * 8
-        return None
+        return direct_call_offset(self._variables.layouts, code or b"")

@@ -1,6 +1,6 @@
 """Jump labels: NOP, or the B of their entry, as their key in memory says.
 
-``include/linux/jump_label.h`` (6.1-7.2): a key begins with ``atomic_t enabled``; an entry's word is a branch if the key
+``include/linux/jump_label.h`` (6.1-7.3): a key has ``atomic_t enabled``; an entry's word is a branch if the key
 is enabled, and the other way round if bit 0 of the entry's key field is set. ``enabled`` is -1 while it is being set.
 """
 
@@ -14,6 +14,7 @@ from prologue.arrays import U64
 from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.locks import is_held
 from prologue.audit.scene import Scene
+from prologue.audit.variables import MemoryWords
 from prologue.insn import a64
 from prologue.insn.decode import B, jump
 from prologue.sites.tables import jump_label_keys, jump_labels
@@ -28,7 +29,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     mine = np.flatnonzero(binary.text.in_text(labels.code))
     code, target = labels.code[mine], labels.target[mine]
     keys, inverted = jump_label_keys(binary, labels.entries[mine])
-    enabled = scene.read(keys, 4)
+    enabled = _enabled(scene, keys)
     being_set = enabled.values == _BEING_SET
     jumps = (enabled.values != 0) ^ inverted
     live = binary.text.words(code)
@@ -37,7 +38,7 @@ def claim_jump_labels(scene: Scene) -> Claims:
     formed = (live == to_target) | (live == nop)
     expected = np.where(enabled.known, np.where(jumps, to_target, nop), np.where(formed, live, nop))
     # Keys and text of a capture are read one after the other: where text did not come to rest, the kernel was at work.
-    at_work = scene.restless or is_held(scene.variables, "jump_label_mutex", realtime=scene.realtime)
+    at_work = scene.restless or is_held(scene.variables, "jump_label_mutex")
     in_between = formed & (being_set | at_work)
 
     def why(k: int) -> str:
@@ -48,6 +49,13 @@ def claim_jump_labels(scene: Scene) -> Claims:
 
     but = But(allowed=in_between, unsure=~enabled.known, changing=in_between, malformed=~formed)
     return claim("jump labels", "label", Compared(code, live, expected), why, but)
+
+
+def _enabled(scene: Scene, keys: U64) -> MemoryWords:
+    offset = scene.variables.layouts.get("static_key.enabled")
+    if offset is None:
+        return MemoryWords(np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))
+    return scene.read(keys + np.uint64(offset), 4)
 
 
 def _name(scene: Scene, keys: U64, k: int) -> str:

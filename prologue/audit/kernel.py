@@ -18,6 +18,7 @@ from prologue.audit.ftrace import claim_ftrace
 from prologue.audit.ftrace_state import FtraceState
 from prologue.audit.judge import TextJudge
 from prologue.audit.jump_labels import claim_jump_labels
+from prologue.audit.layouts import layouts_of
 from prologue.audit.literals import claim_literals
 from prologue.audit.scene import Scene
 from prologue.audit.shadow_stacks import claim_shadow_stacks
@@ -26,6 +27,7 @@ from prologue.memory.base import Memory
 from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
 from prologue.rules.live import Audited
+from prologue.sites.binary import version_of
 from prologue.sites.running import LiveSection, LiveText, RunningKernel
 
 # Read with one question, for sources that answer slowly.
@@ -44,19 +46,17 @@ class KernelFacts:
     ftrace: FtraceState
     breakpoints: Breakpoints
     state: KernelState | None
-    realtime: bool
 
 
 def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked."""
-    variables = Variables(kernel.memory, kernel.symbols, kernel.slide)
+    version = kernel.version or version_of(kernel.memory.info.release)
+    layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
+    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts)
     variables.fetch_named(_NAMES)
-    realtime = "PREEMPT_RT" in kernel.banner
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
-    ftrace = FtraceState(
-        kernel, variables, state, realtime=realtime, restless=is_restless(kernel.memory, kernel.live_text)
-    )
-    return KernelFacts(variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, realtime=realtime)
+    ftrace = FtraceState(kernel, variables, state, restless=is_restless(kernel.memory, kernel.live_text))
+    return KernelFacts(variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state)
 
 
 def is_restless(memory: Memory, text: LiveText) -> bool:
@@ -87,7 +87,6 @@ def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]
         binary=kernel,
         slide=kernel.slide,
         variables=facts.variables,
-        realtime=facts.realtime,
         kernel=kernel,
         kernel_slide=kernel.slide,
         restless=restless,

@@ -120,7 +120,6 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
         binary=module,
         slide=0,
         variables=facts.variables,
-        realtime=facts.realtime,
         kernel=kernel,
         kernel_slide=slide,
         restless=restless,

@@ -71,6 +71,7 @@ class Audit:
     errors: tuple[PrologueError, ...] = ()
     before: Audit | None = None
     transitions: tuple[Transition, ...] = ()
+    struct_offsets: str = ""  # where those of the kernel's structs come from; empty if nothing was read
     left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that were not to run, by whose choice
 
     @property
@@ -95,6 +96,7 @@ class Look:
     files: tuple[tuple[str, RunningBinary, Audited], ...]
     notes: tuple[str, ...]
     errors: tuple[PrologueError, ...]
+    struct_offsets: str
 
 
 def audit(
@@ -139,7 +141,13 @@ def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) ->
         for name, binary, audited in look.files
     )
     return Audit(
-        source=look.source, release=look.release, slide=look.slide, files=files, notes=look.notes, errors=look.errors
+        source=look.source,
+        release=look.release,
+        slide=look.slide,
+        files=files,
+        notes=look.notes,
+        errors=look.errors,
+        struct_offsets=look.struct_offsets,
     )
 
 
@@ -170,7 +178,9 @@ def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None
         notes.append(f"text of {count:,} module{'s' if count != 1 else ''}: name their files, --modules DIR")
     notes += _foreign(state)
     if not facts.breakpoints.complete:
-        notes.append("kprobes: not listed by this source (a capture needs debugfs)")
+        listed = facts.variables.layouts.get("kprobe.addr") is not None
+        why = "not listed by this source (a capture needs debugfs)" if listed else "struct kprobe is not known"
+        notes.append(f"kprobes: {why}")
     release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
     return Look(
         source=memory.name,
@@ -180,6 +190,7 @@ def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None
         files=tuple(files),
         notes=tuple(notes),
         errors=errors,
+        struct_offsets=facts.variables.layouts.source,
     )
 
 

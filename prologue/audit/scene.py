@@ -22,7 +22,6 @@ class Scene:
     binary: Binary
     slide: int
     variables: Variables
-    realtime: bool  # PREEMPT_RT
     kernel: Binary
     kernel_slide: int
     restless: bool = False  # some of its words still changed after several readings

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U64, Bool, sorted_unique
+from prologue.audit.layouts import Layouts
 from prologue.elf.symbols import Symbols
 from prologue.memory.base import KERNEL_HALF, PAGE, Memory, Range, UnmappedError
 from prologue.memory.capture import Capture
@@ -24,10 +25,14 @@ class MemoryWords(NamedTuple):
 
 
 class Variables:
-    """Variables by name (link-time symbols) and memory by run-time address. What was read once is kept."""
+    """Variables by name (link-time symbols) and memory by run-time address. What was read once is kept.
 
-    def __init__(self, memory: Memory, symbols: Symbols | None, slide: int) -> None:
+    ``layouts`` say where the kernel's structs have their members.
+    """
+
+    def __init__(self, memory: Memory, symbols: Symbols | None, slide: int, layouts: Layouts) -> None:
         self._memory = memory
+        self.layouts = layouts
         self.partial = isinstance(memory, Capture)  # what cannot be read may be there nevertheless
         self._symbols = symbols
         self._slide = slide

@@ -39,7 +39,7 @@ def add_live(group: Subcommand) -> None:
         "  prologue live overlay vmlinux /proc/kcore -o vmlinux.live\n"
         "  prologue live overlay vmlinux board.capture -o vmlinux.live\n"
         "  prologue live overlay vmlinux perf.data -o vmlinux.live     # after perf record --kcore\n"
-        "  prologue live overlay vmlinux vmcore -o vmlinux.live        # needs drgn\n"
+        "  prologue live overlay vmlinux vmcore -o vmlinux.live\n"
         "  prologue live overlay vmlinux board.capture --at runtime -o vmlinux.live     # for gdb, objdump, perf\n"
         "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/",
     )  # fmt: skip

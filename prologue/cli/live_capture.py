@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prologue.audit.structures import HEADS, find_structures, heads_by_file
+from prologue.audit.structures import ListStarts, find_structures, starts_by_file, starts_by_kernel
 from prologue.cli.arguments import shell_words
-from prologue.elf.symbols import Symbols
 from prologue.memory.kcore import Kcore, RemoteKcore
 from prologue.memory.sources import open_kcore
 from prologue.memory.take import take_capture
 from prologue.outputs import require_other
+from prologue.sites.kernel import Kernel
 from prologue.sites.running import find_slide, open_running
 from prologue.words import counted
 
@@ -25,8 +25,8 @@ def run(args: Namespace) -> int:
     """Write a capture of a running kernel."""
     require_other(args.output, args.vmlinux)
     source = open_kcore(args.source, shell_words("--ssh-options", args.ssh_options))
-    heads = _heads(args.vmlinux, source)
-    done = take_capture(source, args.output, partial(find_structures, heads=heads))
+    starts = _starts(args.vmlinux, source)
+    done = take_capture(source, args.output, partial(find_structures, starts=starts))
     info = source.info
     if args.json:
         data = {
@@ -41,6 +41,7 @@ def run(args: Namespace) -> int:
             "modules": done.modules,
             "unstable": list(map(hex, done.unstable)),
             "structures": done.whole,
+            "struct_offsets": starts.layouts.source,
         }
         print(json.dumps(data, indent=2))
     elif not args.quiet:
@@ -51,22 +52,22 @@ def run(args: Namespace) -> int:
                 f"  {counted(len(done.unstable), 'word')} of text still changed after several readings (being traced?)"
             )
         if not done.whole:
-            print(f"  missing: {_lacking(heads, named=args.vmlinux is not None)}")
+            print(f"  missing: {_lacking(starts, named=args.vmlinux is not None)}")
     return 0
 
 
-def _heads(vmlinux: Path | None, source: Kcore | RemoteKcore) -> dict[str, int]:
+def _starts(vmlinux: Path | None, source: Kcore | RemoteKcore) -> ListStarts:
     """Where the lists begin that an audit follows: kallsyms has it, or the vmlinux."""
     if vmlinux is None:
-        anchors = source.state().anchors()
-        return {name: anchors[name] for name in HEADS if name in anchors}
-    image = open_running(vmlinux, source)
-    symbols = Symbols(image)
-    return heads_by_file(symbols, find_slide(symbols, source))
+        return starts_by_kernel(source)
+    kernel = Kernel(open_running(vmlinux, source))
+    return starts_by_file(kernel, find_slide(kernel.symbols, source))
 
 
-def _lacking(heads: dict[str, int], *, named: bool) -> str:
+def _lacking(starts: ListStarts, *, named: bool) -> str:
     what = "ftrace's records and kprobes (an audit decides less without them)"
-    if heads or named:
+    if not starts.layouts.known:
+        return f"{what}: struct offsets are {starts.layouts.source}"
+    if starts.heads or named:
         return f"some of {what}: they changed meanwhile, or this kernel has none"
     return f"{what}: this kernel's kallsyms does not say where they are; --vmlinux VMLINUX does"

@@ -10,10 +10,15 @@ from typing import Any, Final, NamedTuple
 from prologue.errors import InputError
 from prologue.memory.base import PAGE
 
+FTRACE_CALLER: Final = "ftrace_caller"
+# The kernel's own types lie in its memory (include/asm-generic/vmlinux.lds.h).
+BTF_BEGIN, BTF_END = "__start_BTF", "__stop_BTF"
 _ANCHORS: Final = (
     "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end",
     # Where lists begin that an audit follows.
     "ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops",
+    # How the structs in these lists are laid out.
+    FTRACE_CALLER, BTF_BEGIN, BTF_END,
 )  # fmt: skip
 SCRIPT: Final = rf"""
 part() {{ printf '==== %s\n' "$1"; }}

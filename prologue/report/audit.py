@@ -41,7 +41,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     every = both(audit)
-    notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
+    notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
     unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
     if kind == "sarif":
@@ -113,6 +113,7 @@ def _text(audit: Audit, *, show_all: bool) -> str:
     lines += _table(audit)
     lines += _transitions(audit)
     lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
+    lines += _struct_offsets(audit)
     lines += why_undecided(audit)
     return "\n".join([*lines, closing(audit)])
 
@@ -155,6 +156,10 @@ def _transitions(audit: Audit) -> list[str]:
     return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
 
 
+def _struct_offsets(audit: Audit) -> list[str]:
+    return [f"struct offsets: {audit.struct_offsets}"] if audit.struct_offsets else []
+
+
 def _not_looked_at(audit: Audit) -> list[str]:
     modules: dict[str, list[int]] = {}
     lacking = []
@@ -180,6 +185,7 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
         "counts": counts([one.finding for one in every_finding(audit)]),
+        "struct_offsets": audit.struct_offsets or None,
         "undecided": all_undecided(audit)._asdict(),
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],

@@ -115,6 +115,11 @@ class Kernel(LinkedBinary):
         """Major and minor of the release; None if unknown."""
         return version_of(self.release)
 
+    @property
+    def is_realtime(self) -> bool:
+        """Whether it was built with PREEMPT_RT."""
+        return "PREEMPT_RT" in self.banner
+
     @cached_property
     def pointers(self) -> Pointers:
         """Every address that RELA or RELR gives to data."""

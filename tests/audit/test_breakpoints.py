@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from prologue.audit.breakpoints import Breakpoint, find_breakpoints
+from prologue.audit.layouts import by_release
 from prologue.insn import a64
 
 NOP = a64.NOP.to_bytes(4, "little")
@@ -16,6 +17,8 @@ TABLE, NODE, PLACE = 0x1000, 0x8000, 0xFFFF800008001000
 
 class MadeVariables:
     """A kprobe table with one entry, whose memory may be missing; or a vmlinux that does not name the table."""
+
+    layouts = by_release((6, 12), realtime=False)
 
     def __init__(self, *, has_table: bool, has_heap: bool) -> None:
         self._memory = {TABLE: NODE.to_bytes(8, "little").ljust(8 * 64, b"\0")} if has_table else {}
@@ -57,6 +60,8 @@ def test_whether_all_kprobes_are_known(
 
 class KgdbVariables:
     """``kgdb_break`` with four entries, one for each state of a breakpoint (``enum kgdb_bpstate``)."""
+
+    layouts = by_release((6, 12), realtime=False)
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from prologue.audit.ftrace_state import FtraceState
+from prologue.audit.layouts import by_release
 from prologue.memory.state import KernelState, LiveSymbol, LoadedModule
 
 LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
@@ -18,6 +19,8 @@ OWNER = 0xFFFF000001234561  # a task, and a flag
 
 class MadeVariables:
     """Words by address; variables by name."""
+
+    layouts = by_release((6, 12), realtime=False)
 
     def __init__(self, *, held: bool, removed: int, partial: bool) -> None:
         self.partial = partial
@@ -46,7 +49,7 @@ def made(
     symbols = SimpleNamespace(find=lambda name: SimpleNamespace(vaddr=CALLER, size=4))
     kernel: Any = SimpleNamespace(image=image, slide=SLIDE, symbols=symbols)
     variables = cast("Any", MadeVariables(held=held, removed=removed, partial=partial))
-    return FtraceState(kernel, variables, state, realtime=False, restless=restless)
+    return FtraceState(kernel, variables, state, restless=restless)
 
 
 @pytest.mark.parametrize(

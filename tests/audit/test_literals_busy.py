@@ -44,9 +44,7 @@ def test_records_and_literals(mini: Mini, literal: int, enabled: bool, known: bo
             direct_call=lambda _: None,
         )  # fmt: skip
         state = cast("FtraceState", said)
-        scene = Scene(
-            binary=kernel, slide=0, variables=cast("Variables", None), realtime=False, kernel=kernel, kernel_slide=0
-        )
+        scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
         none = np.zeros(0, np.uint64)
         (one,) = [one for one in claim_ftrace(scene, state, none) if one.kind == "data"]
         assert len(one.vaddrs) == 2 * len(sites.second)

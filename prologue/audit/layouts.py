@@ -1,0 +1,107 @@
+"""Where structs of the kernel have their members: from BTF, from DWARF, or of a table by release.
+
+Types decide where the vmlinux has them: a configuration (lockdep, PREEMPT_RT) or a vendor's patch moves members, and a
+new release may. Where neither types nor the table know a struct, nothing is read of it, and its words are not decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from prologue.elf.image import ElfImage
+from prologue.elf.struct_types import StructTypes, struct_types
+
+# What is read, and the members that it may be in different releases. A name without a dot is the size of a struct.
+_WANTED: Final[dict[str, tuple[str, ...]]] = {
+    "dyn_ftrace": ("dyn_ftrace",),
+    "dyn_ftrace.flags": ("dyn_ftrace.flags",),
+    "dyn_ftrace.ip": ("dyn_ftrace.ip",),
+    "ftrace_ops": ("ftrace_ops",),
+    "ftrace_ops.direct_call": ("ftrace_ops.direct_call",),
+    "ftrace_ops.func": ("ftrace_ops.func",),
+    "ftrace_ops.next": ("ftrace_ops.next",),
+    "ftrace_page.index": ("ftrace_page.index",),
+    "ftrace_page.next": ("ftrace_page.next",),
+    "ftrace_page.records": ("ftrace_page.records",),
+    "kgdb_bkpt": ("kgdb_bkpt",),
+    "kgdb_bkpt.bpt_addr": ("kgdb_bkpt.bpt_addr",),
+    "kgdb_bkpt.saved_instr": ("kgdb_bkpt.saved_instr",),
+    "kgdb_bkpt.state": ("kgdb_bkpt.state",),
+    "kprobe.addr": ("kprobe.addr",),
+    "kprobe.copy": ("kprobe.ainsn.xol_insn", "kprobe.ainsn.api.insn"),
+    "kprobe.next": ("kprobe.hlist.next",),
+    "kprobe.opcode": ("kprobe.opcode",),
+    "mutex.owner": ("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
+    "static_key.enabled": ("static_key.enabled",),
+}
+
+# Members whose place no configuration changes, except PREEMPT_RT that of a mutex's owner; direct_call and the size of
+# an ftrace_ops depend on lockdep. include/linux/{ftrace,kprobes,kgdb,mutex,jump_label}.h, kernel/trace/ftrace.c.
+_ALWAYS: Final = {
+    "dyn_ftrace": 16, "dyn_ftrace.flags": 8, "dyn_ftrace.ip": 0,
+    "ftrace_ops.func": 0, "ftrace_ops.next": 8,
+    "ftrace_page.index": 16, "ftrace_page.next": 0, "ftrace_page.records": 8,
+    "kgdb_bkpt": 24, "kgdb_bkpt.bpt_addr": 0, "kgdb_bkpt.saved_instr": 8, "kgdb_bkpt.state": 16,
+    "kprobe.addr": 40, "kprobe.next": 0,
+    "mutex.owner": 0, "static_key.enabled": 0,
+}  # fmt: skip
+_REALTIME: Final = {"mutex.owner": 24}
+# Until 5.13 a kprobe had a fault_handler before its opcode; 6.13 put the copied instruction after the handler.
+_TABLE: Final[tuple[tuple[tuple[int, int], tuple[int, int], dict[str, int]], ...]] = (
+    ((5, 10), (5, 10), {"kprobe.opcode": 88, "kprobe.copy": 96}),
+    ((6, 1), (6, 12), {"kprobe.opcode": 80, "kprobe.copy": 88}),
+    ((6, 13), (7, 3), {"kprobe.opcode": 80, "kprobe.copy": 96}),
+)
+
+
+class Layouts(NamedTuple):
+    """Offsets and sizes in bytes by their names in ``_WANTED``.
+
+    ``source`` says where they come from, as in "struct offsets: from BTF".
+    """
+
+    source: str
+    known: Mapping[str, int]
+    exact: bool = True  # what is not in ``known`` is not in this kernel; a table lacks what depends on settings
+
+    def get(self, name: str) -> int | None:
+        """An offset or a size; None if it is not known."""
+        return self.known.get(name)
+
+    def all_of(self, *names: str) -> tuple[int, ...] | None:
+        """Several of them; None unless all are known."""
+        found = tuple(self.known[name] for name in names if name in self.known)
+        return found if len(found) == len(names) else None
+
+
+def layouts_of(image: ElfImage, version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
+    """The layouts of a vmlinux; ``version`` and ``realtime`` (PREEMPT_RT) are for one without types."""
+    every = (by_types(f"from {name}", types) for name, types in struct_types(image))
+    return next((found for found in every if found is not None), None) or by_release(version, realtime=realtime)
+
+
+def by_types(source: str, types: StructTypes) -> Layouts | None:
+    """What types say; None if they lack what every kernel with ftrace has."""
+    found: dict[str, int] = {}
+    for name, paths in _WANTED.items():
+        values = (types.offset(path) if "." in path else types.size(path) for path in paths)
+        value = next((value for value in values if value is not None), None)
+        if value is not None:
+            found[name] = value
+    return Layouts(source, found) if "ftrace_ops.func" in found else None
+
+
+def by_release(version: tuple[int, int] | None, *, realtime: bool) -> Layouts:
+    """What the table says of a release; nothing if it does not have it."""
+    for first, last, rest in _TABLE:
+        if version is not None and first <= version <= last:
+            span = _dotted(first) if first == last else f"{_dotted(first)} to {_dotted(last)}"
+            known = _ALWAYS | rest | (_REALTIME if realtime else {})
+            return Layouts(f"of the table for {span}", known, exact=False)
+    named = _dotted(version) if version is not None else "this release"
+    return Layouts(f"not known: no BTF, no DWARF, and no table for {named}", {}, exact=False)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
