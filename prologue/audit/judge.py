@@ -13,7 +13,7 @@ from prologue.audit.claims import Claims
 from prologue.audit.describe import Describer
 from prologue.insn import a64
 from prologue.rules.live import Audited, LiveWord, MechanismCount, OwnedWords
-from prologue.sites.running import LiveSection
+from prologue.sites.running_text import LiveSection
 
 TWICE: Final = -1
 
@@ -56,6 +56,7 @@ class TextJudge:
             unlooked=tuple(unlooked),
             owned=tuple(owned),
             restless=free,
+            missing=sum(section.missing for section, _ in self._sections),
         )
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
@@ -111,7 +112,8 @@ class TextJudge:
         self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]
     ) -> Iterator[LiveWord]:
         """Words that no mechanism owns, or that two do, and that are not as linked; neighbours are one finding."""
-        odd = np.flatnonzero((section.words != linked) & section.there & (owner <= 0))
+        yield from self._wiped(section, linked)
+        odd = np.flatnonzero((section.words != linked) & section.there & (owner <= 0) & ~section.zeros)
         if not len(odd):
             return
         vaddrs = np.uint64(section.section.addr) + odd.astype(np.uint64) * np.uint64(4)
@@ -124,6 +126,17 @@ class TextJudge:
             why = _owned_by_several(vaddr, claims) if owner[first] == TWICE else _nearest(owner, first, claims)
             message = f"holds {self._insn(live, vaddr)}, linked {self._insn(was, vaddr)}{more}: {_what(live)}{why}"
             yield LiveWord(kind="unexplained", vaddr=vaddr, live=live, expected=was, message=message, words=len(run))
+
+    def _wiped(self, section: LiveSection, linked: U32) -> Iterator[LiveWord]:
+        """Pages of zeros; neighbours are one finding. No mechanism claims a word of them."""
+        edges = np.flatnonzero(np.diff(section.zeros.astype(np.int8), prepend=0, append=0)).tolist()
+        for first, end in zip(edges[::2], edges[1::2], strict=True):
+            vaddr, was = section.section.addr + 4 * first, int(linked[first])
+            message = (
+                f"holds zeros, linked {self._insn(was, vaddr)} ({end - first:,} words from here on): whole pages were "
+                "wiped, or could not be read"
+            )
+            yield LiveWord(kind="unexplained", vaddr=vaddr, live=0, expected=was, message=message, words=end - first)
 
     def _restless(self, section: LiveSection, linked: U32, owner: I64, claims: Sequence[Claims]) -> Iterator[LiveWord]:
         for vaddr in section.unstable:

@@ -28,7 +28,8 @@ from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
 from prologue.rules.live import Audited
 from prologue.sites.binary import version_of
-from prologue.sites.running import LiveSection, LiveText, RunningKernel
+from prologue.sites.running import LiveText, RunningKernel
+from prologue.sites.running_text import LiveSection
 
 # Read with one question, for sources that answer slowly.
 _NAMES: Final = (

@@ -29,7 +29,8 @@ from prologue.sites.binary import LinkedBinary, Pointers
 from prologue.sites.kernel import Kernel
 from prologue.sites.module import RECORDS
 from prologue.sites.records import Records
-from prologue.sites.running import LiveSection, LiveText, live_section, nothing_there, with_restless
+from prologue.sites.running import LiveText
+from prologue.sites.running_text import LiveSection, Placed, nothing_there, read_sections, require_loaded
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.state import State, module_state
 from prologue.sites.text import Text
@@ -44,14 +45,11 @@ class LiveModule(LinkedBinary):
         super().__init__(placed.image)
         self.placed, self.memory = placed, memory
         self._layout = layout
-        there = [s for s in self.image.text_sections if not s.name.startswith(FREED)]
-        ranges = [Range(section.addr, section.size & ~3) for section in there]
-        found = [
-            with_restless(live_section(self.image.view(section, "<u4"), section, 0, steady, memory), memory, 0)
-            for section, steady in zip(there, read_twice(memory, ranges), strict=True)
-        ]
-        given_away = [s for s in self.image.text_sections if s.name.startswith(FREED)]
-        self.live_text = LiveText(self.image, [*found, *(nothing_there(self.image, s) for s in given_away)])
+        every = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
+        found = read_sections(memory, [one for one in every if not one.section.name.startswith(FREED)])
+        require_loaded(found, self.path, memory)
+        given_away = [nothing_there(one) for one in every if one.section.name.startswith(FREED)]
+        self.live_text = LiveText(self.image, [*found, *given_away])
 
     @property
     def text(self) -> Text:
@@ -131,9 +129,16 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
     sections = [(one, linked[one.section.index]) for one in module.live_text.live.values()]
     audited = TextJudge(sections, lifted, Describer(module, 0, facts.state)).judge(claims, list(unlooked(sections)))
     words = tuple(sorted((*audited.words, *plts.wrong), key=lambda word: word.vaddr))
-    wrong = sum(word.words for word in plts.wrong)
+    wrong, hidden = sum(word.words for word in plts.wrong), len(plts.hidden_calls)
     row = MechanismCount(mechanism="module PLTs", words=plts.words, changed=plts.words, wrong=wrong, unsure=0)
-    return replace(audited, words=words, text=audited.text + plts.words, mechanisms=(*audited.mechanisms, row))
+    return replace(
+        audited,
+        words=words,
+        text=audited.text + plts.words,
+        mechanisms=(*audited.mechanisms, row),
+        missing=audited.missing + hidden,
+        unlooked=(*audited.unlooked, *([(".plt, which these words call", hidden)] if hidden else [])),
+    )
 
 
 def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
@@ -144,8 +149,13 @@ def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
         if 0 <= at < len(words):
             live = int(one.words[at])
             entry = a64.branch_target(live, place)
-            if live >> 26 == int(words[at]) >> 26 and entry is not None and plts.targets.get(entry) == target:
+            if live >> 26 != int(words[at]) >> 26 or entry is None:
+                continue
+            if plts.targets.get(entry) == target:
                 words[at] = live
+            elif any(entry in part for part in plts.unread):
+                words[at] = live
+                plts.hidden_calls.add(place)
     return words
 
 
@@ -165,12 +175,15 @@ def _claim_unknown(module: LiveModule) -> Claims:
 class Plts:
     """A module's PLT entries: where they lead, and those that are none.
 
-    ``targets`` by address of the entry, ``of_ftrace`` those that lead to ftrace. ``words`` were looked at.
+    ``targets`` by address of the entry, ``of_ftrace`` those that lead to ftrace. ``words`` were looked at. ``unread``
+    are addresses of which memory has nothing, ``hidden_calls`` words that call what is there.
     """
 
     def __init__(self, module: LiveModule, facts: KernelFacts) -> None:
         self.targets: dict[int, int] = {}
         self.wrong: list[LiveWord] = []
+        self.unread: list[range] = []
+        self.hidden_calls: set[int] = set()
         self.words = 0
         self._good = module.placed.calls | facts.ftrace.trampolines
         starts = sorted({*(s.addr for s in module.image.sections if s.allocated), *module.placed.plts})
@@ -183,6 +196,9 @@ class Plts:
 
     def _read(self, module: LiveModule, where: Range) -> None:
         (steady,) = read_twice(module.memory, [where])
+        if not steady.there[:1].any():
+            self.unread.append(range(where.vaddr, where.end))
+            return
         words = np.frombuffer(steady.data, "<u4").tolist()
         used = next((at for at in range(0, len(words), 3) if not any(words[at : at + 3])), len(words))
         # Of what comes after the entries, the rest of their page is the module's; it is zero.

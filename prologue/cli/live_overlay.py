@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +13,10 @@ from prologue.cli.parallel import print_errors
 from prologue.errors import OutputError
 from prologue.memory.sources import open_memory
 from prologue.overlay.kernel import OverlaidKernel, overlay_kernel
+from prologue.overlay.module import OverlaidModule
 from prologue.overlay.modules import OverlaidModules, module_files, overlay_modules
 from prologue.overlay.text import SectionText
+from prologue.report.printable import printable
 from prologue.sites.running import open_running
 from prologue.words import counted
 
@@ -40,9 +43,28 @@ def run(args: Namespace) -> int:
         print(_kernel_text(kernel))
         if modules is not None:
             _print_modules(modules)
+    _warn(args.source, kernel, modules)
     errors = () if modules is None else modules.errors
     print_errors([(error.message, str(error)) for error in errors])
     return max((error.exit_code for error in errors), default=0)
+
+
+def _warn(source: str, kernel: OverlaidKernel, modules: OverlaidModules | None) -> None:
+    """Say, also if the report is not wanted, where a copy may not have what runs."""
+    written: list[OverlaidKernel | OverlaidModule] = [kernel, *(modules.written if modules else ())]
+    for one in written:
+        for section in one.sections:
+            missing, zeros = (counted(count, "word") for count in (section.missing, section.zeros))
+            if section.missing:
+                _print(f"{source}: has no memory for {missing} of {section.name}: {one.path} has the file's")
+            if section.zeros:
+                _print(
+                    f"{source}: has pages of zeros for {zeros} of {section.name}: wiped, or not read; so in {one.path}"
+                )
+
+
+def _print(warning: str) -> None:
+    print(printable(f"prologue: {warning}"), file=sys.stderr)
 
 
 def _make_directory(path: Path) -> None:
@@ -66,6 +88,7 @@ def _kernel_data(kernel: OverlaidKernel) -> dict[str, Any]:
 
 def _section_data(section: SectionText) -> dict[str, Any]:
     counts = {"words": section.words, "changed": section.changed, "kept": section.kept}
+    counts |= {"missing": section.missing, "zeros": section.zeros}
     return {"name": section.name, "vaddr": hex(section.vaddr), **counts, "unstable": list(map(hex, section.unstable))}
 
 
@@ -94,9 +117,11 @@ def _kernel_text(kernel: OverlaidKernel) -> str:
 def _section_text(section: SectionText) -> str:
     said = f"{section.changed:>9,} of {section.words:>9,} {_differ(section.words)} from the file"
     if not section.taken:
-        said = f"not in memory after boot: {counted(section.words, 'word')} as linked"
+        said = f"not in memory{'' if section.missing else ' after boot'}: {counted(section.words, 'word')} as linked"
     elif section.kept:
         said += f"; {section.kept:,} {'is' if section.kept == 1 else 'are'} not in memory: as linked"
+    if section.zeros:
+        said += f"; {section.zeros:,} {'is' if section.zeros == 1 else 'are'} in pages of zeros"
     if section.unstable:
         said += f"; {len(section.unstable):,} still changed after several readings"
     return f"  {section.name:<16}{said}"

@@ -151,6 +151,8 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     if host.missing:
         without = f"without a file in {args.modules}, of no image here: {', '.join(host.missing)}"
         trace.account.add(f"loaded modules {without}", len(host.missing), one=f"loaded module {without}")
+    for what, count in host.doubts:
+        trace.account.add(what, count)
     guests = tuple(_guest(text, trace) for text in args.guest_vmlinux)
     if len(guests) > 1 and (
         any(guest.number is None for guest in guests) or len({guest.number for guest in guests}) < len(guests)

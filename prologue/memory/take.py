@@ -16,7 +16,7 @@ from prologue.memory.base import PAGE, Memory, Range
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.core import NO_PADDR, CoreSegment
 from prologue.memory.kcore import Kcore, RemoteKcore
-from prologue.memory.reading import Steady, read_twice
+from prologue.memory.reading import Steady, read_twice, zero_pages
 from prologue.memory.state import KernelState
 
 # Sections whose memory is free again when a module is loaded, and may be another module's by now: what the loader lays
@@ -216,7 +216,8 @@ def _present(vaddr: int, found: Steady, starts: tuple[_Start, ...]) -> Iterator[
     Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.
     """
     addresses = [start.vaddr for start in starts]
-    edges = np.flatnonzero(np.diff(found.absent.astype(np.int8), prepend=1, append=1)).tolist()
+    absent = zero_pages(found.data, vaddr)  # /proc/kcore gives zeros for what is not mapped
+    edges = np.flatnonzero(np.diff(absent.astype(np.int8), prepend=1, append=1)).tolist()
     for low, high in zip(edges[::2], edges[1::2], strict=True):
         run = range(vaddr + low * PAGE, vaddr + high * PAGE)
         if bisect_right(addresses, run.stop - 1) == bisect_right(addresses, run.start - 1):

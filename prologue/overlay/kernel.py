@@ -11,14 +11,11 @@ from pathlib import Path
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
-from prologue.errors import InputError
 from prologue.memory.base import Memory
-from prologue.memory.reading import read_twice
 from prologue.outputs import new_file, require_other
 from prologue.overlay.runtime import carry_out, find_moves
-from prologue.overlay.text import SectionText, kept_text, running_text, text_range
-from prologue.sites.own_text import OwnText
-from prologue.sites.running import find_slide, open_running
+from prologue.overlay.text import SectionText, section_text
+from prologue.sites.running import find_slide, open_running, read_text
 from prologue.write.copying import copied_meanwhile
 
 
@@ -79,16 +76,4 @@ def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: i
         InputError: the file has no text, or memory cannot be read, or has other text.
 
     """
-    if not image.text_sections:
-        raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
-    own = OwnText(symbols, memory, slide)
-    places = [section.addr + slide for section in image.text_sections]
-    memories = read_twice(memory, list(map(text_range, image.text_sections, places)))
-    found = []
-    for section, vaddr, live in zip(image.text_sections, places, memories, strict=True):
-        text = running_text(image, section, vaddr, live)
-        if not own.is_there(section, text.taken, text.changed):
-            text = kept_text(image, section, vaddr)
-        found.append(text)
-    own.require_main((section, text.taken) for section, text in zip(image.text_sections, found, strict=True))
-    return found
+    return [section_text(image, one, one.section.addr + slide) for one in read_text(image, symbols, memory, slide)]

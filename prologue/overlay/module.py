@@ -22,10 +22,10 @@ from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.memory.base import PAGE, Memory, UnmappedError
-from prologue.memory.reading import read_twice
 from prologue.memory.state import KernelState, LoadedModule
 from prologue.outputs import new_file, require_other
-from prologue.overlay.text import SectionText, kept_text, running_text, text_range
+from prologue.overlay.text import SectionText, section_text
+from prologue.sites.running_text import Placed, nothing_there, read_sections, require_loaded
 
 _BUILD_ID: Final = ".note.gnu.build-id"
 # The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
@@ -113,16 +113,20 @@ class _Work:
         # Sections of one byte, to be filled by the loader: PLT entries.
         plts = [pair for pair in placed if pair[0].size < 4 and pair not in freed]
         there = [pair for pair in placed if pair not in freed and pair not in plts]
-        found = [kept_text(self._image, *pair) for pair in freed]
-        memories = read_twice(self._memory, [text_range(*pair) for pair in there])
+        found = [section_text(self._image, nothing_there(self._place(*pair)), pair[1]) for pair in freed]
+        memories = read_sections(self._memory, [self._place(*pair) for pair in there])
+        require_loaded(memories, self._image.path, self._memory)
         for (section, vaddr), live in zip(there, memories, strict=True):
             relocated = self._relocated(section)
-            text = running_text(self._image, section, vaddr, live, relocated)
+            text = section_text(self._image, live, vaddr, relocated)
             if not known and self._is_other(section, text, relocated):
                 raise self._not_this_file()
             self.content[section.offset : section.offset + section.size] = text.data
             found.append(text)
         return found + [self._append_plt(*pair) for pair in plts]
+
+    def _place(self, section: Section, vaddr: int) -> Placed:
+        return Placed(section, self._image.view(section, "<u4"), vaddr)
 
     def _has_same_build_id(self) -> bool:
         section, vaddr = self._image.section(_BUILD_ID), self._loaded.sections.get(_BUILD_ID)
@@ -170,7 +174,7 @@ class _Work:
                 if not data[place - vaddr :].strip(b"\0"):  # kcore has zeros there, and then other modules
                     break
         if not data:
-            return kept_text(self._image, section, vaddr)
+            return section_text(self._image, nothing_there(self._place(section, vaddr)), vaddr)
         data = data.rstrip(b"\0")
         data += b"\0" * (-len(data) % 4)
         self.content += b"\0" * (-len(self.content) % 8)
@@ -179,8 +183,9 @@ class _Work:
         self.content += data
         words = len(data) // 4
         return SectionText(
-            name=section.name, offset=header[4], vaddr=vaddr, words=words, changed=words, kept=0, unstable=(), data=data
-        )
+            name=section.name, offset=header[4], vaddr=vaddr, words=words, changed=words, kept=0, missing=0, zeros=0,
+            unstable=(), data=data,
+        )  # fmt: skip
 
     def place_sections(self) -> None:
         """Give sections their addresses; take from the running image what the loader took from it."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.audit.outcome import all_undecided, name_in
+from prologue.audit.outcome import all_undecided, both, name_in
 from prologue.audit.run import Audit, AuditedFile
 from prologue.insn import a64
 from prologue.report.printable import printable
@@ -15,6 +15,7 @@ from prologue.rules.live import LiveWord
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
+_MISSING: Final = "a part of memory was not copied, or could not be read: take a capture or a dump"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
 
 
@@ -30,8 +31,11 @@ def why_undecided(audit: Audit) -> list[str]:
     lines = []
     if words.restless:
         lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")
-    if words.lacking:
-        lines.append(f"not decided: right in form: {words.lacking:,}; {_LACKING}")
+    missing = sum(one.audited.missing for every in both(audit) for one in every.files)
+    if missing:
+        lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
+    if words.lacking > missing:
+        lines.append(f"not decided: right in form: {words.lacking - missing:,}; {_LACKING}")
     return lines
 
 

@@ -75,6 +75,7 @@ class Audited:
     owned: tuple[OwnedWords, ...] = ()
     mismatch: str = ""  # why the memory is not that of this file; then there is nothing else
     restless: int = 0  # words that did not come to rest and that no mechanism owns
+    missing: int = 0  # words that memory ought to have: the kernel gives no such memory away
 
 
 class Undecided(NamedTuple):
@@ -93,7 +94,8 @@ def undecided(every: Iterable[Audited]) -> Undecided:
     files = tuple(every)
     rows = [row for one in files for row in one.mechanisms]
     restless = sum(row.restless for row in rows)
-    return Undecided(restless + sum(one.restless for one in files), sum(row.unsure for row in rows) - restless)
+    lacking = sum(row.unsure for row in rows) - restless + sum(one.missing for one in files)
+    return Undecided(restless + sum(one.restless for one in files), lacking)
 
 
 def live_hits(live: Audited | None, kind: LiveKind) -> Iterator[Hit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +15,12 @@ from prologue.elf.image import ElfImage, Section, gather_words
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
-from prologue.memory.base import PAGE, Memory, Range, UnmappedError
-from prologue.memory.capture import Capture
-from prologue.memory.reading import Steady, read_twice
+from prologue.memory.base import Memory
 from prologue.sites.kernel import Kernel
 from prologue.sites.own_text import AnotherKernelError, OwnText
+from prologue.sites.running_text import LiveSection, Placed, hyp_text, nothing_there, read_sections
 from prologue.sites.sites import Sites, find_sites
 from prologue.sites.text import Text
-
-
-class LiveSection(NamedTuple):
-    """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
-
-    ``words`` are those of the file where ``there`` says that memory has none. ``unstable`` are link-time addresses of
-    words that still changed after several readings.
-    """
-
-    section: Section
-    words: U32
-    there: Bool
-    unstable: tuple[int, ...]
 
 
 class LiveText:
@@ -87,12 +73,12 @@ class LiveText:
         return self._image.read_at(vaddr, size)
 
     def in_text(self, vaddrs: U64) -> Bool:
-        """Which addresses are 4-aligned and in text that memory has."""
+        """Which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
         inside = np.zeros(vaddrs.shape, np.bool_)
         for one in self.live.values():
             offset = vaddrs - np.uint64(one.section.addr)
             at = np.flatnonzero((offset < np.uint64(4 * len(one.words))) & (vaddrs & np.uint64(3) == 0))
-            inside[at] |= one.there[(offset[at] >> np.uint64(2)).astype(np.int64)]
+            inside[at] |= (one.there & ~one.zeros)[(offset[at] >> np.uint64(2)).astype(np.int64)]
         return inside
 
     def words(self, vaddrs: U64) -> U32:
@@ -118,7 +104,7 @@ class RunningKernel(Kernel):
         super().__init__(image)
         self.memory = memory
         self.slide = find_slide(self.symbols, memory)
-        self.live_text = LiveText(image, _read_text(image, self.symbols, memory, self.slide))
+        self.live_text = LiveText(image, read_text(image, self.symbols, memory, self.slide))
 
     @property
     def text(self) -> Text:
@@ -170,51 +156,25 @@ def find_slide(symbols: Symbols, memory: Memory) -> int:
     return runs - linked.vaddr
 
 
-def _read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[LiveSection]:
+def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[LiveSection]:
+    """Read every executable section of the kernel in memory, in the order of the file.
+
+    Raises:
+        AnotherKernelError: memory has other text.
+        InputError: the file has no text, or memory cannot be read.
+
+    """
     if not image.text_sections:
-        raise InputError("has no text", path=image.path)
-    own = OwnText(symbols, memory, slide)
-    ranges = [Range(section.addr + slide, section.size & ~3) for section in image.text_sections]
-    found = []
-    for section, steady in zip(image.text_sections, read_twice(memory, ranges), strict=True):
-        trusted = None if own.may_be_freed(section) else memory
-        one = live_section(image.view(section, "<u4"), section, slide, steady, trusted)
-        differ = int((one.words != image.view(section, "<u4")).sum())
-        if not own.is_there(section, int(one.there.sum()), differ):
-            one = nothing_there(image, section)
-        found.append(with_restless(one, memory, slide))
-    own.require_main((one.section, int(one.there.sum())) for one in found)
+        raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
+    own, hidden = OwnText(symbols, memory, slide), hyp_text(symbols, slide)
+    placed = [
+        Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section), hidden)
+        for section in image.text_sections
+    ]
+    found = read_sections(memory, placed)
+    for k, (one, where) in enumerate(zip(found, placed, strict=True)):
+        read = one.there & ~one.zeros
+        if not own.is_there(one.section, int(read.sum()), int((one.words != where.linked)[read].sum())):
+            found[k] = nothing_there(where)
+    own.require_main((one.section, int((one.there & ~one.zeros).sum())) for one in found)
     return found
-
-
-def live_section(linked: U32, section: Section, slide: int, steady: Steady, memory: Memory | None) -> LiveSection:
-    """With ``memory``, zeros that can be read there are zeros, and no sign that nothing is there."""
-    vaddr = section.addr + slide
-    absent = steady.absent.copy()
-    if memory is not None:
-        for page in np.flatnonzero(absent).tolist():
-            absent[page] = not _readable(memory, max(vaddr, vaddr // PAGE * PAGE + page * PAGE))
-    gone = np.repeat(absent, PAGE // 4)[vaddr % PAGE // 4 :][: len(linked)]
-    words = np.where(gone, linked, np.frombuffer(steady.data, "<u4"))
-    return LiveSection(section, words, ~gone, tuple(place - slide for place in steady.unstable))
-
-
-def with_restless(one: LiveSection, memory: Memory, slide: int) -> LiveSection:
-    """With words that did not come to rest when memory was taken, if it is a capture."""
-    restless = memory.unstable if isinstance(memory, Capture) else ()
-    more = (place - slide for place in restless if place - slide in one.section)
-    return one._replace(unstable=(*one.unstable, *more))
-
-
-def _readable(memory: Memory, vaddr: int) -> bool:
-    try:
-        memory.read(vaddr, 4)
-    except UnmappedError:
-        return False
-    return True
-
-
-def nothing_there(image: ElfImage, section: Section) -> LiveSection:
-    """A section whose memory was given away: the words of the file."""
-    words: U32 = image.view(section, "<u4")
-    return LiveSection(section, words, np.zeros(len(words), np.bool_), ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from prologue.memory.base import PAGE, Memory
 from prologue.overlay.kernel import running_sections
 from prologue.overlay.module import INIT
 from prologue.overlay.modules import module_files, overlay_modules
+from prologue.overlay.text import SectionText
 from prologue.sites.running import find_slide, open_running
 from prologue.trace.form import TOP
 from prologue.trace.trampoline import find_trampoline
@@ -43,22 +44,34 @@ class Owner(NamedTuple):
 
 
 class TextPiece(NamedTuple):
-    """Consecutive text: its first address, its words, and whose it is."""
+    """Consecutive text: its first address, its words, and whose it is.
+
+    ``of_file`` if memory was asked, and has none of it: the words are those of the file.
+    """
 
     vaddr: int
     words: U32
     owner: Owner
+    of_file: bool = False
 
 
 class Program:
     """A kernel with its modules."""
 
-    def __init__(self, name: str, kernel: Owner, pieces: list[TextPiece], missing: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        kernel: Owner,
+        pieces: list[TextPiece],
+        missing: Sequence[str] = (),
+        doubts: Sequence[tuple[str, int]] = (),
+    ) -> None:
         """``kernel`` is the one of ``pieces``: arm64 loads modules below it, and nVHE maps some of it elsewhere.
 
-        ``missing`` are modules that were loaded, and of which no file was found.
+        ``missing`` are modules that were loaded, and of which no file was found. ``doubts`` say of how many words
+        memory does not tell what ran.
         """
-        self.name, self.missing = name, missing
+        self.name, self.missing, self.doubts = name, missing, doubts
         self.kernel = kernel
         self.pieces = sorted((piece for piece in pieces if len(piece.words)), key=lambda piece: piece.vaddr)
         self._bases = [piece.vaddr for piece in self.pieces]
@@ -256,11 +269,13 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
     symbols = Symbols(image)
     slide = find_slide(symbols, memory)
     owner = Owner("", image, symbols, slide)
+    sections = running_sections(image, symbols, memory, slide)
     pieces = [
-        TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner)
-        for text in running_sections(image, symbols, memory, slide)
+        TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner, of_file=not text.taken)
+        for text in sections
     ]
     pieces += _trampoline(owner, pieces)
+    doubts = _doubts("", sections)
     missing: Sequence[str] = ()
     if modules is not None:
         with TemporaryDirectory(prefix="prologue-") as directory:
@@ -270,8 +285,19 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
                 raise error
             for module in done.written:
                 pieces += _module_pieces(module.name, module.path)
+                doubts += _doubts(f" [{module.name}]", module.sections)
             missing = done.missing
-    return Program(str(vmlinux), owner, pieces, missing)
+    return Program(str(vmlinux), owner, pieces, missing, doubts)
+
+
+def _doubts(label: str, sections: Iterable[SectionText]) -> list[tuple[str, int]]:
+    found = []
+    for text in sections:
+        if text.missing:
+            found.append((f"words of {text.name}{label} that memory does not have: those of the file", text.missing))
+        if text.zeros:
+            found.append((f"words of {text.name}{label} in pages of zeros, wiped or not read", text.zeros))
+    return found
 
 
 def _module_pieces(name: str, path: Path) -> list[TextPiece]:

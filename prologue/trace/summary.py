@@ -86,7 +86,16 @@ class TraceSummary:
             f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
             f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
         ]
-        return [*said, *(one.line() for one in self.unknown())]
+        return [*said, *self._of_file(), *(one.line() for one in self.unknown())]
+
+    def _of_file(self) -> list[str]:
+        """Ranges in text that memory was asked for and does not have, such as init text after boot."""
+        table, runs, count = self._known.table, self.runs, 0
+        for row, program in enumerate(self._known.kernels.programs):
+            pieces = [k for k, piece in enumerate(program.pieces) if piece.of_file]
+            count += int(runs[(table["program"] == row) & np.isin(table["piece"], pieces)].sum())
+        are = "1 range is" if count == 1 else f"{count:,} ranges are"
+        return [f"{are} in text that memory does not have: shown with the words of the file"] if count else []
 
     def unknown(self) -> list[UnknownRanges]:
         """What could not be read in an image, and why."""

@@ -1,0 +1,122 @@
+"""The one reader of running text: which words memory has of an executable section, and what became of the others.
+
+Audits, overlays and traces all take words from here, so that they say the same of a page that memory does not have, or
+that holds zeros only. Such a page in text that stays was wiped, or could not be read (/proc/kcore gives zeros then): it
+is what memory says, and no instruction of the file. Only where the kernel gave memory away do zeros mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U32, Bool
+from prologue.elf.image import Section
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
+from prologue.memory.base import PAGE, Memory, Range
+from prologue.memory.capture import Capture
+from prologue.memory.reading import Steady, read_twice, zero_pages
+
+# The hypervisor's own text: with kvm-arm.mode=protected the host cannot read it, and /proc/kcore gives zeros
+# (arch/arm64/kvm/hyp/nvhe/mem_protect.c, 5.14-7.3).
+_HYP_BEGIN, _HYP_END = "__hyp_text_start", "__hyp_text_end"
+
+
+class LiveSection(NamedTuple):
+    """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
+
+    ``words`` are those of the file where ``there`` says that memory has none. ``zeros`` are words that memory has, in
+    pages of zeros that are none in the file. ``unstable`` are link-time addresses of words that still changed after
+    several readings. ``freed`` if the kernel may have given the memory to a new owner: then nothing is missing.
+    """
+
+    section: Section
+    words: U32
+    there: Bool
+    zeros: Bool
+    unstable: tuple[int, ...]
+    freed: bool = False
+
+    @property
+    def missing(self) -> int:
+        """Words that memory ought to have."""
+        return 0 if self.freed else int((~self.there).sum())
+
+
+class Placed(NamedTuple):
+    """A section, its words in the file, and where it runs; ``hidden`` are addresses there that nobody may read."""
+
+    section: Section
+    linked: U32
+    vaddr: int
+    freed: bool = False
+    hidden: range = range(0)
+
+
+def hyp_text(symbols: Symbols, slide: int) -> range:
+    """Run-time addresses of the hypervisor's text."""
+    begin, end = symbols.find(_HYP_BEGIN), symbols.find(_HYP_END)
+    return range(begin.vaddr + slide, end.vaddr + slide) if begin and end else range(0)
+
+
+def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSection]:
+    """Read them all, twice if the kernel runs.
+
+    Raises:
+        InputError: memory cannot be read at all.
+
+    """
+    steady = read_twice(memory, [Range(one.vaddr, 4 * len(one.linked)) for one in sections])
+    restless = memory.unstable if isinstance(memory, Capture) else ()
+    return [_live(one, found, restless) for one, found in zip(sections, steady, strict=True)]
+
+
+def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
+    """``restless`` are words that did not come to rest when memory was taken."""
+    live, size = np.frombuffer(found.data, "<u4"), len(one.linked)
+    zeros = _of_words(zero_pages(found.data, one.vaddr), one.vaddr, size)
+    # Zeros where the file has zeros, too, are as good as read.
+    plain = _of_words(zero_pages(one.linked.tobytes(), one.vaddr), one.vaddr, size)
+    there = found.there | (zeros & plain)
+    zeros = zeros & found.there & ~plain
+    if one.freed:
+        there = there & ~zeros
+    else:
+        first, end = (min(max((place - one.vaddr) // 4, 0), size) for place in (one.hidden.start, one.hidden.stop))
+        there[first:end] &= ~zeros[first:end]
+    again = {place for place in restless if one.vaddr <= place < one.vaddr + 4 * size} - set(found.unstable)
+    shift = one.vaddr - one.section.addr
+    unstable = tuple(place - shift for place in (*found.unstable, *sorted(again)))
+    words = np.where(there, live, one.linked)
+    zeros = zeros & there
+    zeros[[(place - one.section.addr) // 4 for place in unstable]] = False
+    return LiveSection(one.section, words, there, zeros, unstable, one.freed)
+
+
+def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
+    """What is said of pages, said of the words in them."""
+    return np.repeat(pages, PAGE // 4)[vaddr % PAGE // 4 :][:count]
+
+
+def nothing_there(one: Placed) -> LiveSection:
+    """A section whose memory was given away: the words of the file."""
+    no = np.zeros(len(one.linked), np.bool_)
+    return LiveSection(one.section, one.linked, no, no, (), freed=True)
+
+
+def require_loaded(found: Iterable[LiveSection], path: Path, memory: Memory) -> None:
+    """Refuse a module of which memory has no word, or zeros only.
+
+    Raises:
+        InputError: it has none.
+
+    """
+    every = [one for one in found if len(one.words)]
+    if every and not any((one.there & ~one.zeros).any() for one in every):
+        what = "zeros only" if any(one.zeros.any() for one in every) else "nothing"
+        message = f"{memory.name} has {what} where its text was loaded: unloaded meanwhile, or wiped; read memory again"
+        raise InputError(message, path=path)
