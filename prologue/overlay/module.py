@@ -25,7 +25,7 @@ from prologue.memory.base import PAGE, Memory, UnmappedError
 from prologue.memory.state import KernelState, LoadedModule
 from prologue.outputs import new_file, require_other
 from prologue.overlay.text import SectionText, section_text
-from prologue.sites.running_text import Placed, nothing_there, read_sections, require_loaded
+from prologue.sites.running_text import LiveSection, Placed, nothing_there, read_sections, require_loaded
 
 _BUILD_ID: Final = ".note.gnu.build-id"
 # The loader frees what it lays out as init (module_init_layout_section, kernel/module/main.c, 6.1-6.12).
@@ -119,7 +119,7 @@ class _Work:
         for (section, vaddr), live in zip(there, memories, strict=True):
             relocated = self._relocated(section)
             text = section_text(self._image, live, vaddr, relocated)
-            if not known and self._is_other(section, text, relocated):
+            if not known and self._is_other(live, relocated):
                 raise self._not_this_file()
             self.content[section.offset : section.offset + section.size] = text.data
             found.append(text)
@@ -140,12 +140,12 @@ class _Work:
             raise self._not_this_file()
         return True
 
-    def _is_other(self, section: Section, text: SectionText, relocated: U64) -> bool:
+    def _is_other(self, live: LiveSection, relocated: U64) -> bool:
         """Whether most of those words differ that a loader and a tracer have no business with."""
-        linked, live = (np.frombuffer(data, "<u4", text.words) for data in (self._image.data(section), text.data))
-        fixed = linked != a64.NOP
+        linked = self._image.view(live.section, "<u4")
+        fixed = (linked != a64.NOP) & live.there & ~live.zeros
         fixed[relocated[relocated < len(fixed)].astype(np.int64)] = False
-        return bool(2 * (linked != live)[fixed].sum() > fixed.sum())
+        return bool(2 * (linked != live.words)[fixed].sum() > fixed.sum())
 
     def _not_this_file(self) -> InputError:
         return InputError(f"is not the {self._loaded.name} that is loaded: another build", path=self._image.path)

@@ -48,13 +48,14 @@ class Loaded:
     def word(self, section: str, offset: int) -> int:
         return int(struct.unpack_from("<I", self.memory, self.places[section] - AT + offset)[0])
 
-    def capture(self, name: str = "mini", unstable: tuple[int, ...] = ()) -> Path:
+    def capture(self, name: str = "mini", unstable: tuple[int, ...] = (), skip: int = 0) -> Path:
+        """``skip`` bytes from the begin of the module's memory are missing."""
         module = LoadedModule(name, len(self.memory), AT, self.places)
         missing = LoadedModule("absent", 4096, AT + 0x100000, {".text": AT + 0x100000})
         state = KernelState(release="6.1.0-mini", boot_id="", modules=(module, missing), symbols=(), kprobes=())
         out = self.ko.with_name("capture")
         kernel = Piece(self.kernel[0], NO_PADDR, self.kernel[1], ())
-        pieces = [kernel, Piece(AT, NO_PADDR, bytes(self.memory), unstable)]
+        pieces = [kernel, Piece(AT + skip, NO_PADDR, bytes(self.memory[skip:]), unstable)]
         write_capture(out, "test", state, vmcoreinfo()[2], pieces)
         return out
 
