@@ -16,6 +16,14 @@ from prologue.memory.core import CoreFile, CoreMemory
 from prologue.memory.session import RemoteShell
 from prologue.memory.state import END, SCRIPT, KernelState, parse_state
 
+_CMDLINE: Final = "/proc/cmdline"
+_PROTECTED: Final = "kvm-arm.mode=protected"
+# Before the first byte of kcore is read. What it prints is why the shell ended.
+_GUARD: Final = f"""if grep -q {_PROTECTED} {_CMDLINE} 2>/dev/null; then
+	echo {_PROTECTED} >&2
+	exit 1
+fi
+"""
 _LOCKDOWN: Final = "/sys/kernel/security/lockdown"
 _HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
 _AT_ONCE: Final = 300  # readings: all commands are sent before an answer is read, and must fit into a pipe
@@ -32,10 +40,11 @@ class Kcore(CoreMemory):
     live = True
 
     def __init__(self) -> None:
+        _require_readable(_read_line(_CMDLINE), KCORE)
         try:
             self._fd = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise InputError(why_not(error, os.geteuid(), _lockdown()), path=KCORE) from error
+            raise InputError(why_not(error, os.geteuid(), _read_line(_LOCKDOWN)), path=KCORE) from error
         super().__init__(CoreFile(KCORE, self._pread, None))
 
     def _pread(self, offset: int, size: int) -> bytes:
@@ -87,7 +96,11 @@ class RemoteKcore(CoreMemory):
 
     @cached_property
     def _head(self) -> bytes:
-        return self._dd_all([Range(0, _HEAD)])[0]
+        try:
+            return self._shell.ask(_GUARD + GET + get_commands(0, _HEAD // PAGE), _HEAD)
+        except InputError as error:
+            _require_readable(error.message.replace(":", " "), self.name)
+            raise
 
     def _dd_all(self, pieces: Sequence[Range]) -> list[bytes]:
         """Pieces of the file, by offset."""
@@ -147,9 +160,19 @@ class RemoteKcore(CoreMemory):
         return self._state
 
 
-def _lockdown() -> str:
+def _require_readable(command_line: str, name: str) -> None:
+    """Refuse a host whose hypervisor keeps memory from it: 6.12 panics when /proc/kcore reads that (HYP panic).
+
+    ``handle_host_mem_abort`` (arch/arm64/kvm/hyp/nvhe/mem_protect.c); the text and data of nVHE are such memory.
+    """
+    if _PROTECTED in command_line.split():
+        message = f"runs with {_PROTECTED}: a host that reads its hypervisor's memory by {KCORE} may panic; take a dump"
+        raise InputError(f"{message} instead, from outside of it", path=name)
+
+
+def _read_line(path: str) -> str:
     try:
-        return Path(_LOCKDOWN).read_text(encoding="ascii", errors="replace")
+        return Path(path).read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
 

@@ -18,7 +18,7 @@ from prologue.errors import InputError
 from prologue.memory.base import Memory
 from prologue.sites.kernel import Kernel
 from prologue.sites.own_text import AnotherKernelError, OwnText
-from prologue.sites.running_text import LiveSection, Placed, hyp_text, nothing_there, read_sections
+from prologue.sites.running_text import LiveSection, Placed, nothing_there, read_sections
 from prologue.sites.sites import Sites, find_sites
 from prologue.sites.text import Text
 
@@ -166,9 +166,9 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
     """
     if not image.text_sections:
         raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
-    own, hidden = OwnText(symbols, memory, slide), hyp_text(symbols, slide)
+    own = OwnText(symbols, memory, slide)
     placed = [
-        Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section), hidden)
+        Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
         for section in image.text_sections
     ]
     found = read_sections(memory, placed)

@@ -15,15 +15,10 @@ import numpy as np
 
 from prologue.arrays import U32, Bool
 from prologue.elf.image import Section
-from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.memory.base import PAGE, Memory, Range
 from prologue.memory.capture import Capture
 from prologue.memory.reading import Steady, read_twice, zero_pages
-
-# The hypervisor's own text: with kvm-arm.mode=protected the host cannot read it, and /proc/kcore gives zeros
-# (arch/arm64/kvm/hyp/nvhe/mem_protect.c, 5.14-7.3).
-_HYP_BEGIN, _HYP_END = "__hyp_text_start", "__hyp_text_end"
 
 
 class LiveSection(NamedTuple):
@@ -48,19 +43,12 @@ class LiveSection(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A section, its words in the file, and where it runs; ``hidden`` are addresses there that nobody may read."""
+    """A section, its words in the file, and where it runs; ``freed`` if its memory may have been given away."""
 
     section: Section
     linked: U32
     vaddr: int
     freed: bool = False
-    hidden: range = range(0)
-
-
-def hyp_text(symbols: Symbols, slide: int) -> range:
-    """Run-time addresses of the hypervisor's text."""
-    begin, end = symbols.find(_HYP_BEGIN), symbols.find(_HYP_END)
-    return range(begin.vaddr + slide, end.vaddr + slide) if begin and end else range(0)
 
 
 def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSection]:
@@ -85,9 +73,6 @@ def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
     zeros = zeros & found.there & ~plain
     if one.freed:
         there = there & ~zeros
-    else:
-        first, end = (min(max((place - one.vaddr) // 4, 0), size) for place in (one.hidden.start, one.hidden.stop))
-        there[first:end] &= ~zeros[first:end]
     again = {place for place in restless if one.vaddr <= place < one.vaddr + 4 * size} - set(found.unstable)
     shift = one.vaddr - one.section.addr
     unstable = tuple(place - shift for place in (*found.unstable, *sorted(again)))

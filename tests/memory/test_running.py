@@ -149,3 +149,22 @@ def test_no_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_host_that_is_none(host: str) -> None:
     with pytest.raises(InputError, match="is not a host"):
         open_memory(f"ssh:{host}")
+
+
+PROTECTED = "runs with kvm-arm.mode=protected: a host that reads its hypervisor's memory by /proc/kcore may panic"
+
+
+def test_a_host_whose_hypervisor_keeps_memory_from_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Under pKVM nothing of kcore is read: Debian's 6.12 panics then."""
+    line = tmp_path / "cmdline"
+    line.write_text("console=ttyAMA0 kvm-arm.mode=protected\n")
+    read = tmp_path / "read"
+    monkeypatch.setattr(kcore, "_CMDLINE", str(line))
+    monkeypatch.setattr(kcore, "_GUARD", kcore._GUARD.replace("/proc/cmdline", str(line)))
+    monkeypatch.setattr(kcore, "GET", f"get() {{ touch {read}; }}\n")
+    fake_ssh(tmp_path, monkeypatch, "sys.exit(subprocess.run('sh').returncode)")
+    for make in (Kcore, lambda: RemoteKcore("board")):
+        with pytest.raises(InputError, match="take a dump instead") as caught:
+            make()
+        assert PROTECTED in str(caught.value)
+    assert not read.exists()

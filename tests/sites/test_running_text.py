@@ -196,21 +196,3 @@ def test_zeros_of_the_file_are_as_good_as_read(tmp_path: Path, there: bool) -> N
     assert one.there.all()
     assert not one.zeros.any()
     assert one.words.tobytes() == b"\1" * PAGE + bytes(PAGE)
-
-
-def test_the_hypervisors_own_text_may_be_hidden(vmlinux: Path, capsys: Capture) -> None:
-    """With kvm-arm.mode=protected /proc/kcore gives zeros for it: not decided, and no intruder."""
-    elf = ElfEdit(vmlinux)
-    text = Text(vmlinux)
-    for old, new, value in (
-        ("aarch64_insn_patch_text_nosync", "__hyp_text_start", text.page),
-        ("aarch64_insn_gen_branch_link", "__hyp_text_end", text.end),
-    ):
-        elf.set_symbol(old, value=value)
-        elf.rename_symbol(old, new)
-    elf.save(vmlinux)
-    source = vmlinux.with_name("core")
-    words = zeros(vmlinux, source)
-    status, data = audited(vmlinux, source, capsys)
-    assert (status, data["findings"]) == (2, [])
-    assert f".text: {words} words that memory does not have" in data["not_looked_at"]
