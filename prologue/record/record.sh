@@ -275,6 +275,9 @@ copy() {
 	[ -n "$compare" ] || return 1
 	if [ -z "$text" ]; then
 		uncompared='/proc/kcore is not there, or has no text'
+	elif grep -q kvm-arm.mode=protected /proc/cmdline 2>/dev/null; then
+		# The text of nVHE is the hypervisor's then, and 6.12 panics when the host reads it (HYP panic).
+		uncompared='this host runs with kvm-arm.mode=protected, and may panic if its text is read'
 	elif ! dd if=/proc/kcore bs=4096 skip=$((text / 4096)) count=$pages of="$scratch/$1" 2>"$scratch/said"; then
 		uncompared=$(head -n 1 "$scratch/said")
 	else
