@@ -38,6 +38,7 @@ def run(args: Namespace) -> int:
             "schema": SCHEMA,
             "trace": trace.name,
             "images": [program.name for program in programs],
+            "memory": args.memory,
             **summary.data(),
             "steps_judged": check.judged,
             "steps_not_judged": dict(check.unjudged),

@@ -45,6 +45,7 @@ def run(args: Namespace) -> int:
                 "trace": trace.name,
                 "kind": trace.kind,
                 "images": [p.name for p in kernels.programs],
+                "memory": args.memory,
             }
             form = "trees" if args.root else args.format
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))

@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
     if args.json:
         images = [_data(one) for one in found]
         said = {**summary.data(), "not_used": dict(trace.account.counts), "images": images}
-        print(json.dumps({"schema": SCHEMA, "trace": trace.name, **said}, indent=2))
+        print(json.dumps({"schema": SCHEMA, "trace": trace.name, "memory": args.memory, **said}, indent=2))
     else:
         for one in found:
             print("\n".join(_text(one, args.top)))

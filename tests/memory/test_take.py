@@ -17,6 +17,7 @@ from prologue.memory.sources import open_memory
 from tests.memory.made import (
     AREA,
     END,
+    HEADS,
     HEAP,
     IMAGE,
     MODULES,
@@ -30,6 +31,7 @@ from tests.memory.made import (
     loads,
     page,
 )
+from tests.support.btf import made_btf
 from tests.support.cores import NO_PADDR, core, vmcoreinfo
 
 
@@ -247,3 +249,24 @@ def test_a_core_that_is_cut_off(machine: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="bytes at 0x"):
         kcore.Kcore().read(MODULES, len(AREA))
     assert main(["live", "capture", str(machine), "-o", str(tmp_path / "out")]) in (0, 2)
+
+
+def test_types_are_those_in_the_kernels_memory(
+    traced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a vmlinux: this kernel has the next ops 64 bytes from the begin of one, where the table has it at 8."""
+    btf = made_btf({"ftrace_ops": (128, [("func", "", 0), ("next", "", 64), ("direct_call", "", 120)])})
+    begin = IMAGE + 3 * PAGE + 0x10
+    places = f"{begin:x} R __start_BTF\n{begin + len(btf):x} R __stop_BTF\n==== sections"
+    monkeypatch.setattr(kcore, "SCRIPT", SAID.replace("==== sections", HEADS).replace("==== sections", places))
+    content = bytearray(traced.read_bytes())
+    (vaddr, offset, _), *_, (heap, heap_at, _) = loads(traced)
+    content[offset + begin - vaddr : offset + begin - vaddr + len(btf)] = btf
+    at = heap_at + OPS - heap
+    content[at : at + 128] = bytes(64) + END.to_bytes(8, "little") + bytes(56)
+    traced.write_bytes(content)
+    capsys.readouterr()
+    assert main(["live", "capture", str(traced), "-o", str(tmp_path / "out"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["struct_offsets"] == "from the kernel's BTF"
+    memory = open_memory(str(tmp_path / "out"))
+    assert memory.read(OPS + 64, 8) == END.to_bytes(8, "little")

@@ -164,6 +164,18 @@ def test_a_trace_does_not_believe_the_file_where_memory_has_zeros(vmlinux: Path,
     assert f"{words} words of .text in pages of zeros, wiped or not read" in err
 
 
+@pytest.mark.parametrize("command", ["check", "disasm", "stats"])
+def test_traces_name_the_memory_that_had_their_text(vmlinux: Path, command: str, capsys: Capture) -> None:
+    (source,) = running_core(vmlinux)
+    traced(vmlinux, source, capsys, Text(vmlinux).page)
+    options = ["--format", "json"] if command == "disasm" else ["--json"]
+    arguments = [str(vmlinux.with_name("trace")), "--vmlinux", str(vmlinux), "--memory", str(source)]
+    main(["trace", command, *arguments, *options])
+    said = capsys.readouterr().out
+    head = json.loads(said.splitlines()[0] if command == "disasm" else said)
+    assert head["memory"] == str(source)
+
+
 @pytest.mark.parametrize("how", [missing, half])
 def test_a_trace_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path], int], capsys: Capture) -> None:
     source = vmlinux.with_name("core")
