@@ -53,7 +53,7 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked."""
     version = kernel.version or version_of(kernel.memory.info.release)
     layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
-    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts)
+    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
     variables.fetch_named(_NAMES)
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
     ftrace = FtraceState(kernel, variables, state, restless=is_restless(kernel.memory, kernel.live_text))

@@ -9,6 +9,7 @@ import numpy as np
 
 from prologue.arrays import U64, Bool, sorted_unique
 from prologue.audit.layouts import Layouts
+from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.memory.base import KERNEL_HALF, PAGE, Memory, Range, UnmappedError
 from prologue.memory.capture import Capture
@@ -27,16 +28,21 @@ class MemoryWords(NamedTuple):
 class Variables:
     """Variables by name (link-time symbols) and memory by run-time address. What was read once is kept.
 
-    ``layouts`` say where the kernel's structs have their members.
+    ``layouts`` say where the kernel's structs have their members. With the kernel's ``image``, a page of zeros that are
+    none in the file was not read: /proc/kcore and copies of it give zeros for what they do not have.
     """
 
-    def __init__(self, memory: Memory, symbols: Symbols | None, slide: int, layouts: Layouts) -> None:
+    def __init__(
+        self, memory: Memory, symbols: Symbols | None, slide: int, layouts: Layouts, image: ElfImage | None = None
+    ) -> None:
         self._memory = memory
         self.layouts = layouts
+        self._image = image
         self.partial = isinstance(memory, Capture)  # what cannot be read may be there nevertheless
         self._symbols = symbols
         self._slide = slide
         self._pages: dict[int, bytes | None] = {}
+        self._unread: set[int] = set()  # pages of zeros that are none
 
     def place(self, name: str) -> int | None:
         """Run-time address of a variable; None if there is no such symbol, or more than one."""
@@ -60,6 +66,8 @@ class Variables:
         pages = range(vaddr // PAGE, (vaddr + size - 1) // PAGE + 1)
         self.fetch(pages)
         parts = [self._pages[page] for page in pages]
+        if not self._unread.isdisjoint(pages):
+            return None
         if any(part is None for part in parts):
             return self._alone(Range(vaddr, size))
         start = vaddr % PAGE
@@ -112,7 +120,22 @@ class Variables:
 
     def _keep(self, run: Range, data: bytes | None) -> None:
         for k in range(run.size // PAGE):
-            self._pages[run.vaddr // PAGE + k] = None if data is None else data[k * PAGE : (k + 1) * PAGE]
+            page = None if data is None else data[k * PAGE : (k + 1) * PAGE]
+            number = run.vaddr // PAGE + k
+            if page is not None and not any(page) and self._has_values(number * PAGE - self._slide):
+                page = None
+                self._unread.add(number)
+            self._pages[number] = page
+
+    def _has_values(self, vaddr: int) -> bool:
+        """Whether the file has any byte but zeros in that page."""
+        for section in self._image.sections if self._image is not None else ():
+            start, end = max(vaddr, section.addr), min(vaddr + PAGE, section.addr + section.size)
+            if start < end and section.allocated and section.has_bytes:
+                assert self._image is not None  # noqa: S101 - it has sections
+                if any(self._image.read(section.offset + start - section.addr, end - start)):
+                    return True
+        return False
 
     def _read_alone(self, run: Range) -> None:
         try:
