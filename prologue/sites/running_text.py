@@ -66,18 +66,15 @@ def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSectio
 def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
     """``restless`` are words that did not come to rest when memory was taken."""
     live, size = np.frombuffer(found.data, "<u4"), len(one.linked)
-    zeros = _of_words(zero_pages(found.data, one.vaddr), one.vaddr, size)
+    blank = _of_words(zero_pages(found.data, one.vaddr), one.vaddr, size)
     # Zeros where the file has zeros, too, are as good as read.
     plain = _of_words(zero_pages(one.linked.tobytes(), one.vaddr), one.vaddr, size)
-    there = found.there | (zeros & plain)
-    zeros = zeros & found.there & ~plain
-    if one.freed:
-        there = there & ~zeros
+    there = found.there & ~blank if one.freed else found.there | (blank & plain)
+    zeros = there & blank & ~plain
     again = {place for place in restless if one.vaddr <= place < one.vaddr + 4 * size} - set(found.unstable)
     shift = one.vaddr - one.section.addr
     unstable = tuple(place - shift for place in (*found.unstable, *sorted(again)))
     words = np.where(there, live, one.linked)
-    zeros = zeros & there
     zeros[[(place - one.section.addr) // 4 for place in unstable]] = False
     return LiveSection(one.section, words, there, zeros, unstable, one.freed)
 
