@@ -8,6 +8,7 @@ is what memory says, and no instruction of the file. Only where the kernel gave 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from prologue.memory.capture import Capture
 from prologue.memory.reading import Steady, read_twice, zero_pages
 
 
-class LiveSection(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSection:
     """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
 
     ``words`` are those of the file where ``there`` says that memory has none. ``zeros`` are words that memory has, in
@@ -76,7 +78,7 @@ def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
     unstable = tuple(place - shift for place in (*found.unstable, *sorted(again)))
     words = np.where(there, live, one.linked)
     zeros[[(place - one.section.addr) // 4 for place in unstable]] = False
-    return LiveSection(one.section, words, there, zeros, unstable, one.freed)
+    return LiveSection(section=one.section, words=words, there=there, zeros=zeros, unstable=unstable, freed=one.freed)
 
 
 def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
@@ -87,7 +89,7 @@ def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
 def nothing_there(one: Placed) -> LiveSection:
     """A section whose memory was given away: the words of the file."""
     no = np.zeros(len(one.linked), np.bool_)
-    return LiveSection(one.section, one.linked, no, no, (), freed=True)
+    return LiveSection(section=one.section, words=one.linked, there=no, zeros=no, unstable=(), freed=True)
 
 
 def require_loaded(found: Iterable[LiveSection], path: Path, memory: Memory) -> None:

@@ -134,3 +134,9 @@ def test_types_and_table_agree(suite: str) -> None:
     assert "table" in table.source
     common = {name for name in table.known if not name.startswith("kgdb")}  # these kernels have no kgdb
     assert {name: table.known[name] for name in common} == {name: btf.get(name) for name in common}
+    for _, types in struct_types(kernel.image):  # what sites/tables reads of the file's own tables
+        assert (types.size("alt_instr"), types.size("jump_entry")) == (12, 16)
+        places = ("alt_instr.orig_offset", "alt_instr.alt_offset", "alt_instr.orig_len", "alt_instr.alt_len")
+        assert [types.offset(path) for path in places] == [0, 4, 10, 11]
+        assert 8 in (types.offset("alt_instr.cpufeature"), types.offset("alt_instr.cpucap"))
+        assert [types.offset(f"jump_entry.{name}") for name in ("code", "target", "key")] == [0, 4, 8]

@@ -124,6 +124,6 @@ def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
         patch.setattr("prologue.audit.module.read_twice", lambda *_: [steady])
         plts = Plts(module, facts)
     yes = np.ones(1, np.bool_)
-    found = _linked(module, plts, LiveSection(section, live, yes, ~yes, ()))
+    found = _linked(module, plts, LiveSection(section=section, words=live, there=yes, zeros=~yes, unstable=()))
     assert (found[0] == live[0]) != there
     assert plts.hidden_calls == (set() if there else {CALL})
