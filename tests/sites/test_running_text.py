@@ -85,6 +85,19 @@ def test_an_audit_finds_a_page_of_zeros_once(vmlinux: Path, capsys: Capture) -> 
     assert f"({words:,} words from here on): whole pages were wiped, or could not be read" in finding["message"]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_pages_of_zeros_are_no_transitions(vmlinux: Path, first: bool, capsys: Capture) -> None:
+    """Of two memories one has them: that is a finding, and not a thousand changes of instructions."""
+    source, (whole,) = vmlinux.with_name("core"), running_core(vmlinux)
+    zeros(vmlinux, source)
+    sources = (source, whole) if first else (whole, source)
+    capsys.readouterr()
+    assert main([*AUDIT, str(vmlinux), *map(str, sources), "--format", "json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert [(one["code"], one["memory"]) for one in data["findings"]] == [("PL503", str(source))]
+    assert data["transitions"] == []
+
+
 @pytest.mark.parametrize("how", [missing, half])
 def test_an_audit_does_not_pass_what_memory_lacks(
     vmlinux: Path, how: Callable[[Path, Path], int], capsys: Capture
