@@ -16,6 +16,7 @@ from prologue.words import counted
 _INIT_BEGIN: Final = "__init_begin"
 _INIT_END: Final = "__init_end"
 _BEGIN: Final = "_stext"
+_NAMES: Final = (".head.text", ".init.text", ".exit.text")
 
 
 class AnotherKernelError(InputError):
@@ -29,12 +30,14 @@ class OwnText:
         init, end, begin = (symbols.find(name) for name in (_INIT_BEGIN, _INIT_END, _BEGIN))
         self._freed = range(init.vaddr, end.vaddr) if init and end else range(0)
         self._begin = begin.vaddr if begin else 0
+        # Symbols may have been stripped in part: then the names of sections say it.
+        self._names = () if init and end and begin else _NAMES
         self._memory = memory.name
         self._slide = slide
 
     def may_be_freed(self, section: Section) -> bool:
         """Whether the kernel may have given the section's memory to a new owner."""
-        return section.addr in self._freed or section.addr < self._begin
+        return section.addr in self._freed or section.addr < self._begin or section.name in self._names
 
     def is_there(self, section: Section, there: int, differ: int) -> bool:
         """Whether memory has the section's text; not if it was freed and has a new owner.

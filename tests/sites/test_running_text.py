@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from tests.rules.fixture import AUDIT, process
 from tests.support.built import Mini
 from tests.support.cores import NO_PADDR, SLIDE, core, image_of, vmcoreinfo
 from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_tools
 from tests.trace.made import perf_text
 
 PAGE = 0x1000
@@ -208,6 +210,21 @@ def test_a_trace_of_init_text_says_that_memory_has_none(vmlinux: Path, capsys: C
     line = "1 range is in text that memory does not have: shown with the words of the file"
     assert line in traced(vmlinux, source, capsys, section["sh_addr"])[2]
     assert "memory does not have" not in traced(vmlinux, source, capsys, Text(vmlinux).start + 0x40)[2]
+
+
+@pytest.mark.parametrize("symbol", ["__init_begin", "__init_end", "_stext"])
+def test_init_text_is_freed_whatever_symbols_were_stripped(vmlinux: Path, symbol: str, capsys: Capture) -> None:
+    needs_tools("aarch64-linux-gnu-objcopy")
+    start, image = image_of(vmlinux)
+    for name in (".init.text", ".head.text"):
+        section = ElfEdit(vmlinux).elf.get_section_by_name(name)
+        at, end = section["sh_addr"] - start, -(-(section["sh_addr"] - start + section["sh_size"]) // PAGE) * PAGE
+        image[at:end] = bytes(end - at)
+    source = vmlinux.with_name("core")
+    source.write_bytes(core([(start + SLIDE, NO_PADDR, bytes(image))], [vmcoreinfo()]))
+    subprocess.run(["aarch64-linux-gnu-objcopy", "-N", symbol, str(vmlinux)], check=True)
+    status, data = audited(vmlinux, source, capsys, "--allow-undecided")
+    assert (status, data["findings"]) == (0, [])
 
 
 @pytest.mark.parametrize("there", [True, False])
