@@ -101,6 +101,7 @@ def require_loaded(found: Iterable[LiveSection], path: Path, memory: Memory) -> 
     """
     every = [one for one in found if len(one.words)]
     if every and not any((one.there & ~one.zeros).any() for one in every):
-        what = "zeros only" if any(one.zeros.any() for one in every) else "nothing"
-        message = f"{memory.name} has {what} where its text was loaded: unloaded meanwhile, or wiped; read memory again"
+        zeros = any(one.zeros.any() for one in every)
+        what, why = ("zeros only", "wiped or not read") if zeros else ("nothing", "not copied")
+        message = f"{memory.name} has {what} where its text was loaded: unloaded meanwhile, or {why}; read memory again"
         raise InputError(message, path=path)
