@@ -93,8 +93,8 @@ def _different(before: RunningBinary, after: RunningBinary) -> tuple[U64, U32, U
     for index, one in after.live_text.live.items():
         other = before.live_text.live[index]
         words = [_with_breakpoints(binary, index) for binary in (before, after)]
-        both = one.there & other.there & ~one.zeros & ~other.zeros
-        at = np.flatnonzero((words[0] != words[1]) & both)
+        comparable = one.there & other.there & ~one.zeros & ~other.zeros
+        at = np.flatnonzero((words[0] != words[1]) & comparable)
         parts.append((np.uint64(one.section.addr) + at.astype(np.uint64) * np.uint64(4), words[0][at], words[1][at]))
     vaddrs, old, new = (np.concatenate(column) for column in zip(*parts, strict=True))
     return vaddrs, old, new

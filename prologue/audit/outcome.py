@@ -42,10 +42,10 @@ def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
 
 def every_finding(audit: Audit) -> list[MemoryFinding]:
     """Findings of both audits, the earlier ones first."""
-    return [MemoryFinding(every.source, finding) for every in both(audit) for finding in every.findings]
+    return [MemoryFinding(every.source, finding) for every in audits_of(audit) for finding in every.findings]
 
 
-def both(audit: Audit) -> list[Audit]:
+def audits_of(audit: Audit) -> list[Audit]:
     """The audits of the earlier memory, if there is one, and of the later."""
     return [*([audit.before] if audit.before is not None else []), replace(audit, before=None)]
 

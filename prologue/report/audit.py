@@ -10,7 +10,7 @@ from prologue.audit.outcome import (
     MemoryFinding,
     all_errors,
     all_undecided,
-    both,
+    audits_of,
     every_finding,
     failed,
     is_open,
@@ -40,7 +40,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
         return _text(audit, show_all=show_all)
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
-    every = both(audit)
+    every = audits_of(audit)
     notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
     unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
@@ -66,11 +66,11 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
 def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:
     from prologue.report.sarif import findings_sarif
 
-    files = list(dict.fromkeys(str(file.path) for one in both(audit) for file in one.files))
-    found = every_finding(audit)
+    audits, found = audits_of(audit), every_finding(audit)
+    files = list(dict.fromkeys(str(file.path) for one in audits for file in one.files))
     return findings_sarif(
         [*files, *unread], [one.finding for one in found], notes, (), unread | _unaudited(audit, files),
-        left_out=audit.left_out, memories=[one.memory for one in found], audited=[one.source for one in both(audit)],
+        left_out=audit.left_out, memories=[one.memory for one in found], audited=[one.source for one in audits],
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.audit.outcome import all_undecided, both, name_in
+from prologue.audit.outcome import all_undecided, audits_of, name_in
 from prologue.audit.run import Audit, AuditedFile
 from prologue.insn import a64
 from prologue.report.printable import printable
@@ -31,7 +31,7 @@ def why_undecided(audit: Audit) -> list[str]:
     lines = []
     if words.restless:
         lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")
-    missing = sum(one.audited.missing for every in both(audit) for one in every.files)
+    missing = sum(one.audited.missing for every in audits_of(audit) for one in every.files)
     if missing:
         lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
     if words.lacking > missing:
