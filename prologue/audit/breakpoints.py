@@ -40,10 +40,16 @@ class Breakpoint(NamedTuple):
 
 
 class Breakpoints(NamedTuple):
-    """All of them by address, and whether the kernel's own tables could be read to their ends."""
+    """All of them by address, and whether the kernel's own tables could be read to their ends: of kprobes, of kgdb."""
 
     at: dict[int, Breakpoint]
     complete: bool
+    kgdb_complete: bool = True
+
+    @property
+    def unlisted(self) -> tuple[int, ...]:
+        """Words of breakpoints of which some may be in no list."""
+        return (() if self.complete else (KPROBE_BRK,)) + (() if self.kgdb_complete else (KGDB_BRK,))
 
 
 def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints:
@@ -53,8 +59,9 @@ def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints
     walked = _kprobes(variables)
     if walked is not None:
         found = {one.vaddr: one for one in walked}
-    found |= {one.vaddr: one for one in _kgdb(variables)}
-    return Breakpoints(found, complete=walked is not None or bool(lines))
+    kgdb = _kgdb(variables)
+    found |= {one.vaddr: one for one in kgdb or ()}
+    return Breakpoints(found, complete=walked is not None or bool(lines), kgdb_complete=kgdb is not None)
 
 
 def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
@@ -97,18 +104,23 @@ def _copy(variables: Variables, vaddr: int) -> int | None:
     return int.from_bytes(code[:4], "little")
 
 
-def _kgdb(variables: Variables) -> Iterator[Breakpoint]:
+def _kgdb(variables: Variables) -> list[Breakpoint] | None:
+    """Those of ``kgdb_break``; none in a kernel without it, None if it cannot be read."""
     place, size = variables.place("kgdb_break"), variables.size("kgdb_break")
     members = variables.layouts.all_of("kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kgdb_bkpt")
-    table = None if place is None else variables.read(place, size)
+    if place is None:
+        return []
+    table = variables.read(place, size) if size else None
     if table is None or members is None:
-        return
+        return None
+    found = []
     to_addr, to_instr, to_state, each = members
     for at in range(0, len(table) - each + 1, each):
         entry = table[at : at + each]
         if int.from_bytes(entry[to_state : to_state + 4], "little") == _KGDB_ACTIVE:
             original = int.from_bytes(entry[to_instr : to_instr + 4], "little")
-            yield Breakpoint(_quad(entry, to_addr), KGDB_BRK, original)
+            found.append(Breakpoint(_quad(entry, to_addr), KGDB_BRK, original))
+    return found
 
 
 def _quad(data: bytes, at: int) -> int:

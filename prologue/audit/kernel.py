@@ -10,7 +10,7 @@ import numpy as np
 
 from prologue.arrays import U32
 from prologue.audit.alternatives import claim_alternatives
-from prologue.audit.breakpoints import KPROBE_BRK, Breakpoint, Breakpoints, find_breakpoints
+from prologue.audit.breakpoints import Breakpoint, Breakpoints, find_breakpoints
 from prologue.audit.claims import Claims
 from prologue.audit.constants import claim_constants
 from prologue.audit.describe import Describer
@@ -103,7 +103,7 @@ def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]
 def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:
     """Take out breakpoints that stand in the text: put back what they cover, or what was linked if that is not known.
 
-    Where nothing says which kprobes there are, every BRK of theirs may be one.
+    Where nothing says which kprobes there are, every BRK of theirs may be one; so with kgdb.
 
     Returns:
         Those, by address in the file.
@@ -114,9 +114,10 @@ def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Brea
         vaddr = one.vaddr - slide & (1 << 64) - 1
         if text.lift(vaddr, one.brk, one.original):
             found[vaddr] = one
-    for vaddr in text.places_of(KPROBE_BRK) if not breakpoints.complete else ():
-        text.lift(vaddr, KPROBE_BRK, None)
-        found[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, KPROBE_BRK, None)
+    for word in breakpoints.unlisted:
+        for vaddr in text.places_of(word):
+            text.lift(vaddr, word, None)
+            found[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, word, None)
     return found
 
 

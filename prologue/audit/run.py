@@ -181,6 +181,8 @@ def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None
         listed = facts.variables.layouts.get("kprobe.addr") is not None
         why = "not listed by this source (a capture needs debugfs)" if listed else "struct kprobe is not known"
         notes.append(f"kprobes: {why}")
+    if not facts.breakpoints.kgdb_complete:
+        notes.append("breakpoints of kgdb: kgdb_break cannot be read")
     release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
     return Look(
         source=memory.name,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from prologue.audit.breakpoints import Breakpoint, find_breakpoints
+from prologue.audit.breakpoints import KGDB_BRK, KPROBE_BRK, Breakpoint, find_breakpoints
 from prologue.audit.layouts import by_release
 from prologue.insn import a64
 
@@ -83,4 +83,13 @@ def test_kgdb_has_those_that_are_active() -> None:
     found = find_breakpoints(cast("Any", KgdbVariables(96)), ())
     assert found.at == {PLACE + 192: Breakpoint(PLACE + 192, 0xD4208000, int.from_bytes(NOP, "little"))}
     assert not found.complete  # that is said of kprobes
-    assert find_breakpoints(cast("Any", KgdbVariables(97)), ()).at == {}
+    assert found.unlisted == (KPROBE_BRK,)
+    lacking = find_breakpoints(cast("Any", KgdbVariables(97)), ())
+    assert lacking.at == {}
+    assert lacking.unlisted == (KPROBE_BRK, KGDB_BRK)  # each BRK of kgdb may be in the table
+
+
+def test_kgdb_of_a_release_that_is_not_known() -> None:
+    variables = KgdbVariables(96)
+    variables.layouts = by_release((9, 9), realtime=False)
+    assert KGDB_BRK in find_breakpoints(cast("Any", variables), ()).unlisted
