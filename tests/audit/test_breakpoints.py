@@ -93,3 +93,15 @@ def test_kgdb_of_a_release_that_is_not_known() -> None:
     variables = KgdbVariables(96)
     variables.layouts = by_release((9, 9), realtime=False)
     assert KGDB_BRK in find_breakpoints(cast("Any", variables), ()).unlisted
+
+
+@pytest.mark.parametrize(("version", "at"), [((5, 10), 88), ((6, 1), 80), ((7, 2), 80)])
+def test_what_a_kprobe_covers_is_where_that_release_has_it(version: tuple[int, int], at: int) -> None:
+    """5.10 has a fault_handler before the opcode, which is zero: no word of the kernel."""
+    probe = bytearray(136)
+    struct.pack_into("<Q", probe, 40, PLACE)
+    probe[at : at + 4] = NOP
+    variables = MadeVariables(has_table=True, has_heap=False)
+    variables._memory[NODE] = bytes(probe)
+    variables.layouts = by_release(version, realtime=False)
+    assert find_breakpoints(cast("Any", variables), ()).at[PLACE].original == a64.NOP
