@@ -79,6 +79,8 @@ def all_records(variables: Variables) -> LiveRecords | None:
     if here is None or members is None or shape is None:
         return None
     (to_next, to_records, to_index, each), (ip, flags) = members, shape
+    if max(ip, flags) + 8 > each:
+        return None
     record = np.dtype({"names": ["ip", "flags"], "formats": ["<u8", "<u8"], "offsets": [ip, flags], "itemsize": each})
     parts, seen = [np.zeros(0, record)], set[int]()
     while here:

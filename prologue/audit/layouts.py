@@ -54,6 +54,8 @@ _TABLE: Final[tuple[tuple[tuple[int, int], tuple[int, int], dict[str, int]], ...
     ((6, 13), (7, 3), {"kprobe.opcode": 80, "kprobe.copy": 96}),
 )
 
+_LONGEST: Final = 1 << 16  # bytes: a struct or an offset that is longer is damage
+
 
 class Layouts(NamedTuple):
     """Offsets and sizes in bytes by their names in ``_WANTED``.
@@ -86,7 +88,7 @@ def by_types(source: str, types: StructTypes) -> Layouts | None:
     found: dict[str, int] = {}
     for name, paths in _WANTED.items():
         values = (types.offset(path) if "." in path else types.size(path) for path in paths)
-        value = next((value for value in values if value is not None), None)
+        value = next((value for value in values if value is not None and value < _LONGEST), None)
         if value is not None:
             found[name] = value
     return Layouts(source, found) if "ftrace_ops.func" in found else None

@@ -67,6 +67,16 @@ def test_dwarf_decides_where_there_is_no_btf(tmp_path: Path) -> None:
     assert layouts_of(ElfImage(built), (6, 12), realtime=False).source == "of the table for 6.1 to 6.12"
 
 
+def test_structs_of_impossible_sizes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    structs = {"ftrace_ops": (1 << 31, OPS["ftrace_ops"][1]), "dyn_ftrace": (4, [("ip", "", 0), ("flags", "", 8)])}
+    damaged = with_btf(vmlinux, made_btf(structs))
+    found = layouts_of(ElfImage(damaged), (6, 12), realtime=False)
+    assert (found.get("ftrace_ops"), found.get("ftrace_ops.direct_call")) == (None, 464)
+    source = as_running(vmlinux, {})[1]
+    assert main([*AUDIT, str(damaged), str(source)]) == 0
+    assert "struct offsets: from BTF" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("content", [b"", b"\x9f\xeb\1", made_btf({"other": (8, [("a", "", 0)])})])
 def test_btf_that_does_not_say_leaves_it_to_the_table(vmlinux: Path, content: bytes) -> None:
     found = layouts_of(ElfImage(with_btf(vmlinux, content)), (6, 12), realtime=False)
