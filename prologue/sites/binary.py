@@ -123,10 +123,9 @@ class Binary(ABC):
     def is_code(self, vaddrs: U64) -> Bool:
         """Which of the addresses in text are instructions and not data between them."""
         result = np.zeros(len(vaddrs), np.bool_)
-        for section in self.text.text_sections:
-            inside = np.flatnonzero(vaddrs - np.uint64(section.addr) < np.uint64(section.size & ~3))
-            if len(inside):
-                result[inside] = self.symbols.is_code_at(section, vaddrs[inside])
+        for section, place in self.text.text_map.split(vaddrs):
+            inside = vaddrs[place] - np.uint64(section.addr) < np.uint64(section.size & ~3)
+            result[place] = inside & self.symbols.is_code_at(section, vaddrs[place])
         return result
 
 
