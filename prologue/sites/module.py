@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prologue.arrays import I64, U32, U64, Bool, among
 from prologue.elf.image import ElfImage, Section
+from prologue.elf.sectionmap import SectionMap
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches
 from prologue.sites.binary import Binary, Pointers, version_of
+from prologue.sites.loader import RECORDS, record_sections, require_readable
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout
 from prologue.sites.state import State, module_state
@@ -23,8 +25,6 @@ if TYPE_CHECKING:  # a vmlinux does without them
     from prologue.elf.identify import Compression
     from prologue.elf.relocs import Relocations
     from prologue.elf.signature import Signature, SignatureVerdict
-
-RECORDS: Final = "__patchable_function_entries"
 
 
 class Module(Binary):
@@ -42,6 +42,7 @@ class Module(Binary):
         image = source if isinstance(source, ElfImage) else ElfImage(source)
         if not image.relocatable:
             raise InputError("is not a kernel module", path=image.path)
+        require_readable(image)
         super().__init__(image)
         self.compression = compression
         self.stripped = stripped
@@ -84,8 +85,8 @@ class Module(Binary):
 
     @cached_property
     def records(self) -> Records | None:
-        """The records of every ``__patchable_function_entries`` section; None if there is none."""
-        sections = [s for s in self.image.sections if s.name == RECORDS and s.has_bytes]
+        """The records of every section of them, also of those that PL111 reports; None if there is none."""
+        sections = [s for s in record_sections(self.image) if s.has_bytes]
         return _read_records(self, sections) if sections else None
 
     @cached_property
@@ -158,15 +159,10 @@ class Module(Binary):
 def _read_records(module: Module, sections: list[Section]) -> Records:
     from prologue.elf.relocs import R_ABS64
 
-    if any(s.size % 8 for s in sections):
-        raise InputError(f"{RECORDS} is not a table of 8-byte records", path=module.path)
     vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])
     slots = np.concatenate([module.image.view(s, "<u8") for s in sections])
     relocations = module.relocations
-    inside = np.zeros(len(relocations), np.bool_)
-    for section in sections:
-        inside |= (relocations.places >= section.addr) & (relocations.places < section.addr + section.size)
-    found = np.flatnonzero(inside)
+    found = np.flatnonzero(SectionMap(sections).indices(relocations.places) >= 0)
     place, kind = relocations.places[found], relocations.types[found]
     aligned = place % np.uint64(8) == 0
     if not aligned.all():

@@ -36,9 +36,9 @@ def test_every_address_is_in_the_section_that_contains_it(
     array = np.array(vaddrs, np.uint64)
     assert [None if k < 0 else found.sections[k] for k in found.indices(array).tolist()] == where
     split: list[Section | None] = [None] * len(vaddrs)
-    for one, place in found.split(array):
+    for inside, place in found.split(array):
         for k in np.arange(len(vaddrs))[place].tolist():
-            split[k] = one
+            split[k] = inside
     assert split == where
     around = gather_words(found, lambda one: words[one.index], array, (-1, 0, 2))
     for distance, gathered in around.items():

@@ -1,0 +1,76 @@
+"""Modules of which the kernel's loader would pass over something without a word."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_module.build import ModuleSpec
+from tests.support.built import Mini
+from tests.support.elf_edit import ElfEdit
+from tests.support.needs import needs_tools
+
+RECORDS = "__patchable_function_entries"
+# Offsets in a section header.
+TYPE, FLAGS, INFO = 4, 8, 44
+CREL, REL, NOBITS = 0x40000014, 9, 8
+
+
+def changed(path: Path, name: str, field: int, value: int) -> Path:
+    """Change a field of a section header."""
+    elf = ElfEdit(path)
+    index = next(k for k, section in enumerate(elf.elf.iter_sections()) if section.name == name)
+    wide = "<Q" if field == FLAGS else "<I"
+    struct.pack_into(wide, elf.data, elf.elf.header["e_shoff"] + 64 * index + field, value)
+    return elf.save(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ((f".rela{RECORDS}", TYPE, CREL), f"has CREL relocations of {RECORDS}"),
+        ((".rela.text", TYPE, CREL), "has CREL relocations of .text"),
+        ((".rela.text", TYPE, REL), "has REL relocations of .text"),
+        ((".rela.text", TYPE, 0x6FFFFF00), "has unknown (section type 1879047936) relocations of .text"),
+        ((f".rela{RECORDS}", INFO, 0), "is for section 0, which does not exist"),
+        ((f".rela{RECORDS}", INFO, 999), "is for section 999, which does not exist"),
+        ((RECORDS, FLAGS, 1), "is not allocated (SHF_ALLOC)"),
+        ((RECORDS, TYPE, NOBITS), "has no bytes in the file (SHT_NOBITS)"),
+        ((".text", FLAGS, 6 | 1 << 11), ".text is compressed"),
+    ],
+)
+def test_what_the_loader_passes_over_is_bad_input(
+    mini: Mini, header: tuple[str, int, int], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ko = changed(mini(ModuleSpec()), *header)
+    before = ko.read_bytes()
+    for command in (["scan"], ["verify"], ["patch", "--in-place", "--contract", "native"]):
+        capsys.readouterr()
+        assert main([command[0], str(ko), *command[1:]]) == 2
+        assert message in capsys.readouterr().err
+    assert ko.read_bytes() == before
+
+
+def test_crel_as_clang_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("clang-19")
+    out = tmp_path / "crel.ko"
+    command = ["clang-19", "--target=aarch64-linux-gnu", "-O2", "-fpatchable-function-entry=2", "-c", "-x", "c", "-"]
+    command += ["-Wa,--crel,--allow-experimental-crel", "-o", str(out)]
+    subprocess.run(command, input="int f(int a) { return a * 3; }", text=True, check=True)
+    assert main(["verify", str(out)]) == 2
+    assert "CREL relocations" in capsys.readouterr().err
+
+
+def test_one_of_several_sections_of_records_is_loaded(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    ko = mini(ModuleSpec(compiler="clang", merged=False))
+    before = ko.read_bytes()
+    assert main(["scan", str(ko)]) == 0
+    assert "PL111 records-not-loaded (error): 1\n" in capsys.readouterr().out
+    assert main(["verify", str(ko)]) == 1
+    assert "of which the module loader takes the first: 1 of 6 functions can be traced" in capsys.readouterr().out
+    assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 2
+    assert ko.read_bytes() == before
