@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.elf.image import ElfImage
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
@@ -74,3 +76,52 @@ def test_one_of_several_sections_of_records_is_loaded(mini: Mini, capsys: pytest
     assert "of which the module loader takes the first: 1 of 6 functions can be traced" in capsys.readouterr().out
     assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 2
     assert ko.read_bytes() == before
+
+
+def unrelocated(path: Path, slot: int) -> Path:
+    """Take the relocation of the second record away, as linkers do for a function that they discard."""
+    elf = ElfEdit(path)
+    table = elf.elf.get_section_by_name(f".rela{RECORDS}")
+    struct.pack_into("<Q", elf.data, table["sh_offset"] + 24 + 8, 0)  # r_info: R_AARCH64_NONE
+    struct.pack_into("<Q", elf.data, elf.elf.get_section_by_name(RECORDS)["sh_offset"] + 8, slot)
+    return elf.save(path)
+
+
+@pytest.mark.parametrize(
+    ("release", "severity"),
+    [
+        ("5.10.0-32-cloud-arm64", "fatal"),
+        ("6.1.0-56-arm64", "fatal"),
+        ("6.12.94", "fatal"),
+        ("6.12.95", None),
+        ("6.12.117+deb13-arm64", None),
+        ("6.8.0-45-generic", "info"),  # a distribution's number: what it has taken from later kernels is not known
+        ("6.6.9", "info"),
+        ("6.15.0", None),
+        ("7.3.4+deb13-cloud-arm64", None),
+        ("", "info"),
+    ],
+)
+def test_a_zero_record_is_judged_by_the_release_that_loads_it(
+    mini: Mini, release: str, severity: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ko = unrelocated(mini(ModuleSpec(release=release)), 0)
+    refused = severity == "fatal"
+    assert main(["verify", str(ko), "--select", "PL1", "--format", "json"]) == refused
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(f["code"], f["severity"]) for f in found] == ([("PL108", severity)] if severity else [])
+    assert main(["patch", str(ko), "--dry-run", "--contract", "native"]) == 2 * refused
+
+
+def test_a_record_without_a_relocation_stays_as_it_is(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever stands there is no address of the module, even where the tool's own made-up addresses are."""
+    base = module_base(mini(ModuleSpec()))
+    ko = unrelocated(mini(ModuleSpec(release="7.2.13")), base)
+    assert main(["verify", str(ko), "--select", "PL1", "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["code"] == "PL105"
+    assert finding["message"] == f"no relocation: the record stays {base:#x}, which is not text"
+
+
+def module_base(path: Path) -> int:
+    return min(section.addr for section in ElfImage(path).text_sections)
