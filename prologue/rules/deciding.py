@@ -27,6 +27,7 @@ _MODULES: Final = (
     "pl204_callops_literal_broken",
     "pl205_callops_with_kcfi",
     "pl207_paciasp_before_pair",
+    "pl208_site_of_other_layout",
     "pl401_kernel_cannot_accept_moved_records",
     "pl402_marker_disagrees",
     "pl405_signature_broken",

@@ -15,6 +15,7 @@ from prologue.elf.image import ElfImage, Section
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
 from prologue.insn.decode import branches, jump_distance
+from prologue.sites.other_layout import OtherLayouts, find_other_layouts
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
@@ -99,6 +100,15 @@ class Binary(ABC):
     def sites(self) -> Sites | None:
         """The site of every record that points into text; None without a readable table."""
         return find_sites(self.text, self.symbols, self.records, self.layout) if self.records else None
+
+    @cached_property
+    def other_layouts(self) -> OtherLayouts:
+        """Sites of objects that were compiled for another layout: PL208 reports them, and no other rule does."""
+        sites, records = self.sites, self.records
+        if sites is None or records is None:
+            none = np.zeros(0, np.int64)
+            return OtherLayouts(none, np.zeros(0, np.uint64), none, none)
+        return find_other_layouts(self.text, self.symbols, sites, records.values[sites.record])
 
     @cached_property
     def second_slots(self) -> SlotMap:
