@@ -30,9 +30,13 @@ def sorted_unique(values: Integers) -> Integers:
 
 def among(values: Integers, others: Integers) -> Bool:
     """Which values are one of the others, whose order does not matter; shape of ``values``."""
-    if not len(others):
+    return among_sorted(values, np.sort(others))
+
+
+def among_sorted(values: Integers, ordered: Integers) -> Bool:
+    """The same, where the others ascend."""
+    if not len(ordered):
         return np.zeros(len(values), np.bool_)
-    ordered = np.sort(others)
     place = np.searchsorted(ordered, values)
     found: Bool = ordered[np.minimum(place, len(ordered) - 1)] == values
     return found

@@ -212,7 +212,7 @@ def test_a_torn_record_is_an_error(mini: Mini, capsys: pytest.CaptureFixture[str
     struct.pack_into("<Q", elf.data, elf.elf.header["e_shoff"] + 64 * index + 32, table["sh_size"] - 4)
     elf.save(ko)
     assert main(["verify", str(ko)]) == 2
-    assert "not a table of 8-byte records" in capsys.readouterr().err
+    assert "has 44 bytes, which are not whole 8-byte records" in capsys.readouterr().err
 
 
 def test_a_directory_of_modules(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,7 +261,7 @@ def test_findings_in_modules_have_no_addresses(mini: Mini, capsys: pytest.Captur
 
 def test_readelf_sees_the_same_module(mini: Mini) -> None:
     """Sections, link order and relocations stay as they were."""
-    for spec in (ModuleSpec(), ModuleSpec(compiler="clang", linked=False)):
+    for spec in (ModuleSpec(), ModuleSpec(linked=False)):
         ko = mini(spec)
         command = ["aarch64-linux-gnu-readelf", "-WSrs", str(ko)]
         before = subprocess.run(command, capture_output=True, check=True).stdout

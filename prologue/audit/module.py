@@ -27,7 +27,7 @@ from prologue.memory.reading import read_twice
 from prologue.rules.live import Audited, LiveWord, MechanismCount
 from prologue.sites.binary import LinkedBinary, Pointers
 from prologue.sites.kernel import Kernel
-from prologue.sites.module import RECORDS
+from prologue.sites.loader import RECORDS
 from prologue.sites.records import Records
 from prologue.sites.running import LiveText
 from prologue.sites.running_text import LiveSection, Placed, nothing_there, read_sections, require_loaded

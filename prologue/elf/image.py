@@ -13,6 +13,7 @@ import io
 import mmap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ from prologue.arrays import I64, U32, U64, Bool
 from prologue.elf.files import open_regular
 from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
+from prologue.elf.sectionmap import SectionMap
 from prologue.errors import InputError
 
 U8 = npt.NDArray[np.uint8]
@@ -104,9 +106,12 @@ class ElfImage:
             raise InputError(f"damaged ELF headers ({error or type(error).__name__})", path=path) from error
         self._check_layout()
         self.text_sections = tuple(s for s in self.sections if s.is_text)
-        self._backed = sorted(
-            (s for s in self.sections if s.allocated and s.has_bytes), key=lambda section: section.addr
-        )
+        allocated = [s for s in self.sections if s.allocated and s.type != "SHT_NULL"]
+        self._allocated = SectionMap(allocated)
+        self._backed = SectionMap(s for s in allocated if s.has_bytes)
+        self._by_name: dict[str, Section] = {}
+        for section in self.sections:
+            self._by_name.setdefault(section.name, section)
 
     def _parse(self) -> None:
         # An mmap reads and seeks as a file does.
@@ -208,11 +213,11 @@ class ElfImage:
 
     def section(self, name: str) -> Section | None:
         """Return the first section of that name."""
-        return next((s for s in self.sections if s.name == name), None)
+        return self._by_name.get(name)
 
     def section_at(self, vaddr: int) -> Section | None:
         """Return the allocated section whose addresses contain ``vaddr``."""
-        return next((s for s in self.sections if s.allocated and vaddr in s), None)
+        return self._allocated.find(vaddr)
 
     def data(self, section: Section) -> bytes:
         """The section's bytes, copied."""
@@ -239,32 +244,29 @@ class ElfImage:
 
     def read_at(self, vaddr: int, size: int) -> bytes | None:
         """Bytes by address; None unless all of them are in one file-backed section."""
-        for section in self._backed:
-            if section.addr <= vaddr and vaddr + size <= section.addr + section.size:
-                offset = section.offset + vaddr - section.addr
-                return self._map[offset : offset + size]
-        return None
+        section = self._backed.find(vaddr)
+        if section is None or vaddr + size > section.addr + section.size:
+            return None
+        offset = section.offset + vaddr - section.addr
+        return self._map[offset : offset + size]
 
     def offsets(self, vaddrs: U64) -> I64:
         """File offset of each address, -1 where no file-backed section has it; shape of ``vaddrs``."""
-        starts = np.array([s.addr for s in self._backed], np.uint64)
-        ends = np.array([s.addr + s.size for s in self._backed], np.uint64)
-        offsets = np.array([s.offset for s in self._backed], np.int64)
-        if not len(starts):
-            return np.full(vaddrs.shape, -1, np.int64)
-        index = np.searchsorted(starts, vaddrs, side="right") - 1
-        inside = (index >= 0) & (vaddrs < ends[index])
-        # Out-of-range differences wrap; the mask discards them.
-        found = offsets[index] + (vaddrs - starts[index]).astype(np.int64)
-        return np.where(inside, found, np.int64(-1))
+        sections = self._backed.sections
+        starts = np.array([s.addr for s in sections] or [0], np.uint64)
+        offsets = np.array([s.offset for s in sections] or [0], np.int64)
+        index = self._backed.indices(vaddrs)
+        return np.where(index >= 0, offsets[index] + (vaddrs - starts[index]).astype(np.int64), np.int64(-1))
+
+    @cached_property
+    def text_map(self) -> SectionMap:
+        """The executable sections, by address."""
+        return SectionMap(self.text_sections)
 
     def in_text(self, vaddrs: U64) -> Bool:
         """Which addresses are 4-aligned and in executable, allocated, file-backed sections."""
-        inside = np.zeros(vaddrs.shape, np.bool_)
-        for section in self.text_sections:
-            inside |= vaddrs - np.uint64(section.addr) < np.uint64(section.size)
         aligned: Bool = vaddrs & np.uint64(3) == 0
-        return inside & aligned
+        return (self.text_map.indices(vaddrs) >= 0) & aligned
 
     def words(self, vaddrs: U64) -> U32:
         """The instruction word at each address; 0 (UDF #0, never compiled) where there is no text."""
@@ -272,36 +274,34 @@ class ElfImage:
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
         """For each distance in instructions, the word that far from each address; 0 outside of its section."""
-        return gather_words(self.text_sections, lambda section: self.view(section, "<u4"), vaddrs, distances)
+        return gather_words(self.text_map, lambda section: self.view(section, "<u4"), vaddrs, distances)
 
 
 def gather_words(
-    sections: Iterable[Section], view: Callable[[Section], U32], vaddrs: U64, distances: Iterable[int]
+    sections: SectionMap, view: Callable[[Section], U32], vaddrs: U64, distances: Iterable[int]
 ) -> dict[int, U32]:
     """For each distance in instructions, the word that far from each address; 0 outside of its section.
 
     ``view`` gives the words of a section, shape (size // 4,).
     """
     result = {distance: np.zeros(vaddrs.shape, np.uint32) for distance in distances}
-    aligned = vaddrs & np.uint64(3) == 0
-    for section in sections:
-        # Below the section the difference wraps to a huge number, so one comparison bounds both ends.
-        offset = vaddrs - np.uint64(section.addr)
-        inside = np.flatnonzero((offset < np.uint64(section.size & ~3)) & aligned)
-        if not len(inside):
-            continue
-        # Where addresses ascend, those of a section stand side by side, and a slice is copied in half the time.
-        first, last = int(inside[0]), int(inside[-1])
-        place = slice(first, last + 1) if last - first + 1 == len(inside) else inside
+    whole = vaddrs & np.uint64(3) == 0
+    if not whole.all():
+        for distance, words in gather_words(sections, view, vaddrs[whole], distances).items():
+            result[distance][whole] = words
+        return result
+    for section, place in sections.split(vaddrs):
         words = view(section)
-        index = (offset[place] >> np.uint64(2)).view(np.int64)
+        if not len(words):
+            continue
+        index = (vaddrs[place] - np.uint64(section.addr) >> np.uint64(2)).view(np.int64)
         low, high = int(index.min()), int(index.max())
         for distance, found in result.items():
             at = index + distance
-            if low + distance >= 0 and high + distance < len(words):
+            if low + distance >= 0 and high + max(distance, 0) < len(words):
                 found[place] = words[at]
                 continue
-            out = (at < 0) | (at >= len(words))
+            out = (at < 0) | (at >= len(words)) | (index >= len(words))  # the last: bytes after the last whole word
             found[place] = np.where(out, 0, words[np.where(out, 0, at)])
     return result
 

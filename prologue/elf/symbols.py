@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import I64, U64, Bool, sorted_unique
+from prologue.arrays import I64, U32, U64, Bool, sorted_unique
 from prologue.elf.image import ElfImage, Section
 from prologue.errors import InputError, Location
 
 # Elf64_Sym (System V gABI, "Symbol Table")
 SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
-SHN_UNDEF, SHN_LORESERVE, SHN_ABS = 0, 0xFF00, 0xFFF1
+SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_XINDEX = 0, 0xFF00, 0xFFF1, 0xFFFF
 STT_NOTYPE, STT_FUNC = 0, 2
 _END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where something ends
 
@@ -52,7 +52,8 @@ class Symbols:
             raise InputError("symbol names lie outside the string table", path=image.path)
         # Fields side by side in memory: look-ups compare all of them at once.
         self._names = np.ascontiguousarray(self.table["name"])
-        self._values = _addresses(image, self.table)
+        self._sections = _section_indices(image, table, self.table)
+        self._values = _addresses(image, self.table, self._sections)
 
     def _name(self, offset: int) -> str:
         end = self._image.find(b"\0", self._strings, offset)
@@ -79,8 +80,7 @@ class Symbols:
     @property
     def defined(self) -> Bool:
         """Which symbols, in table order, name a place in a section of this file."""
-        section = self.table["shndx"]
-        found: Bool = (section != SHN_UNDEF) & (section < SHN_LORESERVE)
+        found: Bool = (self._sections != SHN_UNDEF) & (self._sections < len(self._image.sections))
         return found
 
     def names_at(self, vaddr: int) -> tuple[str, ...]:
@@ -268,12 +268,27 @@ def _mix(heads: U64) -> npt.NDArray[np.uint8]:
     return (heads * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(56)).astype(np.uint8)
 
 
-def _addresses(image: ElfImage, table: npt.NDArray[np.void]) -> U64:
+def _section_indices(image: ElfImage, section: Section, table: npt.NDArray[np.void]) -> U32:
+    """Index of the section that each symbol is in; reserved numbers, such as that of absolute ones, are beyond all.
+
+    An index that does not fit into 16 bits is in a table of its own (System V gABI, "Section Header Table").
+    """
+    narrow = table["shndx"]
+    indices = np.where(narrow < SHN_LORESERVE, narrow, np.uint32(0xFFFF0000) | narrow).astype(np.uint32)
+    extended = np.flatnonzero(narrow == SHN_XINDEX)
+    if len(extended):
+        wide = next((s for s in image.sections if s.type == "SHT_SYMTAB_SHNDX" and s.link == section.index), None)
+        if wide is None or wide.size // 4 < len(table):
+            raise InputError("symbols of sections whose numbers the file does not have: damaged", path=image.path)
+        indices[extended] = image.view(wide, "<u4")[extended]
+    return indices
+
+
+def _addresses(image: ElfImage, table: npt.NDArray[np.void], index: U32) -> U64:
     """Value of each symbol; in a module values are offsets into sections, so the section's address is added."""
     values = np.ascontiguousarray(table["value"])
     if not image.relocatable:
         return values
     starts = np.array([s.addr for s in image.sections], np.uint64)
-    index = table["shndx"]
-    inside = index < min(len(starts), SHN_LORESERVE)
+    inside = index < len(starts)
     return values + np.where(inside, starts[np.where(inside, index, 0)], np.uint64(0))

@@ -16,6 +16,7 @@ from prologue.sites.module import Module
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.scan/1"
+_SHOWN: Final = 8  # sections that the text names; JSON has them all
 
 
 def scan_data(binary: Binary) -> dict[str, Any]:
@@ -63,12 +64,15 @@ def _sites_data(binary: Binary) -> dict[str, Any]:
 
 
 def _by_section(binary: Binary) -> dict[str, int]:
-    first = binary.sites.first if binary.sites is not None else np.zeros(0, np.uint64)
-    counts = {
-        section.name: int(((first >= section.addr) & (first < section.addr + section.size)).sum())
-        for section in binary.image.text_sections
-    }
-    return {name: count for name, count in counts.items() if count}
+    sections = binary.image.text_map
+    if binary.sites is None:
+        return {}
+    index = sections.indices(binary.sites.first)
+    counts = np.bincount(index[index >= 0], minlength=len(sections.sections)).tolist()
+    by_name: Counter[str] = Counter()
+    for section, count in zip(sections.sections, counts, strict=True):
+        by_name[section.name] += count
+    return {name: count for name, count in by_name.items() if count}
 
 
 def scan_text(data: dict[str, Any]) -> str:
@@ -84,7 +88,7 @@ def scan_text(data: dict[str, Any]) -> str:
     if "layout" in data:
         call_ops = ", CALL_OPS" if data["layout"] == "4,2" else ""
         zeros, moved = data["zero_records"], data["moved_records"]
-        sections = ", ".join(f"{count:,} in {name}" for name, count in data["sites_by_section"].items())
+        sections = _sections(data["sites_by_section"])
         rows += [
             (
                 "layout",
@@ -106,6 +110,15 @@ def scan_text(data: dict[str, Any]) -> str:
     else:
         rows.append(("anomalies", "none"))
     return "\n".join(f"{name:<10} {value}" for name, value in rows)
+
+
+def _sections(counts: dict[str, int]) -> str:
+    """How many sites the sections have; without -ffunction-sections there are few."""
+    shown = [f"{count:,} in {name}" for name, count in list(counts.items())[:_SHOWN]]
+    others = list(counts.values())[_SHOWN:]
+    if others:
+        shown.append(f"{sum(others):,} in {counted(len(others), 'other section')}")
+    return ", ".join(shown)
 
 
 def _contract(data: dict[str, Any]) -> str:

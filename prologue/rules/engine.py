@@ -48,7 +48,7 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
     """
     unfinished = binary.state == "unfinished"
     deciding = tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished))
-    bad = run_rules(Subject(binary), deciding)
+    bad = [finding for finding in run_rules(Subject(binary), deciding) if finding.severity != "info"]
     if bad:
         more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""
         first = bad[0]

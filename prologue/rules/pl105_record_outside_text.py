@@ -17,6 +17,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     vaddrs = records.vaddrs
     for k in np.flatnonzero(records.live & ~subject.binary.text.in_text(records.values)).tolist():
         value = int(records.values[k])
+        if subject.binary.relocatable and not records.rela[k]:
+            value = int(records.slots[k])
+            yield Hit(int(vaddrs[k]), f"no relocation: the record stays {value:#x}, which is not text", (value,))
+            continue
         place = subject.binary.symbols.locate(value) if subject.binary.relocatable else f"{value:#x}"
         yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", (value,))
 

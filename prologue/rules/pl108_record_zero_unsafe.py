@@ -3,32 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
-from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.base import Hit, Rule, Severity, Subject
+from prologue.sites.kernel import Kernel
+from prologue.sites.module import Module
+
+_NOT_DECIDED: Final[Severity] = "info"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Zero records, where the kernel adjusts a record before it tests it for NULL."""
-    kernel, records = subject.kernel, subject.kernel.records
-    if records is None or records.live.all() or kernel.adjusts_zero_records is not True:
+    """Zero records, where the kernel, or that of a module, adjusts a record before it tests it for NULL."""
+    binary, records = subject.binary, subject.binary.records
+    if records is None or records.live.all():
         return
+    adjusts = _adjusts(subject)
+    if adjusts is False or (adjusts is None and isinstance(binary, Kernel)):
+        return
+    message, severity = "zero record: this kernel adjusts it to a small address and then patches there", None
+    if isinstance(binary, Module):
+        message = f"zero record: kernel {binary.release} adjusts it to a small address and then patches there"
+        if subject.vmlinux is not None:
+            message = f"zero record: {subject.vmlinux.path} adjusts it to a small address and then patches there"
+        elif adjusts is None:
+            release = f"kernel {binary.release}" if binary.release else "the kernel, which the module does not name,"
+            message = f"zero record: not known whether {release} skips it: give the kernel with --vmlinux"
+            severity = _NOT_DECIDED
     vaddrs = records.vaddrs
     for k in np.flatnonzero(~records.live).tolist():
-        yield Hit(int(vaddrs[k]), "zero record: this kernel adjusts it to a small address and then patches there", (0,))
+        yield Hit(int(vaddrs[k]), message, (0,), severity=severity)
+
+
+def _adjusts(subject: Subject) -> bool | None:
+    """Whether the kernel that uses these records adjusts zeros; None if that is not known."""
+    binary = subject.binary
+    kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
+    if kernel is not None:
+        return kernel.adjusts_zero_records
+    return binary.adjusts_zero_records if isinstance(binary, Module) else None
 
 
 RULE = Rule(
     code="PL108",
     slug="record-zero-unsafe",
     severity="fatal",
-    inputs=("V",),
-    what="A zero record in a kernel whose `ftrace_process_locs` calls `ftrace_call_adjust` before its NULL test.",
+    inputs=("V", "K"),
+    what="A zero record (padding, or that of a discarded function) in a kernel whose `ftrace_process_locs` calls "
+    "`ftrace_call_adjust` before its NULL test; or in a module that such a kernel loads. Only info in a module of a "
+    "release of which that is not known.",
     why="The adjusted zero is 4, not NULL. ftrace then fails to read address 4, reports `ftrace bug` and disables "
-    "itself for that boot.",
+    "itself for that boot: at boot, or when the module is loaded.",
     example="record 0 of 38577: 0000000000000000",
-    fix="do not zero records on this release; 6.15 and 6.12 stable test before they adjust",
+    fix="do not zero records on this release, and keep padding out of a module's table; 6.15 and 6.12.95 test before "
+    "they adjust",
     citation='kernel kernel/trace/ftrace.c "ftrace_process_locs" (6.1: adjusts first; 6.12.107: tests first)',
     check=check,
 )

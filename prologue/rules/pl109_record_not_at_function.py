@@ -26,7 +26,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
     severity = None if isinstance(binary, Kernel) and binary.sorts_at_build else _HARMLESS
-    for k in np.flatnonzero(~binary.symbols.is_function_start(begins)).tolist():
+    lost = ~binary.symbols.is_function_start(begins)
+    lost[binary.other_layouts.places] = False
+    for k in np.flatnonzero(lost).tolist():
         what = "no function symbol begins here: the leftover of an overridden weak function?"
         yield Hit(int(entry[k]), what, severity=severity)
 

@@ -18,7 +18,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     literal = sites.entry - np.uint64(8)
     low, high = binary.text.words_around(literal, (0, 1)).values()
     unaligned = literal & np.uint64(7) != 0
-    for k in np.flatnonzero(unaligned | (low != a64.NOP) | (high != a64.NOP)).tolist():
+    broken = unaligned | (low != a64.NOP) | (high != a64.NOP)
+    if broken.any():
+        broken[binary.other_layouts.places] = False
+    for k in np.flatnonzero(broken).tolist():
         if unaligned[k]:
             yield Hit(int(literal[k]), "the literal before the function is not 8-aligned")
             continue

@@ -24,6 +24,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     own = SlotMap(binary.text, sites.first)
     pairs = _pairs_at_entries(binary)
     pairs = pairs[~own.contains(pairs)]
+    other = binary.other_layouts.entry
+    pairs = pairs[~among(pairs, other) & ~among(pairs - np.uint64(4), other)]  # at it, or after its landing pad
     if len(pairs):
         # Functions may begin with NOPs that alternatives replace, or that are jump labels; none with MOV X9, X30.
         labels = jump_labels(binary).code

@@ -40,12 +40,8 @@ def _needs_init_twin(module: Module) -> bool:
 def _in_init_text(module: Module) -> list[int]:
     sites = module.sites
     first = sites.first if sites is not None else np.zeros(0, np.uint64)
-    inside = np.zeros(len(first), np.bool_)
-    for section in module.text.text_sections:
-        if section.name.startswith(".init"):
-            inside |= (first >= section.addr) & (first < section.addr + section.size)
-    found: list[int] = first[inside].tolist()
-    return found
+    split = module.text.text_map.split(first)
+    return [vaddr for section, place in split if section.name.startswith(".init") for vaddr in first[place].tolist()]
 
 
 RULE = Rule(

@@ -102,9 +102,12 @@ def _into_text(binary: Binary, made: _Made, *, adds: int) -> _Made:
 
     Where one of data is left out that writes the same register later, ``_intact`` will see it.
     """
-    near, reach = np.zeros(len(made.at), np.bool_), adds * _IMM12
-    for section in binary.text.text_sections:
-        near |= made.value + np.uint64(reach) - np.uint64(section.addr) < np.uint64(section.size + reach)
+    reach, text = np.uint64(adds * _IMM12), binary.text.text_map.sections
+    starts = np.array([s.addr for s in text], np.uint64)
+    ends = np.array([s.addr + s.size for s in text], np.uint64)
+    # The first section that does not end at or before the address is the nearest one above.
+    nearest = np.minimum(np.searchsorted(ends, made.value, side="right"), len(text) - 1)
+    near = made.value + reach - starts[nearest] < ends[nearest] - starts[nearest] + reach
     return _Made(made.at[near], made.register[near], made.value[near])
 
 

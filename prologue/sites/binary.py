@@ -15,6 +15,7 @@ from prologue.elf.image import ElfImage, Section
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
 from prologue.insn.decode import branches, jump_distance
+from prologue.sites.other_layout import OtherLayouts, find_other_layouts
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
@@ -101,6 +102,15 @@ class Binary(ABC):
         return find_sites(self.text, self.symbols, self.records, self.layout) if self.records else None
 
     @cached_property
+    def other_layouts(self) -> OtherLayouts:
+        """Sites of objects that were compiled for another layout: PL208 reports them, and no other rule does."""
+        sites, records = self.sites, self.records
+        if sites is None or records is None:
+            none = np.zeros(0, np.int64)
+            return OtherLayouts(none, np.zeros(0, np.uint64), none, none)
+        return find_other_layouts(self.text, self.symbols, sites, records.values[sites.record])
+
+    @cached_property
     def second_slots(self) -> SlotMap:
         """Every second slot."""
         return SlotMap(self.text, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
@@ -123,10 +133,9 @@ class Binary(ABC):
     def is_code(self, vaddrs: U64) -> Bool:
         """Which of the addresses in text are instructions and not data between them."""
         result = np.zeros(len(vaddrs), np.bool_)
-        for section in self.text.text_sections:
-            inside = np.flatnonzero(vaddrs - np.uint64(section.addr) < np.uint64(section.size & ~3))
-            if len(inside):
-                result[inside] = self.symbols.is_code_at(section, vaddrs[inside])
+        for section, place in self.text.text_map.split(vaddrs):
+            inside = vaddrs[place] - np.uint64(section.addr) < np.uint64(section.size & ~3)
+            result[place] = inside & self.symbols.is_code_at(section, vaddrs[place])
         return result
 
 

@@ -63,7 +63,8 @@ class Callees:
 
     def _body(self, vaddr: int) -> tuple[int, U32]:
         """Address and words of the function that an address in text is in: from its symbol to the next one."""
-        section = next(s for s in self._binary.text.text_sections if vaddr in s)
+        section = self._binary.text.text_map.find(vaddr)
+        assert section is not None  # noqa: S101 - the callers looked
         starts = self._binary.symbols.function_starts
         at = int(np.searchsorted(starts, vaddr, side="right"))
         start = max(int(starts[at - 1]), section.addr) if at else section.addr

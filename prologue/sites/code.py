@@ -101,7 +101,7 @@ class Code:
 
     def is_text(self, vaddr: int) -> bool:
         """Whether an address is in executable text."""
-        return any(vaddr in section for section in self._binary.text.text_sections)
+        return self._binary.text.text_map.find(vaddr) is not None
 
     def is_warning(self, vaddr: int) -> bool:
         """Whether execution goes on after the BRK at an address: a WARN's, not a BUG's."""

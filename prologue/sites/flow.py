@@ -20,9 +20,10 @@ class Flow:
     """
 
     def __init__(self, binary: Binary) -> None:
-        sections = [s for s in binary.text.text_sections if s.size >= 4]
+        sections = [s for s in binary.text.text_map.sections if s.size >= 4]
         self._starts = np.array([s.addr for s in sections], np.uint64)
         sizes = np.array([s.size // 4 for s in sections], np.int64)
+        self._sizes = sizes
         self._bases = np.concatenate([[0], np.cumsum(sizes + 1)]).astype(np.int64)
         self.words: U32 = np.zeros(int(self._bases[-1]), np.uint32)
         jumps, targets = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
@@ -61,16 +62,12 @@ class Flow:
 
     def positions(self, vaddrs: U64) -> I64:
         """Index of each address, -1 outside of the text."""
-        result = np.full(len(vaddrs), -1, np.int64)
-        sizes = np.diff(self._bases) - 1
-        todo: slice | I64 = slice(None)
-        for part in np.argsort(-sizes).tolist():  # most are in the largest section
-            offset = vaddrs[todo] - self._starts[part]
-            inside = offset < np.uint64(4 * sizes[part])
-            position = self._bases[part] + (offset >> np.uint64(2)).view(np.int64)
-            result[todo] = np.where(inside, position, -1)
-            todo = np.flatnonzero(~inside) if isinstance(todo, slice) else todo[~inside]
-        return result
+        if not len(self._starts):
+            return np.full(len(vaddrs), -1, np.int64)
+        # An address below all sections gets the last one, and an offset that wraps.
+        part = np.searchsorted(self._starts, vaddrs, side="right") - 1
+        offset = (vaddrs - self._starts[part] >> np.uint64(2)).view(np.int64)
+        return np.where(offset < self._sizes[part], self._bases[part] + offset, -1)
 
     def vaddrs(self, positions: I64) -> U64:
         """Address of each position."""

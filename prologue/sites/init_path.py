@@ -69,7 +69,7 @@ def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
 def _words(text: Text, symbols: Symbols, start: int) -> U32:
     """The function's words; as many as any has, if its symbol does not say how many: a path ends at a RET anyway."""
     symbol = symbols.function_at(start)
-    section = next((s for s in text.text_sections if start in s), None)
+    section = text.text_map.find(start)
     if section is None or start % a64.INSN_SIZE:
         return np.zeros(0, np.uint32)
     size = min(symbol.size if symbol and symbol.size else _LONGEST, _LONGEST, section.addr + section.size - start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,11 +11,13 @@ import numpy as np
 
 from prologue.arrays import I64, U32, U64, Bool, among
 from prologue.elf.image import ElfImage, Section
+from prologue.elf.sectionmap import SectionMap
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches
 from prologue.sites.binary import Binary, Pointers, version_of
+from prologue.sites.loader import RECORDS, record_sections, require_readable
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout
 from prologue.sites.state import State, module_state
@@ -24,7 +27,8 @@ if TYPE_CHECKING:  # a vmlinux does without them
     from prologue.elf.relocs import Relocations
     from prologue.elf.signature import Signature, SignatureVerdict
 
-RECORDS: Final = "__patchable_function_entries"
+# "ftrace: Test mcount_loc addr before calling ftrace_call_addr()", commit 6eeca746fa5f of 6.15, in stable 6.12.
+_TESTS_FIRST_IN_6_12: Final = 95
 
 
 class Module(Binary):
@@ -42,6 +46,7 @@ class Module(Binary):
         image = source if isinstance(source, ElfImage) else ElfImage(source)
         if not image.relocatable:
             raise InputError("is not a kernel module", path=image.path)
+        require_readable(image)
         super().__init__(image)
         self.compression = compression
         self.stripped = stripped
@@ -84,8 +89,8 @@ class Module(Binary):
 
     @cached_property
     def records(self) -> Records | None:
-        """The records of every ``__patchable_function_entries`` section; None if there is none."""
-        sections = [s for s in self.image.sections if s.name == RECORDS and s.has_bytes]
+        """The records of every section of them, also of those that PL111 reports; None if there is none."""
+        sections = [s for s in record_sections(self.image) if s.has_bytes]
         return _read_records(self, sections) if sections else None
 
     @cached_property
@@ -115,6 +120,18 @@ class Module(Binary):
     def version(self) -> tuple[int, int] | None:
         """Major and minor of that release."""
         return version_of(self.release)
+
+    @cached_property
+    def adjusts_zero_records(self) -> bool | None:
+        """Whether kernels of its release adjust a zero record before their NULL test; None if that is not known.
+
+        Up to 6.2 all do, from 6.15 on none does. The change is in 6.12.95 and later, too; of releases between, and
+        those whose last number is a distribution's (6.8.0-45), the number does not say.
+        """
+        if self.version is None or not (6, 3) <= self.version <= (6, 14):
+            return None if self.version is None else self.version < (6, 3)
+        patch = re.match(r"\d+\.\d+\.([1-9]\d*)", self.release)
+        return int(patch[1]) < _TESTS_FIRST_IN_6_12 if patch and self.version == (6, 12) else None
 
     @cached_property
     def pointers(self) -> Pointers:
@@ -155,32 +172,31 @@ class Module(Binary):
         return self.relocations.targets_of(fields)
 
 
-def _read_records(module: Module, sections: list[Section]) -> Records:
-    from prologue.elf.relocs import R_ABS64
+_NO_ADDRESS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-    if any(s.size % 8 for s in sections):
-        raise InputError(f"{RECORDS} is not a table of 8-byte records", path=module.path)
+
+def _read_records(module: Module, sections: list[Section]) -> Records:
+    from prologue.elf.relocs import R_ABS64, R_NONE
+
     vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])
     slots = np.concatenate([module.image.view(s, "<u8") for s in sections])
     relocations = module.relocations
-    inside = np.zeros(len(relocations), np.bool_)
-    for section in sections:
-        inside |= (relocations.places >= section.addr) & (relocations.places < section.addr + section.size)
-    found = np.flatnonzero(inside)
+    found = np.flatnonzero(SectionMap(sections).indices(relocations.places) >= 0)
     place, kind = relocations.places[found], relocations.types[found]
     aligned = place % np.uint64(8) == 0
     if not aligned.all():
         raise InputError(f"a relocation of {RECORDS} overlaps two records: damaged", path=module.path)
-    absolute = aligned & (kind == R_ABS64)
+    absolute = kind == R_ABS64
     index = np.searchsorted(vaddrs, place)  # sections ascend, so their slots do
     values, homes = slots.copy(), np.full(len(slots), -1, np.int64)
-    # All ones, which is no address, for a record that refers to another module.
+    # No address for a record that refers to another module, or that the loader leaves as it is in the file.
+    values[values != 0] = _NO_ADDRESS
     known, target = relocations.defined[found[absolute]], relocations.targets[found[absolute]]
-    values[index[absolute]] = np.where(known, target, np.uint64(0xFFFFFFFFFFFFFFFF))
+    values[index[absolute]] = np.where(known, target, _NO_ADDRESS)
     homes[index[absolute]] = relocations.homes[found[absolute]]
     rela: Bool = np.zeros(len(slots), np.bool_)
     rela[index[absolute]] = True
-    wrong = aligned & ~absolute
+    wrong = ~absolute & (kind != R_NONE)  # of a discarded function: the loader does nothing about it
     return Records(
         encoding="ABS64",
         vaddrs=vaddrs,
@@ -189,7 +205,7 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
         homes=homes,
         rela=rela,
         relr=np.zeros(len(slots), np.bool_),
-        rela_count=np.bincount(index[aligned], minlength=len(slots)),
+        rela_count=np.bincount(index, minlength=len(slots)),
         bad_types=tuple(zip(place[wrong].tolist(), kind[wrong].tolist(), strict=True)),
         misaligned=(),
     )

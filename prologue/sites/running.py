@@ -27,7 +27,7 @@ class LiveText:
     """The live words of a file's executable sections, as rules and tables read them."""
 
     def __init__(self, image: ElfImage, live: Iterable[LiveSection]) -> None:
-        self.text_sections = image.text_sections
+        self.text_sections, self.text_map = image.text_sections, image.text_map
         self.live = {one.section.index: one for one in live}
         self._image = image
         self.lifted: dict[int, int] = {}  # breakpoints that were taken out: what stands there
@@ -87,7 +87,7 @@ class LiveText:
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
         """For each distance in instructions, the word that far from each address; 0 outside of its section."""
-        return gather_words(self.text_sections, lambda section: self.live[section.index].words, vaddrs, distances)
+        return gather_words(self.text_map, lambda section: self.live[section.index].words, vaddrs, distances)
 
 
 class RunningKernel(Kernel):

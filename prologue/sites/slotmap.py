@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from prologue.arrays import U64, Bool
+from prologue.arrays import U64, Bool, among_sorted, sorted_unique
 from prologue.sites.text import Text
+
+_FEW: Final = 64  # sections whose arrays are looked into one after the other
 
 
 class SlotMap:
@@ -13,15 +17,19 @@ class SlotMap:
 
     def __init__(self, text: Text, vaddrs: U64) -> None:
         self._maps: list[tuple[np.uint64, Bool]] = []
-        for section in text.text_sections:
+        self._text = text.text_map
+        for section, place in self._text.split(vaddrs):
             marked = np.zeros(section.size // 4 + 1, np.bool_)  # the last stands for all that is elsewhere
-            offset = vaddrs - np.uint64(section.addr)  # wraps below the section, and is out of bounds then
+            offset = vaddrs[place] - np.uint64(section.addr)
             marked[(offset[offset < np.uint64(section.size & ~3)] >> np.uint64(2)).astype(np.int64)] = True
-            if marked.any():
-                self._maps.append((np.uint64(section.addr), marked))
+            self._maps.append((np.uint64(section.addr), marked))
+        # With a section for each function, a search is quicker than a look into each section's array.
+        self._members = sorted_unique(vaddrs[text.in_text(vaddrs)]) if len(self._maps) > _FEW else None
 
     def contains(self, vaddrs: U64) -> Bool:
         """Which of the addresses are in the set; addresses inside of an instruction are not."""
+        if self._members is not None:
+            return among_sorted(vaddrs, self._members)
         result = np.zeros(len(vaddrs), np.bool_)
         for base, marked in self._maps:
             place = vaddrs - base

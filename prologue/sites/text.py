@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from prologue.arrays import U32, U64, Bool
 from prologue.elf.image import Section
+from prologue.elf.sectionmap import SectionMap
 
 
 class Text(Protocol):
@@ -16,6 +17,10 @@ class Text(Protocol):
 
     text_sections: tuple[Section, ...]
     """Executable sections that have bytes, in the file's order."""
+
+    @property
+    def text_map(self) -> SectionMap:
+        """The same, by address."""
 
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The section's whole elements, read-only."""

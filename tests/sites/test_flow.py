@@ -11,6 +11,7 @@ import pytest
 
 from prologue.arrays import I64, U32, U64
 from prologue.elf.image import Section
+from prologue.elf.sectionmap import SectionMap
 from prologue.insn import a64, decode
 from prologue.sites import flow
 from prologue.sites.flow import Flow
@@ -31,7 +32,9 @@ class MadeBinary:
     def __init__(self, texts: dict[int, U32], relocated: tuple[tuple[int, int], ...] = ()) -> None:
         self._texts = list(texts.values())
         sections = tuple(section(k, addr, 4 * len(words) + k) for k, (addr, words) in enumerate(texts.items()))
-        self.text: Any = SimpleNamespace(text_sections=sections, view=lambda section, _: self._texts[section.index])
+        self.text: Any = SimpleNamespace(
+            text_map=SectionMap(sections), view=lambda section, _: self._texts[section.index]
+        )
         self.relocatable = bool(relocated)
         self._relocated = relocated
 

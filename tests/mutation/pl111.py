@@ -1,0 +1,23 @@
+"""PL111: a second section of the records' name."""
+
+from __future__ import annotations
+
+import struct
+
+from prologue.sites.loader import RECORDS
+from tests.mutation.mutation import Mutation
+from tests.mutation.world import World
+
+
+def mutate(world: World) -> set[int]:
+    image = world.original.image
+    mine = world.section(RECORDS)
+    others = [s for s in image.sections if s.allocated and s.has_bytes and not s.size % 8 and not s.is_text]
+    other = world.seed.choice([s for s in others if s.index != mine.index])
+    headers = int(struct.unpack_from("<Q", world.memory, 40)[0])
+    name = struct.unpack_from("<I", world.memory, headers + 64 * mine.index)[0]
+    world.write(headers + 64 * other.index, struct.pack("<I", name))
+    return {mine.addr, other.addr}
+
+
+MUTATION = Mutation(("module", "module 4,2"), mutate)

@@ -1,0 +1,67 @@
+"""Modules with an object of another -fpatchable-function-entry than the rest, as GCC compiles them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.mini_module.build import LINKER_SCRIPT
+from tests.support.needs import needs_tools
+
+_REST = "int rest(int a) { return a + 1; } int more(int a) { return a + 2; } int last(int a) { return a + 3; }"
+_ODD = "int outside(int); int exported(int a) { return outside(a) * 7; }"
+
+
+def mixed(directory: Path, rest: str, odd: str, protection: str) -> Path:
+    needs_tools("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld")
+    objects = []
+    for name, source, layout in (("rest", _REST, rest), ("odd", _ODD, odd)):
+        objects.append(directory / f"{name}.o")
+        command = ["aarch64-linux-gnu-gcc", "-O2", "-ffreestanding", "-fno-pie", "-falign-functions=8", "-c", "-x", "c"]
+        command += ["-fno-asynchronous-unwind-tables", f"-mbranch-protection={protection}", "-"]
+        command += [f"-fpatchable-function-entry={layout}", "-o", str(objects[-1])]
+        subprocess.run(command, input=source, text=True, check=True)
+    out = directory / "mixed.ko"
+    subprocess.run(["aarch64-linux-gnu-ld", "-r", "-T", LINKER_SCRIPT, "-o", out, *objects], check=True)
+    return out
+
+
+_ENTRY, _LITERAL, _BEFORE = "the second slot is the entry of exported", "write a literal over", "are before the entry"
+
+
+@pytest.mark.parametrize("protection", ["none", "bti"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("2", "2,1", "fatal", _ENTRY),
+        ("2", "3,1", "fatal", _ENTRY),
+        ("2", "4,2", "error", _BEFORE),
+        ("2", "6,4", "error", _BEFORE),
+        ("4,2", "2", "fatal", _LITERAL),
+        ("4,2", "5,3", "fatal", _ENTRY),
+        ("4,2", "6,4", "error", _BEFORE),
+    ],
+)
+def test_an_object_of_another_layout(
+    tmp_path: Path, case: tuple[str, str, str, str], protection: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest, odd, severity, message = case
+    ko = mixed(tmp_path, rest, odd, protection)
+    before = ko.read_bytes()
+    assert main(["verify", str(ko), "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["severity"], finding["symbol"]) == ("PL208", severity, "exported")
+    assert f"-fpatchable-function-entry={odd}, the rest with ={rest}: " in finding["message"]
+    assert message in finding["message"]
+    assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 2
+    assert ko.read_bytes() == before
+
+
+@pytest.mark.parametrize("protection", ["none", "bti"])
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+def test_landing_pads_in_some_objects_are_no_other_layout(tmp_path: Path, layout: str, protection: str) -> None:
+    assert main(["verify", str(mixed(tmp_path, layout, layout, protection)), "--quiet"]) == 0

@@ -1,0 +1,67 @@
+"""A section for each function: as many as no 16-bit number counts, in time that grows with them and no faster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.needs import needs_tools
+
+# As-compiled pieces of a module whose linker merged nothing, except the records.
+_HEAD = (
+    '.section .modinfo,"a"\n.asciz "vermagic=6.12.0 SMP aarch64"\n.section .text.ftrace_trampoline,"ax"\n.byte 0\n'
+    '.section .init.text.ftrace_trampoline,"ax"\n.byte 0\n'
+)
+_FUNCTION = (
+    '.section {section}.f{k},"ax"\n.p2align 3\n.globl f{k}\n.type f{k},%function\n'
+    "f{k}: nop\nnop\nret\n.size f{k},.-f{k}\n"
+    '.section __patchable_function_entries,"aw"\n.xword f{k}\n'
+)
+
+
+def assembled(path: Path, count: int, section: str = ".text") -> Path:
+    needs_tools("aarch64-linux-gnu-as")
+    text = _HEAD + "".join(_FUNCTION.format(k=k, section=section) for k in range(count))
+    subprocess.run(["aarch64-linux-gnu-as", "-o", path], input=text, text=True, check=True)
+    return path
+
+
+def data(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
+    capsys.readouterr()
+    assert main([*map(str, arguments), "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("section", [".text", ".init.text"])
+def test_every_command_takes_time_linear_in_sections(
+    tmp_path: Path, section: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ko = assembled(tmp_path / "many.ko", 4000, section)
+    # A loop over sections within one over sections takes more than a minute: the bound is far from either.
+    start = time.process_time()
+    scanned = data(capsys, "scan", ko)
+    assert scanned["sites"] == 4000
+    assert scanned["anomalies"] == []
+    assert main(["scan", str(ko)]) == 0
+    assert main(["verify", str(ko), "--quiet"]) == 0
+    assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 0
+    assert main(["verify", str(ko), "--quiet"]) == 0
+    assert time.process_time() - start < 25
+
+
+def test_a_scan_names_few_sections(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(assembled(tmp_path / "many.ko", 20))]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("sites")]
+    assert line.endswith("1 in .text.f7, 12 in 12 other sections)")
+
+
+@pytest.mark.thorough
+def test_section_numbers_of_more_than_16_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scanned = data(capsys, "scan", assembled(tmp_path / "many.ko", 66_000))
+    assert scanned["sites"] == 66_000
