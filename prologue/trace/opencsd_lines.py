@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
@@ -57,11 +58,9 @@ _REMARK: Final = re.compile(
     rb"|Frame Data;|(?:[0-9a-f]{2} ){1,16}\r?$|DSTREAM footer \[|#{7} (?:Multi Session decode: )?Buffer "
     rb"|Reading packet decoder statistics|Decode stats (?:ID|unavailable)|Frame Demux Stats|%s: \d+|\r?$" % _NUMBERS
 )
-_COMPONENTS: Final = rb"(?:DCD_|PKTP_|DFMT_|ss2_|Gen_Err|Gen_Warn)\w* : "
-# Most messages of errors have no line end: what is printed next stands on their line.
-_NEXT_MESSAGE: Final = re.compile(
-    rb"(?<=[^\n])(?=%s0x[0-9a-f]{4} \(|Trace Packet Lister(?: : |: CS Decode)|Gen_Info : )" % _COMPONENTS
-)
+_CODE: Final = re.compile(rb" : 0x[0-9a-f]{4} \(")  # patterns that begin with plain text are fast to search for
+_COMPONENT: Final = re.compile(rb"(?:DCD_|PKTP_|DFMT_|ss2_|Gen_Err|Gen_Warn)\w{0,32}\Z")
+_PROGRAM: Final = re.compile(rb"Trace Packet Lister(?: : |: CS Decode)")
 _GLUED: Final = re.compile(rb"(?<=[^\n])(?=Idx:)")
 _ERROR: Final = re.compile(
     rb"(?:(\w+) : )?(?:ERROR:|WARN :|INFO :)?0x[0-9a-f]{4} \((\w+)\)(?: \[[^\]\n]*\])?; "
@@ -104,13 +103,19 @@ def is_fatal(line: bytes) -> bool:
 
 
 def whole_lines(block: bytes, lost: bytes) -> bytes:
-    """A block in which what was printed without a line end before it begins a line of its own.
+    """A block in which what was printed after a message without a line end begins a line of its own.
 
+    Most messages of errors have none: the next element, packet, error or remark stands on their line.
     ``lost`` is a line that is put where an element or packet begins in the middle of anything but an error: there the
     text has a hole.
     """
-    if b" : 0x" in block or BANNER in block or _FATAL in block:
-        block = _NEXT_MESSAGE.sub(b"\n", block)
+    starts = [found.start() for found in _PROGRAM.finditer(block)]
+    for code in _CODE.finditer(block):
+        component = _COMPONENT.search(block, max(code.start() - 40, 0), code.start())
+        starts += [component.start()] if component else []
+    glued = [start for start in sorted(starts) if start and block[start - 1 : start] != b"\n"]
+    if glued:
+        block = b"\n".join(block[low:high] for low, high in pairwise([0, *glued, len(block)]))
     if block.count(b"Idx:") != block.count(b"\nIdx:") + block.startswith(b"Idx:"):
         block = _GLUED.sub(_after_error(block, lost), block)
     return block
