@@ -108,7 +108,8 @@ class Onward(Enum):
     UNKNOWN = "not said"
 
 
-class BadImage(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadImage:
     """A report of the decoder: the program image that it was given cannot be what ran.
 
     ``start`` to ``vmid`` are of the last range of that CPU before the report (0 to 0 if a gap came after it), and

@@ -224,9 +224,15 @@ class _Reader:
             onward = Onward.UNKNOWN
         elif source.tail.startswith(b"E BR"):
             onward = Onward.TARGET
-        place = (last[1], last[2]) if last else (0, 0)
-        flags = (last[8] if last else 0) & AARCH32 | source.world
-        bad = BadImage(why, *place, flags, source.level, source.vmid, onward if last else Onward.UNKNOWN)
+        bad = BadImage(
+            why=why,
+            start=last[1] if last else 0,
+            end=last[2] if last else 0,
+            flags=(last[8] if last else 0) & AARCH32 | source.world,
+            level=source.level,
+            vmid=source.vmid,
+            onward=onward if last else Onward.UNKNOWN,
+        )
         self._account.report(bad, cpu, source.time)
 
     def _unreadable(self) -> None:

@@ -346,5 +346,5 @@ def test_what_the_decoder_reports_of_its_image_is_kept(says: str, tail: str, bet
     why = "OCSD_ERR_BAD_DECODE_IMAGE, Bad program image - N Atom on unconditional direct BR."
     if says == "element":
         why = "bad-program-image"
-    bad = BadImage(why, A, A + 12, 0, 1, -1, onward)
+    bad = BadImage(why=why, start=A, end=A + 12, flags=0, level=1, vmid=-1, onward=onward)
     assert account.bad_images == {bad: Reported(count=1, cpu=16, time=0)}
