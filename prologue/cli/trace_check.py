@@ -104,6 +104,7 @@ def _reported_data(word: ReportedWord, programs: list[Program]) -> dict[str, Any
         "symbol_offset": offset,
         "word": None if word.word is None else f"{word.word:08x}",
         "fits": word.fits,
+        "exact": word.exact,
         "after": word.after,
         "count": word.count,
         "report": word.why,

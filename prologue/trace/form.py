@@ -113,7 +113,9 @@ class BadImage:
     """A report of the decoder: the program image that it was given cannot be what ran.
 
     ``start`` to ``vmid`` are of the last range of that CPU before the report (0 to 0 if a gap came after it), and
-    ``onward`` is where the decoder went from there until it met what it reports.
+    ``onward`` is where the decoder went from there until it met what it reports. ``begin`` is the address that a trace
+    packet gave after that, 0 if none did, and ``atoms`` are the decisions of the packet that the report is about: E
+    (taken) and N for each branch; empty if the text has no packets.
     """
 
     why: str
@@ -123,6 +125,8 @@ class BadImage:
     level: int
     vmid: int
     onward: Onward
+    begin: int = 0
+    atoms: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

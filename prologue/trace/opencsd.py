@@ -42,8 +42,10 @@ from prologue.trace.opencsd_lines import (
     TIME,
     TRANSACTIONS,
     DecoderError,
+    Packets,
     is_fatal,
     is_remark,
+    packets_before,
     read_error,
     whole_lines,
 )
@@ -121,13 +123,15 @@ class _Reader:
         self._account, self._counter = account, counter
         self._sources: dict[bytes, _Source] = {}
         self._error: DecoderError | None = None
+        self._block, self._at = b"", 0  # what is read, and where the last report about an image is in it
         self._kinds: set[str] = set()
         self.names = BatchNames()
 
     def ranges(self, block: bytes) -> Any:
         """The ranges of some lines."""
         rows: list[_Row] = []
-        for name, start, end, count, isa, tail, element, said, other in ELEMENT.findall(whole_lines(block, _LOST_LINE)):
+        self._block, self._at = whole_lines(block, _LOST_LINE), 0
+        for name, start, end, count, isa, tail, element, said, other in ELEMENT.findall(self._block):
             if not name:
                 if other:
                     self._other(other)
@@ -180,7 +184,7 @@ class _Reader:
     def _other(self, line: bytes) -> None:
         error = read_error(line)
         if error is not None:
-            self._failed(error)
+            self._failed(error, line)
         elif is_fatal(line):
             self._lose(
                 "fatal errors of the decoder: what comes after is missing",
@@ -192,7 +196,7 @@ class _Reader:
         elif self._sources and not is_remark(line):
             self._unreadable()
 
-    def _failed(self, error: DecoderError) -> None:
+    def _failed(self, error: DecoderError, line: bytes) -> None:
         """An error is a gap of its source, and of every CPU if it names none."""
         repeated, self._error = error == self._error, error
         if repeated and error.offset is not None:  # a fatal error is printed a second time
@@ -205,7 +209,9 @@ class _Reader:
         else:
             self._named("errors of the decoder", f" on trace ID {error.source:#x}: {text}", "error of the decoder")
         if error.name in _OF_IMAGE and error.source is not None:
-            self._blame(source or _Source(), error.source, text)
+            self._at = max(self._block.find(line, self._at), 0)
+            self._blame(source or _Source(), error.source, text, packets_before(self._block, self._at, error))
+            self._at += 1
         if source is not None:
             source.flags, source.last, source.failed = GAP | LOST, None, True
 
@@ -216,7 +222,7 @@ class _Reader:
         self._kinds.add(which)
         self._account.add(what + which, one=one + which)
 
-    def _blame(self, source: _Source, cpu: int, why: str) -> None:
+    def _blame(self, source: _Source, cpu: int, why: str, packets: Packets) -> None:
         """Report that the decoder says of its image that it cannot be what ran."""
         last = source.last
         onward = Onward.NEXT
@@ -232,6 +238,8 @@ class _Reader:
             level=source.level,
             vmid=source.vmid,
             onward=onward if last else Onward.UNKNOWN,
+            begin=packets.address,
+            atoms=packets.atoms,
         )
         self._account.report(bad, cpu, source.time)
 
@@ -276,7 +284,7 @@ class _Reader:
     def _break(self, source: _Source, cpu: int, element: bytes, said: bytes) -> None:
         lost = LOST if b"overflow" in said or element != b"TRACE_ON" else 0
         if element == b"NO_SYNC" and _BAD_IMAGE in said and not source.failed:
-            self._blame(source, cpu, "bad-program-image")
+            self._blame(source, cpu, "bad-program-image", Packets())
         # A decoder that reported an error says next that it is out of synchronisation: one gap, counted once.
         if element != b"NO_SYNC" or not source.failed:
             one, many, rest = BREAKS[element]

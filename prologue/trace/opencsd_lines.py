@@ -67,6 +67,14 @@ _ERROR: Final = re.compile(
     rb"(?:TrcIdx=(\d+); )?(?:CS ID=([0-9a-f]{2}); )?((?:(?!Idx:|;\t)%s)*?)(?:ID:[0-9a-f]+\t[A-Z ]+)?\r?" % _NO_ELEMENT
 )
 _LONGEST_ERROR: Final = 1 << 12
+_ADDRESS: Final = re.compile(
+    rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_\w*ADDR\w* : [^\n]*?\bAddr=0x([0-9A-Fa-f]{1,16})\b"
+)
+_ATOMS: Final = re.compile(rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_ATOM_F\d : [^\n;]*; ([EN]{1,64})\r?\Z")
+_LEADS: Final = re.compile(
+    rb"Idx:(\d+); ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(INSTR_RANGE|EXCEPTION|NO_SYNC|I_RANGE_NOPATH|ADDR_NACC)"
+)
+_LOOK_BACK: Final = 1 << 12  # bytes: some 40 lines
 _FATAL: Final = b"Trace Packet Lister : Data Path fatal error"
 
 
@@ -127,3 +135,34 @@ def _after_error(block: bytes, lost: bytes) -> Callable[[re.Match[bytes]], bytes
         return b"\n" if start and read_error(block[start : at.start()]) else b"\n" + lost + b"\n"
 
     return line_end
+
+
+class Packets(NamedTuple):
+    """What trace packets said that an error is about: where execution went on (0: not said), and the atoms from there.
+
+    ``atoms`` are E (taken) and N (not taken), one for each branch; empty if the text has no packets (-decode_only).
+    """
+
+    address: int = 0
+    atoms: str = ""
+
+
+def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
+    """The packets of an error's source in the lines before a place, as far as no element shows what they did."""
+    atoms, ranges = "", 0
+    for line in reversed(block[max(end - _LOOK_BACK, 0) : end].split(b"\n")):
+        if (element := _LEADS.match(line)) and int(element[2], 16) == error.source:
+            if element[3] != b"INSTR_RANGE" or int(element[1]) != error.offset or atoms:
+                break
+            ranges += 1  # of atoms of the same packet
+            continue
+        packet = _ATOMS.match(line) or _ADDRESS.match(line)
+        # The packets of a single source without frames have ID 0.
+        if packet is None or int(packet[2], 16) not in (error.source, 0):
+            continue
+        if packet.re is _ATOMS:
+            if int(packet[1]) == error.offset and not atoms:
+                atoms = packet[3].decode("ascii")[ranges:]
+        elif int(packet[1]) < (error.offset or 0) and not ranges:
+            return Packets(int(packet[3], 16), atoms)
+    return Packets(0, atoms)

@@ -34,7 +34,7 @@ class ReportedWord:
     """A word of the decoder's image that the decoder itself found impossible.
 
     ``vaddr`` is None where the text does not say where that was, and ``word`` where no image here has it; ``program``
-    is -1 then. ``text`` is that word as an
+    is -1 then. ``exact``: no later branch can be meant, for the text has the packets. ``text`` is that word as an
     instruction. ``fits``: the word here is what the report describes. ``after``: the report is about what was executed
     after ``vaddr``, at an address that the text does not say.
     """
@@ -44,6 +44,7 @@ class ReportedWord:
     vaddr: int | None = None
     word: int | None = None
     fits: bool = False
+    exact: bool = False
     after: bool = False
     text: str = ""
     count: int = 0
@@ -61,8 +62,9 @@ class ReportedWord:
         if self.after:
             return f"{said} at an address after this {text}, which the trace does not say"
         if self.fits:
-            return f"{text} cannot be what ran: {said}"
-        return f"{said}, but the image here has {text}: the decoder had another image; decode again with this one"
+            perhaps = "" if self.exact else "; perhaps it is a branch after this one, for the text has no packets"
+            return f"{text} cannot be what ran: {said}{perhaps}"
+        return f"{said}, which the image here does not explain, from this {text} on: decode again with this image"
 
 
 def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
@@ -86,8 +88,9 @@ def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[Repo
 
 def _program_of(bad: BadImage, kernels: Kernels, guest: int | None) -> int:
     ranges = new_ranges(1)
-    # Without a last range, a kernel's address: nothing but level and VMID tells whose it is.
-    ranges["start"], ranges["end"] = (bad.start, bad.end) if bad.end else ((1 << 64) - 8, (1 << 64) - 4)
+    # Without an address, a kernel's: nothing but level and VMID tells whose it is.
+    start = bad.start or bad.begin or (1 << 64) - 8
+    ranges["start"], ranges["end"] = start, bad.end or start + 4
     ranges["flags"], ranges["level"] = bad.flags, bad.level
     ranges["vmid"], ranges["dso"] = (bad.vmid, 0) if guest is None else (guest, 1)
     names = ["", guest_names("", guest)[1]] if guest is not None else [""]
@@ -96,27 +99,64 @@ def _program_of(bad: BadImage, kernels: Kernels, guest: int | None) -> int:
 
 def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) -> ReportedWord:
     found = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
-    if not bad.end:
+    if not bad.end and not bad.begin:
         return found
-    last = bad.end - 4
-    found.vaddr, found.after = last, True
-    if program is None or (word := _at(program, last)) is None:
+    found.vaddr, found.after = (bad.end - 4, True) if bad.end else (bad.begin, False)
+    if program is None or (word := _at(program, found.vaddr)) is None:
         return found
     found.word = word
-    if "Discontinuous" in bad.why:  # the range's own last word: what came next was elsewhere
-        found.after, found.fits = False, bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
+    if "Discontinuous" in bad.why:  # the range's own last word: an address packet says that what came next is elsewhere
+        found.after, found.exact = False, bad.end > 0
+        found.fits = bad.end > 0 and bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
         return found
-    start = _onward(bad, word)
-    if start is None:
-        return found
-    places = start + np.arange(_FOLLOWED, dtype=np.uint64) * np.uint64(4)
-    words, there = program.words_at(places)
-    stops = np.flatnonzero(_is_waypoint(words, bad.why) | ~there)
-    if len(stops) and there[stops[0]]:
-        k = int(stops[0])
-        found.vaddr, found.word, found.after = int(places[k]), int(words[k]), False
-        found.fits = _is_described(int(words[k]), bad.why)
+    start = bad.begin or _onward(bad, word)
+    followed = _follow(program, start, bad) if start else None
+    if followed is not None:
+        found.vaddr, found.word, found.fits = followed
+        found.after, found.exact = False, bad.atoms != ""
+    elif not bad.end:
+        found.after = True
     return found
+
+
+def _follow(program: Program, start: int, bad: BadImage) -> tuple[int, int, bool] | None:
+    """Follow the atoms to the word that the report describes: address, word, True.
+
+    None if the image does not say where execution went on. If it has no such word, the first branch, and False. Without
+    atoms, the first branch may be meant, or, as it is another kind, is not.
+    """
+    at, calls, first = start, list[int](), None
+    for atom in bad.atoms or "N":
+        branch = _next_waypoint(program, at, bad.why)
+        if branch is None:
+            return None
+        place, word = branch
+        first = first or branch
+        kind = int(classes(np.array([word], np.uint32))[0])
+        target = int(targets(np.array([word], np.uint32), np.array([place], np.uint64))[0])
+        if _is_described(kind, bad.why) and (atom == "N" or kind == UNDEFINED) and target != place + 4:
+            return place, word, True
+        if kind == UNDEFINED:
+            return None
+        if atom == "N" or kind not in (*_DIRECT, CONDITIONAL, *_INDIRECT):
+            at = place + 4
+        elif kind in _INDIRECT:  # its target is in an address packet, or on the decoder's stack of calls
+            if kind != RET or not calls:
+                return None
+            at = calls.pop()
+        else:
+            calls += [place + 4] if kind == BL else []
+            at = target
+    return (*first, False) if first and bad.atoms else None
+
+
+def _next_waypoint(program: Program, start: int, why: str) -> tuple[int, int] | None:
+    places = np.uint64(start) + np.arange(_FOLLOWED, dtype=np.uint64) * np.uint64(4)
+    words, there = program.words_at(places)
+    stops = np.flatnonzero(_is_waypoint(words, why) | ~there)
+    if not len(stops) or not there[stops[0]]:
+        return None
+    return int(places[stops[0]]), int(words[stops[0]])
 
 
 def _at(program: Program, vaddr: int) -> int | None:
@@ -124,13 +164,13 @@ def _at(program: Program, vaddr: int) -> int | None:
     return int(words[0]) if there[0] else None
 
 
-def _onward(bad: BadImage, word: int) -> np.uint64 | None:
+def _onward(bad: BadImage, word: int) -> int | None:
     """Where execution went on after the last range; None if the image here does not say it."""
     if bad.onward is Onward.NEXT:
-        return np.uint64(bad.end)
+        return bad.end
     word_array, last = np.array([word], np.uint32), np.array([bad.end - 4], np.uint64)
     if bad.onward is Onward.TARGET and classes(word_array)[0] in (B, BL, CONDITIONAL):
-        return np.uint64(targets(word_array, last)[0])
+        return int(targets(word_array, last)[0])
     return None
 
 
@@ -140,8 +180,7 @@ def _is_waypoint(words: U32, why: str) -> Bool:
     return found | (words >> np.uint32(16) == 0) if "INVALID_OPCODE" in why else found
 
 
-def _is_described(word: int, why: str) -> bool:
-    kind = int(classes(np.array([word], np.uint32))[0])
+def _is_described(kind: int, why: str) -> bool:
     if "INVALID_OPCODE" in why:
         return kind == UNDEFINED
     if "unconditional direct" in why:
