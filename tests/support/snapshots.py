@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -86,8 +87,10 @@ def _unpack(version: str, directory: Path) -> None:
 
 def _decoder_version() -> str:
     """What the decoder says of itself; it prints that before all else."""
-    said = subprocess.run(["trc_pkt_lister", "-help", "-logstdout"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"Library Version : (\S+)", said)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = ["trc_pkt_lister", "-help", "-logfilename", f"{scratch}/log"]  # else it makes one where it runs
+        subprocess.run(command, capture_output=True, check=False)
+        found = re.search(r"Library Version : (\S+)", Path(scratch, "log").read_text(errors="replace"))
     return found[1] if found else "unknown"
 
 
