@@ -87,7 +87,7 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
             trace = one_after_the_other([trace, *more])
         kinds, guests = {trace.kind}, []
         for path, number, behind in named:
-            one = stack.enter_context(open_trace(path, trace.account, counter))
+            one = stack.enter_context(open_trace(path, trace.account.apart(), counter))
             guests.append(GuestTrace(timed(one), number, behind, one.header is not None))
             trace.guests.append((number, one))
             kinds.add(one.kind)

@@ -12,11 +12,11 @@ import numpy as np
 
 from prologue.arrays import I64
 from prologue.memory.base import KERNEL_HALF
-from prologue.trace.form import AARCH32, NO_LEVEL, NO_VMID, Batch
+from prologue.trace.form import AARCH32, NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 from prologue.trace.programs import Program
 
-USER, UNDECIDED = -1, -2
-"""Instead of a program's row: no kernel; a kernel, but the trace does not say which."""
+USER, UNDECIDED, WORLD = -1, -2, -3
+"""Instead of a program's row: no kernel; a kernel, but the trace does not say which; Secure, Realm or Root state."""
 _HOST, _GUEST, _PROCESS, _UNSAID = range(4)
 _FIRMWARE: Final = 3
 """The exception level of no kernel."""
@@ -50,7 +50,7 @@ class Kernels(NamedTuple):
         return [self.host, *(guest.program for guest in self.guests)]
 
     def rows(self, batch: Batch) -> I64:
-        """Row of each range's program, ``USER`` or ``UNDECIDED``; shape (n,)."""
+        """Row of each range's program, ``USER``, ``UNDECIDED`` or ``WORLD``; shape (n,)."""
         ranges = batch.ranges
         said = np.array([_class_of(name) for name in batch.dsos])[ranges["dso"]]
         below = ranges["start"] < np.uint64(KERNEL_HALF)
@@ -72,7 +72,9 @@ class Kernels(NamedTuple):
             rows = self._by_level(ranges)
             rows = np.where(said == _HOST, 0, rows)
             rows = np.where(said == _GUEST, self._by_name(batch)[ranges["dso"]], rows)
-        return np.where(user, USER, rows).astype(np.int64)
+        # The same address is other text there: of OP-TEE, of an RMM, of firmware.
+        world = ranges["flags"] & np.uint8(OTHER_WORLD) != 0
+        return np.where(world, WORLD, np.where(user, USER, rows)).astype(np.int64)
 
     def _by_level(self, ranges: np.ndarray[tuple[int], np.dtype[np.void]]) -> I64:
         level, vmid = ranges["level"], ranges["vmid"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ RETURN: Final = 4  # an exception return came before it
 SAMPLE: Final = 8  # one sampled instruction: nothing is known of its neighbours
 LOST: Final = 16  # with GAP: the input says that data were lost here
 AARCH32: Final = 32  # no A64 code
+OTHER_WORLD: Final = 64  # Secure, Realm or Root state: text of another world than the host's and its guests'
 
 BATCH: Final = 1 << 18
 LONGEST: Final = 1 << 20
@@ -98,12 +100,60 @@ class BatchNames:
         return self._dsos[name]
 
 
+class Onward(Enum):
+    """Where execution went after a range, as far as the input says it without a next range."""
+
+    NEXT = "to the next instruction"
+    TARGET = "to the target of its last instruction, a direct branch"
+    UNKNOWN = "not said"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadImage:
+    """A report of the decoder: the program image that it was given cannot be what ran.
+
+    ``start`` to ``vmid`` are of the last range of that CPU before the report (0 to 0 if a gap came after it), and
+    ``onward`` is where the decoder went from there until it met what it reports. ``begin`` is the address that a trace
+    packet gave after that, 0 if none did, and ``atoms`` are the decisions of the packet that the report is about: E
+    (taken) and N for each branch; empty if the text has no packets.
+    """
+
+    why: str
+    start: int
+    end: int
+    flags: int
+    level: int
+    vmid: int
+    onward: Onward
+    begin: int = 0
+    atoms: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reported:
+    """How often there was a report, and the CPU and time (ns, 0 if not known) of the first one."""
+
+    count: int = 0
+    cpu: int = NO_CPU
+    time: int = 0
+
+
 @dataclass(slots=True)
 class Tally:
     """What a reader met besides ranges, by its name; what it could not use is said, not dropped in silence."""
 
     counts: Counter[str] = field(default_factory=Counter)
     _one: dict[str, str] = field(default_factory=dict)
+    bad_images: dict[BadImage, Reported] = field(default_factory=dict)
+
+    def apart(self) -> Tally:
+        """The same counts, with reports of their own: those of a guest's trace are about the guest's image."""
+        return Tally(self.counts, self._one)
+
+    def report(self, bad: BadImage, cpu: int, time: int) -> None:
+        """Count a report of the decoder about its image."""
+        reported = self.bad_images.setdefault(bad, Reported(cpu=cpu, time=time))
+        reported.count += 1
 
     def add(self, what: str, count: int = 1, *, one: str = "") -> None:
         """Count something; nothing if ``count`` is 0. ``one`` is what a single one is called, if not the same."""

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from prologue.memory.base import KERNEL_HALF
-from prologue.trace.form import NO_LEVEL, NO_VMID, Batch
+from prologue.trace.form import NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
 from prologue.trace.programs import Program
 
 _LOOK: Final = 1 << 20  # ranges
@@ -28,9 +28,9 @@ def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool
     level, count = None, 0
     for batch in batches:
         seen.append(batch)
-        ranges = batch.ranges
-        if not count and (ranges["level"] == NO_LEVEL).all():
+        if not count and (batch.ranges["level"] == NO_LEVEL).all():
             break
+        ranges = batch.ranges[batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0]  # EL2 of another world is no host's
         if ((ranges["level"] == 2) & (ranges["start"] >= np.uint64(KERNEL_HALF))).any():
             level = 2
             break
@@ -38,7 +38,7 @@ def find_host_level(batches: Iterator[Batch], host: Program, *, unnumbered: bool
         mine = ranges[own]
         if len(mine) and (host.piece_of(mine["start"], mine["end"]) >= 0).any():
             level = 1
-        count += len(ranges)
+        count += len(batch.ranges)
         if count >= _LOOK:
             break
     return level, chain(seen, batches)

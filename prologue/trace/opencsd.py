@@ -1,11 +1,10 @@
 """Reads what OpenCSD's ``trc_pkt_lister -decode`` prints: ranges that ran, with the context that trace packets gave.
 
-The elements are those of OpenCSD's generic trace output (``trc_gen_elem.cpp``, 1.3). A trace ID stands for a CPU.
+A trace ID stands for a CPU. IDs of other sources (STM, ITM) have no ranges, and nothing of them is a gap.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prologue.errors import InputError
+from prologue.memory.base import KERNEL_HALF
 from prologue.trace.form import (
     AARCH32,
     EXCEPTION,
@@ -21,66 +21,61 @@ from prologue.trace.form import (
     LOST,
     NO_LEVEL,
     NO_VMID,
+    OTHER_WORLD,
     RANGE,
     RETURN,
+    BadImage,
     Batch,
     BatchNames,
+    Onward,
     Tally,
     TracedTask,
 )
+from prologue.trace.opencsd_lines import (
+    BANNER,
+    BESIDE,
+    BREAKS,
+    CONTEXT,
+    ELEMENT,
+    FIRST,
+    ISAS,
+    TIME,
+    TRANSACTIONS,
+    DecoderError,
+    Packets,
+    is_fatal,
+    is_remark,
+    packets_before,
+    read_error,
+    whole_lines,
+)
 from prologue.trace.streams import Peekable, blocks
 
-MARK: Final = b"OCSD_GEN_TRC_ELEM_"
-_PACKET: Final = (
-    rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t\w+ : (?:(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n])*\n"
-)
-# The packets before an element, then the element; or a line that is neither.
-_ELEMENT: Final = re.compile(
-    rb"(?:%s)*+(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
-    rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
-    rb"last_sz\(\d+\) \(ISA=(\w+)\) [EN] [\w+:.<> -]*(?: \[CC=\d+\]; )?\)\r?\n"
-    rb"|(\w+)\(([^\n]*)\)\r?\n)|([^\n]+)\n|\n|\Z)" % _PACKET
-)
-_GLUED: Final = re.compile(rb"(?<=[^\n])(?=Idx:)")
-_REMARK: Final = re.compile(
-    rb"ID:[0-9a-f]+\tEND OF TRACE DATA|Trace Packet Lister : |Gen_Info : |Filename=|Frame Data;|\r?$"
-)
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
 _HIGHEST_VMID: Final = (1 << 31) - 1  # what ranges, and guests' numbers, can be
 _HIGHEST_CONTEXT: Final = (1 << 32) - 1  # CONTEXTIDR_EL1 has 32 bits
 _LATEST: Final = (1 << 64) - 1
-_CONTEXT: Final = re.compile(
-    rb"\(ISA=\w+\) (?:EL([0-3]))?(?:S|N|Root|Realm); (?:64|32)-bit; "
-    rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"
-)
-_TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
-_BREAKS: Final = {
-    b"TRACE_ON": ("place", "places", " where tracing began (trace on)"),
-    b"NO_SYNC": ("place", "places", " without synchronisation"),
-    b"ADDR_NACC": ("place", "places", " where the decoder had no memory to follow the program"),
-    b"UNKNOWN": ("unknown element", "unknown elements", " of the decoder: a gap"),
-    b"I_RANGE_NOPATH": ("range", "ranges", " whose path the decoder does not know: a gap"),
-    b"ADDR_UNKNOWN": ("place", "places", " where the decoder did not know the address"),
-    b"EO_TRACE": ("end", "ends", " of trace"),
-}
-_FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
-"""What the decoders say first of an ID: what begins with another element is one whose digits are damaged."""
-_BESIDE: Final = frozenset(
-    (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"MEMTRANS", b"INSTRUMENTATION", b"CUSTOM")
-)
-"""Elements that say nothing of where execution went."""
-_ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
+_OF_IMAGE: Final = frozenset(("OCSD_ERR_BAD_DECODE_IMAGE", "OCSD_ERR_INVALID_OPCODE"))
+"""Errors that blame the program image: trace packets that do not fit its branches, and words that are none."""
+_BAD_IMAGE: Final = b"[bad-program-image]"
+_MOST_KINDS: Final = 64  # of errors and unknown elements that are named
+_LOST_LINE: Final = b"(lost)"
+_Row = tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Source:
-    """What holds for the next range of a trace ID."""
+    """What holds for the next range of a trace ID, and what was last of it."""
 
     flags: int = GAP
     time: int = 0
     task: int = 0
     vmid: int = NO_VMID
     level: int = NO_LEVEL
+    world: int = 0  # OTHER_WORLD, or 0
+    last: _Row | None = None  # the last range, if nothing came after it
+    tail: bytes = b""  # how that range ended
+    failed: bool = False  # an error of the decoder was the last thing
 
 
 class Counter(NamedTuple):
@@ -118,7 +113,7 @@ def read_opencsd(stream: Peekable, account: Tally, counter: Counter | None = Non
 def _can_be(first: int, last: int, count: bytes, isa: bytes) -> bool:
     """Whether a range of so many instructions (decimal digits) can be."""
     size = last - first
-    if isa not in _ISAS or not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
+    if isa not in ISAS or not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
         return False
     return isa != b"A64" or (first & 3 == 0 and size == 4 * int(count))
 
@@ -127,43 +122,126 @@ class _Reader:
     def __init__(self, account: Tally, counter: Counter) -> None:
         self._account, self._counter = account, counter
         self._sources: dict[bytes, _Source] = {}
+        self._error: DecoderError | None = None
+        self._block, self._at = b"", 0  # what is read, and where the last report about an image is in it
+        self._kinds: set[str] = set()
         self.names = BatchNames()
 
     def ranges(self, block: bytes) -> Any:
         """The ranges of some lines."""
-        if block.count(b"Idx:") != block.count(b"\nIdx:") + block.startswith(b"Idx:"):
-            block = _GLUED.sub(b"\n(lost)\n", block)
-        rows: list[tuple[int, ...]] = []
-        for name, start, end, count, isa, element, said, other in _ELEMENT.findall(block):
+        rows: list[_Row] = []
+        self._block, self._at = whole_lines(block, _LOST_LINE), 0
+        for name, start, end, count, isa, tail, element, said, other in ELEMENT.findall(self._block):
             if not name:
-                if self._sources and other and not _REMARK.match(other):
-                    self._unreadable()
+                if other:
+                    self._other(other)
                 continue
-            source = self._sources.get(name)
+            source = self._sources.get(name) or self._begin(name, element)
             if source is None:
-                if int(name, 16) > _HIGHEST_ID:
-                    self._unreadable()
-                    continue
-                if element in _BESIDE:  # of a source of other data, as STM
-                    continue
-                if self._sources and element not in _FIRST:
-                    self._lose(
-                        "trace IDs that begin in the middle: a gap on every CPU",
-                        one="trace ID that begins in the middle: a gap on every CPU",
-                    )
-                source = self._sources[name] = _Source()
+                continue
             if start:
                 first, last = int(start, 16), int(end, 16)
                 if not _can_be(first, last, count, isa):
                     self._unreadable()
                     continue
                 flags = source.flags if isa == b"A64" else source.flags | AARCH32
+                task = source.task
+                if source.level == 2 and first >= KERNEL_HALF and source.vmid > 0:
+                    task = self._host_task(source.vmid)
                 cpu = int(name, 16)
-                rows.append((source.time, first, last, cpu, source.task, 0, source.vmid, source.level, flags, 0))
-                source.flags = 0
+                row = (source.time, first, last, cpu, task, 0, source.vmid, source.level, flags | source.world, 0)
+                rows.append(row)
+                source.flags, source.last, source.tail, source.failed = 0, row, tail, False
             else:
-                self._apply(source, element, said)
+                self._apply(source, int(name, 16), element, said)
         return np.array(rows, RANGE)
+
+    def _begin(self, name: bytes, element: bytes) -> _Source | None:
+        """A trace ID that was not met before; None if it is of other data, or none."""
+        if int(name, 16) > _HIGHEST_ID:
+            self._unreadable()
+            return None
+        if element in BESIDE:  # of a source of other data, as STM
+            return None
+        if self._sources and element not in FIRST:
+            self._lose(
+                "trace IDs that begin in the middle: a gap on every CPU",
+                one="trace ID that begins in the middle: a gap on every CPU",
+            )
+        source = self._sources[name] = _Source()
+        return source
+
+    def _host_task(self, process: int) -> int:
+        """The task of a VHE host's range: only such a host's kernel runs at EL2 at a kernel's address.
+
+        Its process is in CONTEXTIDR_EL2, which trace packets give as the virtual context ID (TRCCONFIGR.VMIDOPT), and
+        OpenCSD prints that as VMID. CONTEXTIDR_EL1 is a guest's then.
+        """
+        return self.names.task(TracedTask("", process, process))
+
+    # lines that are neither elements nor packets
+
+    def _other(self, line: bytes) -> None:
+        error = read_error(line)
+        if error is not None:
+            self._failed(error, line)
+        elif is_fatal(line):
+            self._lose(
+                "fatal errors of the decoder: what comes after is missing",
+                one="fatal error of the decoder: what comes after is missing",
+            )
+        elif line.startswith(BANNER):
+            # Another run, perhaps of another trace: all begins anew, as at the start of the text.
+            self._sources.clear()
+        elif self._sources and not is_remark(line):
+            self._unreadable()
+
+    def _failed(self, error: DecoderError, line: bytes) -> None:
+        """An error is a gap of its source, and of every CPU if it names none."""
+        repeated, self._error = error == self._error, error
+        if repeated and error.offset is not None:  # a fatal error is printed a second time
+            return
+        source = None if error.source is None else self._sources.get(b"%x" % error.source)
+        text = f"{error.name}, {error.message}" if error.message else error.name
+        if error.source is None:
+            self._named("errors of the decoder", f": {text}", "error of the decoder")
+            self._forget()
+        else:
+            self._named("errors of the decoder", f" on trace ID {error.source:#x}: {text}", "error of the decoder")
+        if error.name in _OF_IMAGE and error.source is not None:
+            self._at = max(self._block.find(line, self._at), 0)
+            self._blame(source or _Source(), error.source, text, packets_before(self._block, self._at, error))
+            self._at += 1
+        if source is not None:
+            source.flags, source.last, source.failed = GAP | LOST, None, True
+
+    def _named(self, what: str, which: str, one: str) -> None:
+        """Count something by its name, as long as not too many have one: a damaged text has many."""
+        if which not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+            which = ", others"
+        self._kinds.add(which)
+        self._account.add(what + which, one=one + which)
+
+    def _blame(self, source: _Source, cpu: int, why: str, packets: Packets) -> None:
+        """Report that the decoder says of its image that it cannot be what ran."""
+        last = source.last
+        onward = Onward.NEXT
+        if source.flags or b"iBR" in source.tail:  # an exception or its return stands after it
+            onward = Onward.UNKNOWN
+        elif source.tail.startswith(b"E BR"):
+            onward = Onward.TARGET
+        bad = BadImage(
+            why=why,
+            start=last[1] if last else 0,
+            end=last[2] if last else 0,
+            flags=(last[8] if last else 0) & AARCH32 | source.world,
+            level=source.level,
+            vmid=source.vmid,
+            onward=onward if last else Onward.UNKNOWN,
+            begin=packets.address,
+            atoms=packets.atoms,
+        )
+        self._account.report(bad, cpu, source.time)
 
     def _unreadable(self) -> None:
         self._lose("lines that cannot be read: a gap on every CPU", one="line that cannot be read: a gap on every CPU")
@@ -171,29 +249,53 @@ class _Reader:
     def _lose(self, what: str, *, one: str) -> None:
         """Whatever it was, it may have been of any CPU, and a change of its context."""
         self._account.add(what, one=one)
-        for source in self._sources.values():
-            source.flags = GAP
-            source.level, source.vmid, source.task = NO_LEVEL, NO_VMID, 0
+        self._forget()
 
-    def _apply(self, source: _Source, element: bytes, said: bytes) -> None:
-        if element in _BREAKS:
-            lost = LOST if b"overflow" in said or element != b"TRACE_ON" else 0
-            source.flags = GAP | lost
-            one, many, rest = _BREAKS[element]
-            self._account.add(many + rest, one=one + rest)
+    def _forget(self) -> None:
+        for source in self._sources.values():
+            source.flags, source.last = GAP, None
+            source.level, source.vmid, source.task, source.world = NO_LEVEL, NO_VMID, 0, 0
+
+    # elements
+
+    def _apply(self, source: _Source, cpu: int, element: bytes, said: bytes) -> None:
+        if element in BREAKS:
+            self._break(source, cpu, element, said)
         elif element == b"EXCEPTION":
             source.flags |= EXCEPTION
         elif element == b"EXCEPTION_RET":
             source.flags |= RETURN
-        elif element == b"TIMESTAMP" and (time := _TIME.fullmatch(said)) and int(time[1], 16) <= _LATEST:
+        elif element == b"TIMESTAMP" and (time := TIME.fullmatch(said)) and int(time[1], 16) <= _LATEST:
             source.time = self._counter.time(int(time[1], 16))
-        elif element == b"PE_CONTEXT" and (context := _CONTEXT.fullmatch(said)):
+        elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(said)):
             self._context(source, *context.groups())
-        elif element not in _BESIDE:
+        elif element == b"MEMTRANS" and (kind := said.partition(b" ")[0]) in TRANSACTIONS:
+            if kind == b"Fail":  # what ran since its start was undone, and execution went on after the TSTART
+                source.flags, source.last = GAP, None
+                undone = "that failed and were rolled back: a gap"
+                self._account.add(f"transactions {undone}", one="transaction that failed and was rolled back: a gap")
+        elif element in (b"PE_CONTEXT", b"TIMESTAMP", b"MEMTRANS", b"INSTR_RANGE"):
             self._unreadable()
+        elif element not in BESIDE:
+            name = element[:40].decode("ascii", "backslashreplace")
+            self._named("elements", f" of a kind that is not known here, {name}: a gap on every CPU", "element")
+            self._forget()
 
-    def _context(self, source: _Source, level: bytes | None, vmid: bytes | None, context: bytes | None) -> None:
+    def _break(self, source: _Source, cpu: int, element: bytes, said: bytes) -> None:
+        lost = LOST if b"overflow" in said or element != b"TRACE_ON" else 0
+        if element == b"NO_SYNC" and _BAD_IMAGE in said and not source.failed:
+            self._blame(source, cpu, "bad-program-image", Packets())
+        # A decoder that reported an error says next that it is out of synchronisation: one gap, counted once.
+        if element != b"NO_SYNC" or not source.failed:
+            one, many, rest = BREAKS[element]
+            self._account.add(many + rest, one=one + rest)
+        source.flags, source.last, source.failed = GAP | lost, None, False
+
+    def _context(
+        self, source: _Source, level: bytes | None, security: bytes, vmid: bytes | None, context: bytes | None
+    ) -> None:
         source.level = NO_LEVEL if level is None else int(level)
+        source.world = 0 if security == b"N" else OTHER_WORLD
         source.vmid = NO_VMID if vmid is None else int(vmid, 16)
         task = 0 if context is None else int(context, 16)
         if source.vmid > _HIGHEST_VMID or task > _HIGHEST_CONTEXT:

@@ -87,6 +87,7 @@ _FIELDS: Final = re.compile(
 )
 # What a line of another event has not.
 _OF_BRANCHES: Final = re.compile(rb" => [ 0-9a-f]{8}[0-9a-f]{8}[ \n]|branches(?::[a-zA-Z]*)?: ")
+_COMMENT: Final = (b"# ", b"#\n", b"#\r")
 _LONGEST: Final = 1 << 16  # bytes; perf's longest are stacks of branches (brstacksym)
 _DSO: Final = re.compile(rb"\((?P<dso>(?:[^()]|\([^()]*\))*)\)\s*$")
 _DSO_OFFSET: Final = re.compile(rb"\+0x[0-9a-f]{1,16}\Z")  # of the field dsoff: where in the program's file
@@ -105,6 +106,7 @@ class LineKind(Enum):
     LOSS = "loss"
     OTHER = "other event"
     BLANK = "blank: the end of a stack"
+    COMMENT = "comment, of perf script --header"
     UNREADABLE = "unreadable"
 
 
@@ -136,6 +138,14 @@ class PerfLine(NamedTuple):
 
 def read_line(line: bytes) -> PerfLine:
     """Say what a line (with its line end) is."""
+    read = _read_line(line)
+    # A task may have a name with a "#", and then its line is no comment; a command line in a header may say anything.
+    if line.startswith(_COMMENT) and read.kind not in (LineKind.BRANCH, LineKind.SAMPLE, LineKind.HEAD):
+        return PerfLine(LineKind.COMMENT)
+    return read
+
+
+def _read_line(line: bytes) -> PerfLine:
     if not line.strip(b"\r\n"):
         return PerfLine(LineKind.BLANK)
     if len(line) > _LONGEST:

@@ -61,6 +61,7 @@ class _Reader:
         self._has_event = self._has_arrow = False  # whether a line had it: perf prints it in all of them or in none
         self._has_stacks = False  # whether there are stacks below samples whose event is not printed
         self._note = -1  # line of the block that was a line of source
+        self._comment = -1  # line of the block after one of a header
 
     def nothing(self) -> str:
         """Why there is no sample, in one line."""
@@ -84,6 +85,7 @@ class _Reader:
         self._era += len(found.breaks)
         self._part_unlike(rows)
         self._note -= text.count
+        self._comment -= text.count
         self.samples += len(rows)
         return self._in_lanes(rows)
 
@@ -254,6 +256,9 @@ class _Reader:
         self._give_up(found)
         if kind is LineKind.BLANK and at == self._next:
             return
+        if kind is LineKind.COMMENT:
+            self._header(at, found)
+            return
         if kind in (LineKind.HEAD, LineKind.OTHER):  # others have stacks, too
             self._next = at + 1
         if kind in (LineKind.BRANCH, LineKind.SAMPLE):
@@ -278,6 +283,13 @@ class _Reader:
             self._unreadable(at, found)
         elif kind is LineKind.OTHER:
             self._account.add(f"other events: {line.event}", one=f"other event: {line.event}")
+
+    def _header(self, at: int, found: _Found) -> None:
+        """Use a line of perf script --header: after rows another run begins, and no row before it leads to the next."""
+        if at != self._comment and (self.samples or found.any_before(at)):
+            found.breaks.append(at)
+            self._account.add("other headers: a gap on every CPU", one="other header: a gap on every CPU")
+        self._comment = at + 1
 
     def _unreadable(self, at: int, found: _Found) -> None:
         found.breaks.append(at)
@@ -352,6 +364,10 @@ class _Found:
     def add(self, lines: I64, rows: npt.NDArray[Any]) -> None:
         """Rows of these lines, or one row; later ones of a line replace earlier ones."""
         self._parts.append((lines, np.atleast_1d(rows)))
+
+    def any_before(self, line: int) -> bool:
+        """Whether a row is of a line before this one."""
+        return any(len(lines) and int(lines[0]) < line for lines, _ in self._parts)
 
     def rows(self, era: int) -> npt.NDArray[Any]:
         """All rows in the order of their lines; ``era`` is that of the first line."""

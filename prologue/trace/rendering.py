@@ -142,8 +142,8 @@ class PerfLines:
         key = row, cpu
         if key not in self._heads:
             comm, pid, tid = batch.tasks[row]
-            # Numbers that are not said are what perf prints for -1.
-            said = pid & 0xFFFFFFFF, tid & 0xFFFFFFFF, cpu & 0xFFFFFFFF
+            # The kernel's script prints -1, which perf has for what it does not know, without a sign.
+            said = (pid & 0xFFFFFFFF, tid & 0xFFFFFFFF, cpu & 0xFFFFFFFF) if row else (pid, tid, cpu & 0xFFFFFFFF)
             self._heads[key] = f"{comm:>16} {said[0]:5}/{said[1]:<5} [{said[2]:04}] ".encode()
         return self._heads[key]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from prologue.trace.form import Batch, Tally
-from prologue.trace.opencsd import MARK, Counter, read_opencsd
+from prologue.trace.opencsd import Counter, read_opencsd
+from prologue.trace.opencsd_lines import MARK
 from prologue.trace.perf_script import read_perf_script
 from prologue.trace.recording import MAGIC, RecordingHeader, read_header, read_records
 from prologue.trace.streams import Peekable, open_stream

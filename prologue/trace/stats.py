@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool
-from prologue.trace.assign import UNDECIDED, USER
+from prologue.trace.assign import UNDECIDED, USER, WORLD
 from prologue.trace.form import Batch
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
@@ -133,6 +133,6 @@ class FoldedStacks:
     def _name(self, program: int, function: int) -> str:
         if program == USER:
             return "[user]"
-        if program == UNDECIDED or not function:
+        if program in (UNDECIDED, WORLD) or not function:
             return "[unknown]"
         return self._known.kernels.programs[program].name_at(function).replace(";", ":")

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, Bool
-from prologue.trace.assign import UNDECIDED, USER
+from prologue.trace.assign import UNDECIDED, USER, WORLD
 from prologue.trace.form import GAP, Batch
 from prologue.trace.intern import RunCounts, run_starts
 from prologue.trace.known import KnownRanges
@@ -17,6 +17,7 @@ from prologue.trace.steps import lanes
 _MOST: Final = 5
 PROCESS: Final = "not a kernel's"
 EITHER: Final = "of host or guest"
+ELSEWHERE: Final = "of Secure, Realm or Root state"
 OUTSIDE: Final = "not in the image"
 
 
@@ -31,8 +32,8 @@ class UnknownRanges(NamedTuple):
     def line(self) -> str:
         """For people."""
         count = f"{self.ranges:,} {'range' if self.ranges == 1 else 'ranges'}"
-        if self.why == PROCESS:
-            return f"{count} {'is' if self.ranges == 1 else 'are'} not a kernel's: not disassembled"
+        if self.why in (PROCESS, ELSEWHERE):
+            return f"{count} {'is' if self.ranges == 1 else 'are'} {self.why}: not disassembled"
         told = ", ".join(f"{area:#x} ({count:,})" for area, count in list(self.areas.items())[:_MOST])
         more = len(self.areas) - _MOST
         told += f" and {more:,} other {'area' if more == 1 else 'areas'} of 64 KiB" if more > 0 else ""
@@ -105,13 +106,19 @@ class TraceSummary:
         cases: list[tuple[str, str | None, Bool]] = [
             (PROCESS, None, table["program"] == USER),
             (EITHER, None, table["program"] == UNDECIDED),
+            (ELSEWHERE, None, table["program"] == WORLD),
             *(
                 (OUTSIDE, one.name, (table["program"] == row) & (table["piece"] < 0))
                 for row, one in enumerate(programs)
             ),
         ]
         return [
-            UnknownRanges(why, image, int(times[ran & mine].sum()), self._areas(ran & mine) if why != PROCESS else {})
+            UnknownRanges(
+                why,
+                image,
+                int(times[ran & mine].sum()),
+                self._areas(ran & mine) if why not in (PROCESS, ELSEWHERE) else {},
+            )
             for why, image, mine in cases
             if (ran & mine).any()
         ]

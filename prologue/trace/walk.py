@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64
-from prologue.trace.assign import USER
+from prologue.trace.assign import USER, WORLD
 from prologue.trace.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B, classes
 from prologue.trace.form import EXCEPTION, SAMPLE, Batch
 from prologue.trace.known import KnownRanges
@@ -102,7 +102,7 @@ class Walk:
         found[kind == ERET] = LEAVE
         entered = np.isin(after["start"], np.concatenate([program.vectors for program in self._programs]))
         entered |= steps["flags"] & np.uint8(EXCEPTION) != 0
-        found[entered] = np.where(before["program"] == USER, FORGET, ENTER)[entered]
+        found[entered] = np.where(np.isin(before["program"], (USER, WORLD)), FORGET, ENTER)[entered]
         returned = np.flatnonzero(entered & (kind == ERET))
         found[returned[~self._in_guest_entry(before[returned])]] = REENTER
         return found

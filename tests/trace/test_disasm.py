@@ -316,3 +316,38 @@ def test_an_output_is_no_input(tmp_path: Path, vmlinux: Path, capsys: pytest.Cap
     assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux), "-o", str(trace)]) == 2
     assert "is also an input" in capsys.readouterr().err
     assert trace.read_text() == perf_text(STEPS)
+
+
+OTHER_STATES = {
+    "Secure": "EL1S",
+    "Realm": "EL2Realm",
+    "Root": "EL3Root",
+    "old firmware": "EL3S",
+    "a Secure process": "EL0S",
+}
+
+
+@pytest.mark.parametrize("state", OTHER_STATES)
+def test_text_of_another_world_is_no_kernels(state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """OP-TEE and an RMM have text at addresses of the kernel's."""
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    context = element(f"PE_CONTEXT((ISA=A64) {OTHER_STATES[state]}; 64-bit; )")
+    trace.write_text(context + range_(KERNEL.at("vfs_read"), 3))
+    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux)]) == 0
+    said = capsys.readouterr()
+    assert "vfs_read" not in said.out
+    assert "1 range is of Secure, Realm or Root state: not disassembled" in said.err
+
+
+@pytest.mark.parametrize(
+    ("context", "process"), [("EL2N; 64-bit; VMID=0x4d2; ", " 1234/1234 "), ("EL2N; 64-bit; ", "   -1/-1   ")]
+)
+def test_a_process_that_is_not_said_has_no_number(
+    context: str, process: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    trace.write_text(element(f"PE_CONTEXT((ISA=A64) {context})") + range_(KERNEL.at("vfs_read"), 3))
+    assert main(["trace", "disasm", str(trace), "--vmlinux", str(vmlinux)]) == 0
+    out = capsys.readouterr().out
+    assert process in out
+    assert "4294967295" not in out

@@ -362,3 +362,36 @@ def test_long_lines_are_read_in_time_that_grows_with_them(line: str) -> None:
     assert read(perf_text(STEPS) + line + "\n" + perf_text(STEPS), account)
     assert account.counts == {"lines that are none of perf script's: a gap on every CPU": 1}
     assert time.process_time() - begun < 5  # it was minutes
+
+
+HEADER = (
+    "# ========\n# captured on    : Thu Nov 12 10:00:00 2026\n# header version : 1\n# hostname : board\n"
+    "# cmdline : /usr/bin/perf record -e cs_etm/@tmc_etr0/k -- sh -c trace error\n"
+    "# event : name = cs_etm//, , id = { 12 }, type = 8, size = 128, config = 0x4000\n"
+    "# time of first sample : 12.345678\n# ========\n#\n"
+)
+
+
+def test_a_header_is_no_damage() -> None:
+    account = Tally()
+    assert read(HEADER + perf_text(STEPS), account) == RANGES
+    assert account.counts == {}
+
+
+def test_after_a_second_header_another_run_begins() -> None:
+    account = Tally()
+    assert read(HEADER + perf_text(STEPS) + HEADER + perf_text(STEPS), account) == RANGES * 2
+    assert account.counts == {"other headers: a gap on every CPU": 1}
+
+
+def test_a_header_in_a_later_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prologue.trace.streams.BLOCK", 100)
+    account = Tally()
+    assert read(HEADER + perf_text(STEPS) + HEADER + perf_text(STEPS), account) == RANGES * 2
+    assert account.counts == {"other headers: a gap on every CPU": 1}
+
+
+def test_a_task_may_be_called_like_a_comment() -> None:
+    assert read(perf_text(STEPS, comm="# not one")) == RANGES
+    lines = "".join(f"# me     7 [000] 1.000001: branches:  {ip:16x} => {addr:16x}\n" for ip, addr in STEPS)
+    assert read(lines) == RANGES

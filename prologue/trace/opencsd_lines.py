@@ -1,0 +1,168 @@
+"""Lines of ``trc_pkt_lister``: packets, elements, errors, and what it prints besides.
+
+OpenCSD 0.14 to 1.5.5, and later releases as far as their source shows it: ``trc_gen_elem.cpp`` (elements),
+``ocsd_error.cpp`` and ``ocsd_error_logger.cpp`` (errors), ``trc_pkt_elem_*.cpp`` (packets), ``trc_pkt_lister.cpp``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+MARK: Final = b"OCSD_GEN_TRC_ELEM_"
+BANNER: Final = b"Trace Packet Lister: CS Decode library testing"
+# What no packet and no error has: a hole in the text would join one of them with the end of an element.
+_NO_ELEMENT: Final = rb"(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n]"
+# ETM and PTM print "NAME : TEXT"; STM "NAME:Text", with bits in figures for data; ITM "NAME: Text".
+_PACKET: Final = (
+    rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t(?:\w+ : |[A-Z0-9_]+:(?=[A-Z ]|\d+ bit))(?:%s)*\n" % _NO_ELEMENT
+)
+ELEMENT: Final = re.compile(
+    rb"(?:%s)*+(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
+    rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
+    rb"last_sz\(\d+\) \(ISA=(\w+)\) ([EN] [\w+:.<> -]*)(?: \[CC=\d+\]; )?\)\r?\n"
+    rb"|(\w+)\(([^\n]*)\)\r?\n)|([^\n]+)\n|\n|\Z)" % _PACKET
+)
+"""The packets before an element, then the element; or a line that is neither."""
+CONTEXT: Final = re.compile(
+    rb"\(ISA=\w+\) (?:EL([0-3]))?(S|N|Root|Realm); (?:64|32)-bit; "
+    rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"
+)
+TIME: Final = re.compile(rb" \[ TS=0x([0-9a-f]+)\]; (?: \[CC=\d+\]; )?")
+ISAS: Final = frozenset((b"A64", b"A32", b"T32", b"TEE", b"Jaz", b"Cst", b"Unk"))
+BREAKS: Final = {
+    b"TRACE_ON": ("place", "places", " where tracing began (trace on)"),
+    b"NO_SYNC": ("place", "places", " without synchronisation"),
+    b"ADDR_NACC": ("place", "places", " where the decoder had no memory to follow the program"),
+    b"UNKNOWN": ("unknown element", "unknown elements", " of the decoder: a gap"),
+    b"I_RANGE_NOPATH": ("range", "ranges", " whose path the decoder does not know: a gap"),
+    b"ADDR_UNKNOWN": ("place", "places", " where the decoder did not know the address"),
+    b"EO_TRACE": ("end", "ends", " of trace"),
+}
+"""Elements that leave a gap, and what they are called in the summary."""
+FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
+"""What the decoders say first of an ID: what begins with another element is one whose digits are damaged."""
+BESIDE: Final = frozenset(
+    (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"INSTRUMENTATION", b"ITMTRACE", b"CUSTOM")
+)
+"""Elements that say nothing of where execution went."""
+TRANSACTIONS: Final = frozenset((b"Init", b"Start", b"Commit", b"Fail"))
+"""What MEMTRANS says: tracing began in a transaction; it began; it succeeded; it was rolled back."""
+_NUMBERS: Final = (
+    rb"(?:Total Bytes|Bad Header Errors|Trace data bytes [\w ]+|Frame demux bytes[\w, ]*|Total bytes [\w ]+)"
+)
+_REMARK: Final = re.compile(
+    rb"ID:[0-9a-f]+\t(?:END OF TRACE DATA|FLUSH operation|RESET operation)|Trace Packet Lister : |Gen_Info : |Filename="
+    rb"|Frame Data;|(?:[0-9a-f]{2} ){1,16}\r?$|DSTREAM footer \[|#{7} (?:Multi Session decode: )?Buffer "
+    rb"|Reading packet decoder statistics|Decode stats (?:ID|unavailable)|Frame Demux Stats|%s: \d+|\r?$" % _NUMBERS
+)
+_CODE: Final = re.compile(rb" : 0x[0-9a-f]{4} \(")  # patterns that begin with plain text are fast to search for
+_COMPONENT: Final = re.compile(rb"(?:DCD_|PKTP_|DFMT_|ss2_|Gen_Err|Gen_Warn)\w{0,32}\Z")
+_PROGRAM: Final = re.compile(rb"Trace Packet Lister(?: : |: CS Decode)")
+_GLUED: Final = re.compile(rb"(?<=[^\n])(?=Idx:)")
+_ERROR: Final = re.compile(
+    rb"(?:(\w+) : )?(?:ERROR:|WARN :|INFO :)?0x[0-9a-f]{4} \((\w+)\)(?: \[[^\]\n]*\])?; "
+    rb"(?:TrcIdx=(\d+); )?(?:CS ID=([0-9a-f]{2}); )?((?:(?!Idx:|;\t)%s)*?)(?:ID:[0-9a-f]+\t[A-Z ]+)?\r?" % _NO_ELEMENT
+)
+_LONGEST_ERROR: Final = 1 << 12
+_ADDRESS: Final = re.compile(
+    rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_\w*ADDR\w* : [^\n]*?\bAddr=0x([0-9A-Fa-f]{1,16})\b"
+)
+_ATOMS: Final = re.compile(rb"Idx:(\d+); ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_ATOM_F\d : [^\n;]*; ([EN]{1,64})\r?\Z")
+_LEADS: Final = re.compile(
+    rb"Idx:(\d+); ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(INSTR_RANGE|EXCEPTION|NO_SYNC|I_RANGE_NOPATH|ADDR_NACC)"
+)
+_LOOK_BACK: Final = 1 << 12  # bytes: some 40 lines
+_FATAL: Final = b"Trace Packet Lister : Data Path fatal error"
+
+
+class DecoderError(NamedTuple):
+    """An error that OpenCSD reports: its name and words, its offset in the trace and the trace ID, if it says them."""
+
+    name: str
+    message: str
+    offset: int | None
+    source: int | None
+
+
+def read_error(line: bytes) -> DecoderError | None:
+    """Read the line of an error; None if it is none."""
+    found = _ERROR.fullmatch(line) if b"; " in line[:_LONGEST_ERROR] and len(line) <= _LONGEST_ERROR else None
+    if found is None:
+        return None
+    component, name, index, source, message = found.groups()
+    # Components of one source have its ID in their name, in decimal digits.
+    digits = component.rpartition(b"_")[2] if component else b""
+    number = int(source, 16) if source else int(digits) if digits.isdigit() and len(digits) == 4 else None
+    text = message.decode("ascii", "backslashreplace").strip()
+    return DecoderError(name.decode("ascii"), text, int(index) if index else None, number)
+
+
+def is_remark(line: bytes) -> bool:
+    """Whether a line is one that the program prints besides its trace."""
+    return _REMARK.match(line) is not None
+
+
+def is_fatal(line: bytes) -> bool:
+    """Whether a line says that decoding ended there."""
+    return line.startswith(_FATAL)
+
+
+def whole_lines(block: bytes, lost: bytes) -> bytes:
+    """A block in which what was printed after a message without a line end begins a line of its own.
+
+    Most messages of errors have none: the next element, packet, error or remark stands on their line.
+    ``lost`` is a line that is put where an element or packet begins in the middle of anything but an error: there the
+    text has a hole.
+    """
+    starts = [found.start() for found in _PROGRAM.finditer(block)]
+    for code in _CODE.finditer(block):
+        component = _COMPONENT.search(block, max(code.start() - 40, 0), code.start())
+        starts += [component.start()] if component else []
+    glued = [start for start in sorted(starts) if start and block[start - 1 : start] != b"\n"]
+    if glued:
+        block = b"\n".join(block[low:high] for low, high in pairwise([0, *glued, len(block)]))
+    if block.count(b"Idx:") != block.count(b"\nIdx:") + block.startswith(b"Idx:"):
+        block = _GLUED.sub(_after_error(block, lost), block)
+    return block
+
+
+def _after_error(block: bytes, lost: bytes) -> Callable[[re.Match[bytes]], bytes]:
+    def line_end(at: re.Match[bytes]) -> bytes:
+        start = block.rfind(b"\n", max(at.start() - _LONGEST_ERROR, 0), at.start()) + 1
+        return b"\n" if start and read_error(block[start : at.start()]) else b"\n" + lost + b"\n"
+
+    return line_end
+
+
+class Packets(NamedTuple):
+    """What trace packets said that an error is about: where execution went on (0: not said), and the atoms from there.
+
+    ``atoms`` are E (taken) and N (not taken), one for each branch; empty if the text has no packets (-decode_only).
+    """
+
+    address: int = 0
+    atoms: str = ""
+
+
+def packets_before(block: bytes, end: int, error: DecoderError) -> Packets:
+    """The packets of an error's source in the lines before a place, as far as no element shows what they did."""
+    atoms, ranges = "", 0
+    for line in reversed(block[max(end - _LOOK_BACK, 0) : end].split(b"\n")):
+        if (element := _LEADS.match(line)) and int(element[2], 16) == error.source:
+            if element[3] != b"INSTR_RANGE" or int(element[1]) != error.offset or atoms:
+                break
+            ranges += 1  # of atoms of the same packet
+            continue
+        packet = _ATOMS.match(line) or _ADDRESS.match(line)
+        # The packets of a single source without frames have ID 0.
+        if packet is None or int(packet[2], 16) not in (error.source, 0):
+            continue
+        if packet.re is _ATOMS:
+            if int(packet[1]) == error.offset and not atoms:
+                atoms = packet[3].decode("ascii")[ranges:]
+        elif int(packet[1]) < (error.offset or 0) and not ranges:
+            return Packets(int(packet[3], 16), atoms)
+    return Packets(0, atoms)

@@ -1,0 +1,217 @@
+"""What a decoder reports of its own program image: a finding of ``trace check``, with the word and its address."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.insn.a64 import encode_b
+from tests.trace.made import KERNEL, perf_text
+from tests.trace.test_check import STEPS
+from tests.trace.test_opencsd import element, error
+
+NOP = 0xD503201F
+CONTEXT = element("PE_CONTEXT((ISA=A64) EL1N; 64-bit; )")
+SYNC = element("NO_SYNC( [init-decoder])") + element("TRACE_ON( [begin or filter])") + CONTEXT
+DIRECT = "Bad program image - N Atom on unconditional direct BR.\n"
+INDIRECT = "Bad program image - N Atom on unconditional indirect BR.\n"
+BROKEN = "Discontinuous ranges - Inconsistent program image for decode\n"
+
+
+def ran(first: str, last: str, tail: str) -> str:
+    """The range from one place to the instruction at another one."""
+    start, end = KERNEL.at(first), KERNEL.at(last) + 4
+    size = (end - start) // 4
+    return element(f"INSTR_RANGE(exec range={start:#x}:[{end:#x}] num_i({size}) last_sz(4) (ISA=A64) {tail})")
+
+
+def bad(message: str, name: str = "OCSD_ERR_BAD_DECODE_IMAGE") -> str:
+    return error(name, message, code="0x002e") + element("NO_SYNC( [bad-program-image])")
+
+
+def check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, changed: dict[str, int] | None = None
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, JSON, and standard output of the same without ``--json``."""
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux", changed), tmp_path / "trace"
+    trace.write_text(text)
+    command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
+    code = main([*command, "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert main(command) == code
+    return code, data, capsys.readouterr().out
+
+
+CALLED = SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>")
+TAKEN = SYNC + ran("vfs_read", "vfs_read+0xc", "E BR   <cond>")
+PLACES = {
+    "after a branch that was not taken": (CALLED + bad(DIRECT), "vfs_read+0x10", "bl "),
+    "after a taken branch": (TAKEN + bad(INDIRECT), "vfs_read+0x24", "ret"),
+    "two ranges that do not join": (
+        SYNC + ran("read_zero", "read_zero+0x10", "N BR   <cond>") + bad(BROKEN), "read_zero+0x10", "b.eq "
+    ),
+    "an element without an error": (CALLED + element("NO_SYNC( [bad-program-image])"), "vfs_read+0x10", "bl "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_the_word_is_found_in_the_image(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, place, start = PLACES[where]
+    code, data, out = check(tmp_path, capsys, text)
+    (word,) = data["reported"]
+    assert code == 1
+    assert (word["vaddr"], word["fits"], word["after"]) == (hex(KERNEL.at(place)), True, False)
+    assert word["message"].startswith(start)
+    assert f"image stale at {place} ({KERNEL.at(place):#x}): {start}" in out
+    assert "the decoder reports 1 word of its image that cannot be what ran" in out
+    assert data["stale"] == []
+
+
+def test_a_word_that_is_no_instruction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CALLED + error("OCSD_ERR_INVALID_OPCODE", "Error processing atom packet.") + "\n"
+    code, data, _ = check(tmp_path, capsys, text, {"vfs_read+0x10": 0x1234})
+    (word,) = data["reported"]
+    assert (code, word["vaddr"], word["word"], word["fits"]) == (1, hex(KERNEL.at("vfs_read+0x10")), "00001234", True)
+
+
+def packet(text: str, index: int = 26) -> str:
+    return f"Idx:{index}; ID:10; [0xf7 ];\t{text}\n"
+
+
+def atoms(decisions: str) -> str:
+    return packet(f"I_ATOM_F3 : Atom format 3.; {decisions}")
+
+
+def address(place: str) -> str:
+    return packet(f"I_ADDR_L_64IS0 : Address, Long, 64 bit, IS0.; Addr=0x{KERNEL.at(place):016X}; ", 20)
+
+
+GAP = CALLED + element("TRACE_ON( [begin or filter])")
+RETURNED = SYNC + ran("vfs_read+0x14", "vfs_read+0x24", "E iBR A64:ret ")
+FOLLOWED = {
+    "the packet's first branch": (CALLED + atoms("NEE"), "vfs_read+0x10"),
+    "its third, after a call": (TAKEN.replace("E BR", "N BR") + atoms("ENN"), None),
+    "its second": (SYNC + ran("vfs_read+0x14", "vfs_read+0x18", "E BR  ") + atoms("N"), None),
+    "an address and a branch": (RETURNED + address("vfs_read") + atoms("NNE"), "vfs_read+0x10"),
+    "a call and its return": (RETURNED + address("vfs_read") + atoms("NEEEN"), "vfs_read+0x18"),
+    "after a gap": (GAP + address("vfs_read+0x14") + atoms("N"), "vfs_read+0x18"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", FOLLOWED)
+def test_packets_say_which_branch_is_meant(which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The ranges of one packet's atoms before the report are not printed."""
+    text, place = FOLLOWED[which]
+    code, data, out = check(tmp_path, capsys, text + bad(DIRECT))
+    (word,) = data["reported"]
+    assert code == 1
+    if place is None:  # the image here explains all atoms, or does not say where they lead
+        assert not word["fits"]
+        return
+    assert (word["vaddr"], word["fits"], word["exact"]) == (hex(KERNEL.at(place)), True, True)
+    assert f"image stale at {place} " in out
+    assert "perhaps" not in out
+
+
+def test_an_address_packet_of_before_the_last_range_says_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The decoder took its own stack of calls then."""
+    _, data, _ = check(tmp_path, capsys, SYNC + address("vfs_read+0x14") + RETURNED + atoms("N") + bad(DIRECT))
+    (word,) = data["reported"]
+    assert (word["vaddr"], word["after"], word["fits"]) == (hex(KERNEL.at("vfs_read+0x24")), True, False)
+
+
+def test_the_decoder_had_another_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one given here has no such branch: it is not accused, and the decoder's text is of no use."""
+    branch = encode_b(KERNEL.at("vfs_read+0x10"), KERNEL.at("vfs_read+0x24"))
+    changed = {"vfs_read+0x10": NOP, "vfs_read+0x18": NOP}
+    code, data, out = check(tmp_path, capsys, CALLED + atoms("N") + bad(DIRECT), changed)
+    (word,) = data["reported"]
+    assert (code, word["fits"], word["word"]) == (1, False, "d65f03c0")
+    assert "decoder's image stale at vfs_read+0x24" in out
+    assert "decode again with this image" in out
+    assert check(tmp_path, capsys, CALLED + bad(DIRECT), {"vfs_read+0x10": branch})[1]["reported"][0]["fits"]
+
+
+def test_without_packets_a_later_branch_may_be_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, data, out = check(tmp_path, capsys, CALLED + bad(DIRECT))
+    assert data["reported"][0]["exact"] is False
+    assert "perhaps it is a branch after this one, for the text has no packets" in out
+    _, data, out = check(tmp_path, capsys, CALLED + bad(DIRECT), {"vfs_read+0x10": NOP, "vfs_read+0x18": NOP})
+    (word,) = data["reported"]
+    assert (word["vaddr"], word["after"], word["fits"]) == (hex(KERNEL.at("vfs_read+0xc")), True, False)
+
+
+UNKNOWN = {
+    "after a return": (SYNC + ran("vfs_read+0x14", "vfs_read+0x24", "E iBR A64:ret "), "vfs_read+0x24", True),
+    "after an exception": (
+        CALLED + element("EXCEPTION(pref ret addr:0xffff80008001000c; excep num (0x0e) )"), "vfs_read+0xc", True
+    ),
+    "after a gap": (GAP + CONTEXT, None, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", UNKNOWN)
+def test_an_address_that_is_not_said_is_not_guessed(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, place, after = UNKNOWN[where]
+    code, data, _ = check(tmp_path, capsys, text + bad(DIRECT))
+    (word,) = data["reported"]
+    assert (code, word["after"], word["fits"]) == (1, after, False)
+    assert word["vaddr"] == (hex(KERNEL.at(place)) if place else None)
+
+
+OTHERS = {
+    "a process": ("EL0N", 0),
+    "a Secure kernel": ("EL1S", 0),
+    "this kernel": ("EL1N", 1),
+}
+
+
+@pytest.mark.parametrize("whose", OTHERS)
+def test_only_reports_about_the_kernel_count(whose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    level, count = OTHERS[whose]
+    text = (
+        SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>") + ran("vfs_read+0x10", "vfs_read+0x10", "E BR  b+link ")
+    )
+    other = element(f"PE_CONTEXT((ISA=A64) {level}; 64-bit; )") + ran("read_zero", "read_zero+0x10", "N BR   <cond>")
+    code, data, _ = check(tmp_path, capsys, text + other + bad(BROKEN))
+    assert (code, len(data["reported"])) == (count, count)
+
+
+def test_other_errors_are_gaps_with_their_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        SYNC + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>") + ran("vfs_read+0x10", "vfs_read+0x10", "E BR  b+link ")
+    )
+    text += error("OCSD_ERR_BAD_DECODE_PKT", "Unknown packet type.") + element("NO_SYNC( [bad-packet])")
+    code, data, _ = check(tmp_path, capsys, text + ran("vfs_read", "vfs_read+0xc", "N BR   <cond>"))
+    assert (code, data["reported"], data["gaps"]) == (0, [], 1)
+    assert (
+        data["not_used"]["errors of the decoder on trace ID 0x10: OCSD_ERR_BAD_DECODE_PKT, Unknown packet type."] == 1
+    )
+
+
+def test_a_failed_transaction_accuses_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SYNC + ran("vfs_read", "vfs_read+0x8", "E TSTART") + element("MEMTRANS(Start)")
+    text += ran("vfs_read+0xc", "vfs_read+0xc", "N BR   <cond>")
+    again = ran("vfs_read+0xc", "vfs_read+0xc", "E BR   <cond>")
+    assert check(tmp_path, capsys, text + element("MEMTRANS(Fail)") + again)[0] == 0
+    assert check(tmp_path, capsys, text + element("MEMTRANS(Commit)") + again)[0] == 1
+
+
+def test_a_text_of_perf_says_what_newer_ones_hide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
+    hint = "perf after 6.12, with OpenCSD 1.5.4 or later, leaves a gap (trace on)"
+    trace.write_text(perf_text([(0, "vfs_read"), *STEPS[1:]]))
+    assert main(command) == 0
+    assert hint not in capsys.readouterr().err
+    trace.write_text(perf_text([*STEPS, (0, "vfs_read"), *STEPS[1:]]))
+    assert main(command) == 0
+    assert hint in capsys.readouterr().err

@@ -1,0 +1,161 @@
+"""Snapshots of OpenCSD's own tests: what its decoder prints of real hardware and models is read to the last range."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+import zstandard
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.trace.form import OTHER_WORLD
+from prologue.trace.sources import open_trace
+from tests.support.snapshots import needs_decoded_snapshots
+from tests.trace.made import KERNEL
+
+pytestmark = pytest.mark.thorough
+
+# What OpenCSD 1.3.3 finds in each buffer: instruction ranges. 0: STM, memory that is not there, or a trace that is cut.
+RANGES: Final = {
+    "snapshots/Snowball/ETB_0": 1_252,
+    "snapshots/TC2/ETB_0": 18_177,
+    "snapshots/a55-test-tpiu/DSTREAM_0": 0,
+    "snapshots/bugfix-exact-match/etr_0": 1_740_344,
+    "snapshots/a57_single_step/CSTMC_TRACE_FIFO": 1,
+    "snapshots/init-short-addr/CSTMC_TRACE_FIFO": 0,
+    "snapshots/juno-ret-stck/ETB_0": 47_921,
+    "snapshots/juno-uname-001/ETB_0": 0,
+    "snapshots/juno-uname-002/ETB_0": 5_815,
+    "snapshots/juno_r1_1/ETB_0": 6_733,
+    "snapshots/juno_r1_1/ETB_1": 0,
+    "snapshots/stm-issue-27/ETB_0": 0,
+    "snapshots/stm_only/ETB_1": 0,
+    "snapshots/stm_only-2/ETB_1": 0,
+    "snapshots/stm_only-juno/ETB_1": 0,
+    "snapshots/tc2-ptm-rstk-t32/PTM_0_2": 53_192,
+    "snapshots/test-file-mem-offsets/ETB_0": 5_815,
+    "snapshots/trace_cov_a15/PTM_0_2": 20,
+    "snapshots-ete/001-ack_test/ETB_1": 22_434,
+    "snapshots-ete/002-ack_test_scr/ETB_1": 1_137,
+    "snapshots-ete/ete-bc-instr/ETB_1": 4,
+    "snapshots-ete/ete-ite-instr/ETB_1": 11,
+    "snapshots-ete/ete-ite-instr/ETB_2": 10,
+    "snapshots-ete/ete-wfet/ETB_1": 188,
+    "snapshots-ete/ete-wfet/ETB_2": 0,
+    "snapshots-ete/ete_ip/ETB_1": 697,
+    "snapshots-ete/ete_mem/ETB_1": 2_008,
+    "snapshots-ete/ete_spec_1/ETB_1": 63,
+    "snapshots-ete/ete_spec_2/ETB_1": 66,
+    "snapshots-ete/ete_spec_3/ETB_1": 65,
+    "snapshots-ete/event_test/ETB_1": 0,
+    "snapshots-ete/infrastructure/ETB_0": 5_000,
+    "snapshots-ete/infrastructure/ETB_1": 0,
+    "snapshots-ete/pauth_lr/ETB_1": 92,
+    "snapshots-ete/pauth_lr/ETB_2": 101,
+    "snapshots-ete/pauth_lr/ETB_3": 92,
+    "snapshots-ete/pauth_lr_Rm/ETB_1": 88,
+    "snapshots-ete/pauth_lr_Rm/ETB_2": 97,
+    "snapshots-ete/pauth_lr_Rm/ETB_3": 88,
+    "snapshots-ete/q_elem/ETB_1": 388,
+    "snapshots-ete/q_elem/ETB_2": 378,
+    "snapshots-ete/rme_test/ETB_1": 455,
+    "snapshots-ete/rme_test/ETB_2": 113,
+    "snapshots-ete/rme_test/ETB_3": 455,
+    "snapshots-ete/s_9001/ETB_1": 2,
+    "snapshots-ete/s_9001/ETB_2": 182,
+    "snapshots-ete/src_addr/ETB_1": 2_702,
+    "snapshots-ete/ss_ib_el1ns/ETB_1": 2,
+    "snapshots-ete/ss_ib_el1ns/ETB_2": 172,
+    "snapshots-ete/tme_simple/ETB_1": 50,
+    "snapshots-ete/tme_tcancel/ETB_1": 0,
+    "snapshots-ete/tme_test/ETB_1": 18_807,
+    "snapshots-ete/trace_file_cid_vmid/ETB_1": 6_958,
+    "snapshots-ete/trace_file_vmid/ETB_1": 6_958,
+    "snapshots-ete/ts_bit64_set/ETB_1": 148,
+    "snapshots-ete/ts_marker/ETB_1": 223,
+}
+DAMAGE: Final = ("cannot be read", "begin in the middle", "begins in the middle", "not known here")
+_RANGE: Final = re.compile(rb"OCSD_GEN_TRC_ELEM_INSTR_RANGE\(exec range=0x")
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, Path]:
+    return needs_decoded_snapshots()
+
+
+def _read(path: Path) -> tuple[int, dict[str, int]]:
+    """How many ranges there are, and what else was counted."""
+    count = 0
+    with open_trace(str(path)) as trace:
+        try:
+            for batch in trace.batches:
+                count += len(batch.ranges)
+        except InputError as error:
+            assert "has no instruction ranges" in str(error)  # noqa: PT017 - and then there are none
+            assert not count
+        return count, dict(trace.account.counts)
+
+
+def test_all_snapshots_are_there(texts: dict[str, Path]) -> None:
+    assert RANGES.keys() <= texts.keys()
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_every_range_is_read_and_nothing_is_damage(name: str, texts: dict[str, Path]) -> None:
+    with texts[name].open("rb") as packed:
+        text = zstandard.ZstdDecompressor().stream_reader(packed).read()
+    count, counts = _read(texts[name])
+    assert count == len(_RANGE.findall(text)) == RANGES[name]
+    assert [what for what in counts if any(damage in what for damage in DAMAGE)] == []
+
+
+def test_snapshots_of_later_releases(texts: dict[str, Path]) -> None:
+    """Those that are not in the table, if the suite has come to have some."""
+    for name in texts.keys() - RANGES.keys():
+        with texts[name].open("rb") as packed:
+            text = zstandard.ZstdDecompressor().stream_reader(packed).read()
+        assert _read(texts[name])[0] == len(_RANGE.findall(text)), name
+
+
+@pytest.mark.parametrize("name", sorted(RANGES.keys() - {"snapshots/bugfix-exact-match/etr_0"}))
+def test_no_command_fails_on_them(
+    name: str, texts: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    for action in ("check", "stats"):
+        code = main(["trace", action, str(texts[name]), "--vmlinux", str(vmlinux)])
+        said = capsys.readouterr().err
+        assert code in (0, 2), said
+        assert "internal error" not in said
+
+
+ERRORS: Final = {
+    "snapshots-ete/infrastructure/ETB_0": {"0x10": 29, "0x11": 1, "0x13": 1, "0x15": 1},
+    "snapshots/juno-ret-stck/ETB_0": {"0x11": 1},
+    "snapshots/a55-test-tpiu/DSTREAM_0": {"0x1": 1},
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_counted_by_their_source(name: str, texts: dict[str, Path]) -> None:
+    _, counts = _read(texts[name])
+    found = {
+        what.partition("trace ID ")[2].partition(":")[0]: count
+        for what, count in counts.items()
+        if what.startswith("errors of the decoder on trace ID")
+    }
+    assert found == ERRORS[name]
+
+
+def test_transactions_that_failed_are_gaps(texts: dict[str, Path]) -> None:
+    _, counts = _read(texts["snapshots-ete/tme_test/ETB_1"])
+    assert counts["transactions that failed and were rolled back: a gap"] == 18
+
+
+def test_worlds_of_a_model_with_realms(texts: dict[str, Path]) -> None:
+    with open_trace(str(texts["snapshots-ete/rme_test/ETB_1"])) as trace:
+        worlds = [flags & OTHER_WORLD != 0 for batch in trace.batches for flags in batch.ranges["flags"].tolist()]
+    assert all(worlds)
