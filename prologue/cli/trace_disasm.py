@@ -18,9 +18,10 @@ from prologue.cli.trace_inputs import (
     open_traces,
     require_no_input,
 )
+from prologue.cli.trace_notes import left_out_lines, print_notes, warnings
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.report.printable import printable
+from prologue.trace.check import ImageCheck
 from prologue.trace.filters import Selection
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
@@ -36,6 +37,7 @@ def run(args: Namespace) -> int:
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
+        check = ImageCheck(known, trace)
         filters, summary = make_filters(args, kernels), TraceSummary(known)
         selection, trees = Selection(), _trees(args, known) if args.root else None
         lines = _renderer(args.format, known)
@@ -48,13 +50,13 @@ def run(args: Namespace) -> int:
             }
             form = "trees" if args.root else args.format
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
-            for batch, every in known.numbered(trace):
+            for batch, every in check.executed(trace):
                 keep = filters.mask(batch, every, known)
                 wanted = selection.take(batch, every, keep)
                 summary.add(*wanted)
                 out.writelines(trees.render(batch, every, keep) if trees else lines.render(*wanted))
             out.write(PERF_TAIL if form == "perf" else b"")
-        print_said([*summary.lines(), *trace.account.lines()])
+        print_notes([*warnings(check, args), *summary.lines(), *left_out_lines(check), *trace.account.lines()])
     return 0
 
 
@@ -74,13 +76,6 @@ def _renderer(format_: str, known: KnownRanges) -> PerfLines | PlainLines | Json
 
         return PlainLines(known, SourceBlocks(known).block)
     return PlainLines(known)
-
-
-def print_said(lines: list[str]) -> None:
-    """Say on standard error what was read and what could not be used: standard output is for the trace."""
-    sys.stdout.flush()
-    for line in lines:
-        print(f"prologue: {printable(line)}", file=sys.stderr)
 
 
 @contextmanager
