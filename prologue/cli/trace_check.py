@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any, Final
 
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
-from prologue.cli.trace_notes import left_out_lines, print_notes
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.errors import InputError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import Findings, ImageCheck, StaleWord
@@ -30,7 +30,13 @@ def run(args: Namespace) -> int:
         for batch, numbers in check.executed(trace):
             summary.add(batch, numbers)
         findings = check.findings()
-        rest = [*summary.lines(), *left_out_lines(check), *_unjudged(check), *trace.account.lines()]
+        rest = [
+            *unmatched_guests(known),
+            *summary.lines(),
+            *left_out_lines(check),
+            *_unjudged(check),
+            *trace.account.lines(),
+        ]
     programs = kernels.programs
     if args.json:
         data: dict[str, Any] = {

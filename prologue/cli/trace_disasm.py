@@ -18,7 +18,7 @@ from prologue.cli.trace_inputs import (
     open_traces,
     require_no_input,
 )
-from prologue.cli.trace_notes import left_out_lines, print_notes, warnings
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import UsageError
 from prologue.outputs import new_file
 from prologue.trace.check import ImageCheck
@@ -29,10 +29,13 @@ from prologue.trace.summary import TraceSummary
 from prologue.trace.tree import CallTrees
 
 SCHEMA: Final = "prologue.trace-disasm/1"
+_DEPTH: Final = 8
 
 
 def run(args: Namespace) -> int:
     """Print the instructions that ran."""
+    if args.depth is not None and not args.root:
+        raise UsageError("--depth is for --from, which is not given")
     require_no_input(args.output, args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
@@ -48,7 +51,7 @@ def run(args: Namespace) -> int:
                 "kind": trace.kind,
                 "images": [p.name for p in kernels.programs],
             }
-            form = "trees" if args.root else args.format
+            form = "trees" if args.root else args.format or "perf"
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
             for batch, every in check.executed(trace):
                 keep = filters.mask(batch, every, known)
@@ -56,18 +59,21 @@ def run(args: Namespace) -> int:
                 summary.add(*wanted)
                 out.writelines(trees.render(batch, every, keep) if trees else lines.render(*wanted))
             out.write(PERF_TAIL if form == "perf" else b"")
-        print_notes([*warnings(check, args), *summary.lines(), *left_out_lines(check), *trace.account.lines()])
+        rest = [*summary.lines(), *left_out_lines(check), *trace.account.lines()]
+        entered = trees.entered if trees else frozenset()
+        print_notes([*warnings(check, args), *unmatched(args, filters, known, entered), *rest])
     return 0
 
 
 def _trees(args: Namespace, known: KnownRanges) -> CallTrees:
-    if args.symbols or args.format != "perf":
+    if args.symbols or args.format is not None:
         raise UsageError("--from prints call trees: it does not go with --symbols and --format")
-    return CallTrees(known, frozenset(find_symbols(args.root, args.vmlinux, known.kernels)), args.depth)
+    roots = frozenset(find_symbols(args.root, args.vmlinux, known.kernels))
+    return CallTrees(known, roots, _DEPTH if args.depth is None else args.depth)
 
 
-def _renderer(format_: str, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:
-    if format_ == "perf":
+def _renderer(format_: str | None, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:
+    if format_ in (None, "perf"):
         return PerfLines(known)
     if format_ == "json":
         return JsonLines(known)

@@ -11,8 +11,8 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
-from prologue.cli.trace_notes import left_out_lines, print_notes, warnings
-from prologue.errors import PrologueError
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
+from prologue.errors import PrologueError, UsageError
 from prologue.outputs import new_file, require_distinct
 from prologue.trace.check import ImageCheck
 from prologue.trace.filters import Selection
@@ -24,6 +24,7 @@ from prologue.trace.summary import TraceSummary
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-stats/1"
+_TOP: Final = 30
 
 
 class _ProgramStats(NamedTuple):
@@ -41,6 +42,8 @@ class _ProgramStats(NamedTuple):
 
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
+    if args.json and args.top is not None:
+        raise UsageError("--top is for the table: --json has every function")
     require_no_input(args.folded, args)
     if args.flames is not None:
         from prologue.report.pictures import require_plottable
@@ -61,7 +64,13 @@ def run(args: Namespace) -> int:
             summary.add(*selection.take(batch, every, keep))
             if stacks is not None:
                 stacks.add(batch, every, keep)
-        rest = [*warnings(check, args), *summary.lines(), *left_out_lines(check), *trace.account.lines()]
+        rest = [
+            *warnings(check, args),
+            *unmatched(args, filters, known),
+            *summary.lines(),
+            *left_out_lines(check),
+            *trace.account.lines(),
+        ]
     found = [_stats(known, summary, row) for row in range(len(kernels.programs))]
     if stacks is not None and args.flames is not None:
         from prologue.report.flames import plot_flames
@@ -79,7 +88,7 @@ def run(args: Namespace) -> int:
         print(json.dumps({"schema": SCHEMA, "trace": trace.name, **said}, indent=2))
     else:
         for one in found:
-            print("\n".join(_text(one, args.top)))
+            print("\n".join(_text(one, _TOP if args.top is None else args.top)))
         print_notes(rest)
     return 0
 
