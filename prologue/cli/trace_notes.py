@@ -32,10 +32,11 @@ def left_out_lines(check: ImageCheck) -> list[str]:
     ranges, instructions = check.left_out
     if not ranges:
         return []
-    it, do = ("it runs", "did") if ranges == 1 else ("they run", "did")
+    first = check.first_stop()
+    why = f"it runs through {first}" if ranges == 1 else f"they run through words that never go on, first {first}"
     return [
         f"{counted(ranges, 'range')} with {counted(instructions, 'instruction')} left out, a gap instead: "
-        f"{it} through a branch that is always taken, so this {do} not run"
+        f"{why}, so this did not run"
     ]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from prologue.arrays import I64, Bool
 from prologue.insn.disasm import insn_text
 from prologue.trace.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, classes, targets
-from prologue.trace.decoders import Decoder
+from prologue.trace.decoders import Decoder, name_of
 from prologue.trace.filters import Selection
 from prologue.trace.form import EXCEPTION, GAP, RETURN, Batch
 from prologue.trace.impossible import FirstOnes, Instant
@@ -154,6 +154,13 @@ class ImageCheck:
         runs = self._broken_runs.upto(len(self._known.table))
         table = self._known.table
         return int(runs.sum()), int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * runs).sum())
+
+    def first_stop(self) -> str:
+        """The instruction that the first range that was left out runs through, and its place."""
+        number = int(np.flatnonzero(self._broken_runs.upto(len(self._known.table)))[0])
+        vaddr, word = self._ranges.stops(number)[0]
+        program = self._programs[int(self._known.table["program"][number])]
+        return f"{name_of(word)} at {plain_place(program, vaddr)}"
 
     def findings(self) -> Findings:
         """Every word that cannot have been executed as it is."""
