@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
 def _verdict(check: ImageCheck, findings: Findings) -> list[str]:
     lines = []
     if findings.decoder:
-        lines.append(f"the decoder ran through {counted(len(findings.decoder), 'branch', plural='branches')}")
+        lines.append(f"the decoder went astray at {counted(len(findings.decoder), 'place')}")
     if findings.stale:
         lines.append(f"{counted(len(findings.stale), 'word')} of the image cannot be what ran")
     if findings.follow:

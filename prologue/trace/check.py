@@ -35,6 +35,8 @@ from prologue.words import counted
 
 _NOT_TAKEN: Final = 0
 """Instead of an address where execution went: to the next instruction."""
+_RUNAWAY: Final = 8
+"""Branches that are always taken in one range: of so many, stale words are no explanation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class StaleWord:
     went: Counter[int] = field(default_factory=Counter)
     time: int = 0
     cpu: int = -1
+    branches: int = 0
+    """How many branches a decoder that ran away ran through from here on, in one range: the image is not to blame."""
 
     @property
     def count(self) -> int:
@@ -179,11 +183,20 @@ class ImageCheck:
             # Where a decoder ran through the first of them, the rest is what it thought of.
             for vaddr, word in stops if self.decoder is None else stops[:1]:
                 self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
-                words[program, vaddr, word].went[_NOT_TAKEN] += int(runs[number])
+                own = words[program, vaddr, word]
+                own.branches = self._branches(own, stops)
+                own.went[_NOT_TAKEN] += int(runs[number])
         ignored = self._ignored(words)
         stale = [words[key] for key in sorted(evident - ignored.keys())]
         follow = [words[key] for key in sorted(words.keys() - evident - ignored.keys())]
         return Findings(stale, follow, [ignored[key] for key in sorted(ignored)])
+
+    def _branches(self, word: StaleWord, stops: list[tuple[int, int]]) -> int:
+        """How many branches a decoder that ran away ran through; 0 if any range with that word is another case."""
+        kinds = classes(np.array([stop for _, stop in stops], np.uint32))
+        count = int((~np.isin(kinds, (TRAP, UNDEFINED))).sum())
+        first = word.branches == 0 and word.count > 0
+        return 0 if self.decoder is None or count < _RUNAWAY or first else max(count, word.branches)
 
     @staticmethod
     def _note(
@@ -204,7 +217,7 @@ class ImageCheck:
             return {}
         keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]
         may = self.decoder.may_ignore(np.array([key[2] for key in keys], np.uint32)).tolist()
-        found = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored}
+        found = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
         for number, instant in self._first.ignored.items():
             program, vaddr = int(self._known.table["program"][number]), int(self._ranges.ignored[number])
             word = int(self._programs[program].words_at(np.array([vaddr], np.uint64))[0][0])
@@ -237,6 +250,8 @@ class ImageCheck:
 
     def why_ignored(self, word: StaleWord) -> str:
         """Why the decoder ran through a branch, and what to do."""
+        if word.branches:
+            return f"it ran through {word.branches:,} branches in one range: damage in the trace"
         return (self.decoder or Decoder()).why(word.word)
 
     def place(self, word: StaleWord) -> str:

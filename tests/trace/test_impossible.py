@@ -236,6 +236,26 @@ def test_a_long_range_that_did_not_run_costs_nothing(tmp_path: Path, capsys: pyt
     assert data["left_out"] == {"ranges": 2000, "instructions": sum(range(10_000, 12_000))}
 
 
+def test_a_decoder_that_ran_away_is_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As OpenCSD does that looks for the return address of an exception after it (its snapshot q_elem)."""
+    kernel = MadeKernel({"called": ["nop", "ret"], **{f"f{k}": ["nop", "ret", "b #-4"] for k in range(9)}})
+    vmlinux, trace = kernel.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    far = range_(kernel.at("f0"), (kernel.at("f8") - kernel.at("f0")) // 4)
+    trace.write_text(banner("1.3.3") + ON + range_(kernel.at("called"), 2) + far)
+    command = ["trace", "check", str(trace), "--vmlinux", str(vmlinux)]
+    assert main(command) == 1
+    said = capsys.readouterr().out
+    assert said.splitlines() == [
+        f"decoder astray at f0+0x4 ({kernel.at('f0+0x4'):#x}): it ran through 16 branches in one range: damage in the "
+        "trace (once, first on cpu 16)",
+        "the decoder went astray at 1 place",
+    ]
+    near = range_(kernel.at("f0"), 3)
+    trace.write_text(trace.read_text() + ON + near)
+    assert main(command) == 1
+    assert "image stale at f0+0x4" in capsys.readouterr().out
+
+
 # what the decoder did not know
 
 UNKNOWN = {
@@ -253,7 +273,7 @@ def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, capsys: pytest.Capt
     assert out.splitlines() == [
         f"decoder astray at first+0x10 ({KERNEL.at('first+0x10'):#x}): OpenCSD {before} does not know {name}: decode "
         f"with {since} or later (once, first on cpu 16)",
-        "the decoder ran through 1 branch",
+        "the decoder went astray at 1 place",
     ]
     assert "stale" not in out
     assert f"decode with {since} or later" in run("disasm")[1]
