@@ -1,4 +1,4 @@
-"""``.ci/beside``: mypy and the tests at the same time, and neither's failure or output is lost."""
+"""``.ci/beside``: mypy and the tests at the same time, as on a fresh machine; neither's failure or output is lost."""
 
 from __future__ import annotations
 
@@ -51,3 +51,21 @@ def test_a_signal_ends_both(tmp_path: Path, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
     assert (running.returncode, said) == (5, "cleaned up\n")
+
+
+def test_the_environment_is_that_of_a_fresh_machine(tmp_path: Path) -> None:
+    """The home is empty and gone afterwards, and only what apt and the cache need is the user's."""
+    settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "https_proxy": "http://[::1]:9"}
+    personal = {"LC_ALL": "de_DE.UTF-8", "GIT_EDITOR": "false", "PAGER": "less", "PYTHONPATH": "/nonexistent"}
+    show = 'ls -A "$HOME"; exec env'
+    done = subprocess.run(
+        [BESIDE, "true", "sh", "-c", show], env=settings | personal, capture_output=True, text=True, check=True
+    )
+    printed = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    home = Path(printed.pop("HOME"))
+    assert home.parent == tmp_path
+    assert not home.exists()
+    assert printed.pop("XDG_CACHE_HOME") == f"{tmp_path}/.cache"
+    assert {name: value for name, value in printed.items() if name not in {"PWD", "_", "SHLVL", "LC_CTYPE"}} == {
+        name: settings[name] for name in ("PATH", "TMPDIR", "https_proxy")
+    }

@@ -51,7 +51,7 @@ def _check(command: Subcommand) -> None:
 def _stats(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
-    command.add_argument("--top", type=number_from(0), default=30, metavar="N", help="functions to print (30)")
+    command.add_argument("--top", type=number_from(0), metavar="N", help="functions to print (30)")
     command.add_argument("--folded", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--flames", type=Path, metavar="FILE",
@@ -62,13 +62,13 @@ def _stats(command: Subcommand) -> None:
 def _disasm(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
-    command.add_argument("--format", choices=("perf", "text", "json", "srcline"), default="perf",
+    command.add_argument("--format", choices=("perf", "text", "json", "srcline"),
                          help="perf: as arm-cs-trace-disasm.py -d (default); srcline: with source lines")  # fmt: skip
     command.add_argument("-S", dest="format", action="store_const", const="srcline",
                          help="source lines between the instructions: --format srcline")  # fmt: skip
     command.add_argument("--from", dest="root", action="append", default=[], metavar="FUNC",
                          help="print the tree of what FUNC called instead of instructions; repeatable")  # fmt: skip
-    command.add_argument("--depth", type=number_from(0), default=8, metavar="N", help="levels below FUNC (8)")
+    command.add_argument("--depth", type=number_from(0), metavar="N", help="levels below FUNC (8)")
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="write to this file, not to standard output")
 
 
@@ -88,7 +88,7 @@ def add_images(command: Subcommand) -> None:
     )
     command.add_argument("--writes", action=Once, type=Path, metavar="FILE",
                          help="recorded writes to the text: each range gets the words of its time")  # fmt: skip
-    command.add_argument("--skew", type=number_from(0, _MOST_SKEW), default=10, metavar="MS",
+    command.add_argument("--skew", type=number_from(0, _MOST_SKEW), metavar="MS",
                          help="how far times of --writes may be off the trace's (10)")  # fmt: skip
     command.add_argument("--timestamps", action=Once, metavar="HZ[+NS]",
                          help="OpenCSD's timestamps: ticks per second, and the ns at tick 0 (1000000000)")  # fmt: skip

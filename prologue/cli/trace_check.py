@@ -6,11 +6,11 @@ import json
 from argparse import Namespace
 from typing import Any, Final
 
-from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.errors import InputError
 from prologue.memory.sources import open_memory
-from prologue.trace.check import ImageCheck, StaleWord
+from prologue.trace.check import Findings, ImageCheck, StaleWord
 from prologue.trace.known import KnownRanges
 from prologue.trace.mechanisms import Mechanisms
 from prologue.trace.programs import Program
@@ -28,13 +28,19 @@ def run(args: Namespace) -> int:
         owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if args.explain else None
         kernels = open_kernels(args, trace, owners.slide if owners else None)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
-        check, summary = ImageCheck(known, says_exceptions=trace.kind != "perf"), TraceSummary(known)
-        for batch, numbers in known.numbered(trace):
-            check.add(batch, numbers)
+        check, summary = ImageCheck(known, trace), TraceSummary(known)
+        for batch, numbers in check.executed(trace):
             summary.add(batch, numbers)
-        stale = check.stale()
+        findings = check.findings()
         reported = reported_words(trace, kernels)
-        rest = [*summary.lines(), *_unjudged(check), *trace.account.lines(), *_may_be_hidden(trace, summary)]
+        rest = [
+            *unmatched_guests(known),
+            *summary.lines(),
+            *left_out_lines(check),
+            *_unjudged(check),
+            *trace.account.lines(),
+            *_may_be_hidden(trace, summary),
+        ]
     programs = kernels.programs
     if args.json:
         data: dict[str, Any] = {
@@ -43,38 +49,50 @@ def run(args: Namespace) -> int:
             "images": [program.name for program in programs],
             "memory": args.memory,
             **summary.data(),
+            "left_out": dict(zip(("ranges", "instructions"), check.left_out, strict=True)),
             "steps_judged": check.judged,
             "steps_not_judged": dict(check.unjudged),
             "not_used": dict(trace.account.counts),
-            "stale": [_data(check, one, programs, owners) for one in stale],
-            "reported": [_reported_data(one, programs) for one in reported],
+            "stale": [_data(check, word, programs, owners) for word in findings.stale],
+            "follow": [_data(check, word, programs, owners) for word in findings.follow],
+            "decoder": [_data(check, word, programs, owners, blame=True) for word in findings.decoder],
+            "reported": [_reported_data(word, programs) for word in reported],
         }
         print(json.dumps(data, indent=2))
     else:
-        for one in stale:
-            print(_text(check, one, programs[one.program], owners))
+        for stale in findings.decoder:
+            print(_decoder_text(check, stale, programs[stale.program]))
+        for stale in findings.stale:
+            print(_text(check, stale, programs[stale.program], owners))
         for word in reported:
             print(_reported_text(word, programs))
-        print_said(rest)
-    if not check.judged and not reported:
+        print_notes(rest)
+    if not check.judged and not check.impossible and not reported:
         raise InputError(
             "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?",
             path=trace.name,
         )
     if not args.json:
-        if stale or not reported:
-            print(_verdict(check, stale))
+        if findings.stale or findings.decoder or findings.follow or not reported:
+            print("\n".join(_verdict(check, findings)))
         if reported:
             print(f"the decoder reports {counted(len(reported), 'word')} of its image that cannot be what ran")
-    return 1 if stale or reported else 0
+    return 1 if findings.stale or findings.decoder or reported else 0
 
 
-def _verdict(check: ImageCheck, stale: list[StaleWord]) -> str:
-    words = counted(len(stale), "word")
-    if stale:
-        return f"{words} of the image cannot be what ran"
+def _verdict(check: ImageCheck, findings: Findings) -> list[str]:
+    lines = []
+    if findings.decoder:
+        lines.append(f"the decoder went astray at {counted(len(findings.decoder), 'place')}")
+    if findings.stale:
+        lines.append(f"{counted(len(findings.stale), 'word')} of the image cannot be what ran")
+    if findings.follow:
+        words, steps = counted(len(findings.follow), "other word"), counted(findings.following, "impossible step")
+        lines.append(f"also: {steps} at {words}, after the first one of a CPU and before its next gap")
+    if lines:
+        return lines
     left = check.unjudged.total()
-    return f"{counted(check.judged, 'step')}, none impossible" + (f"; {left:,} could not be judged" if left else "")
+    return [f"{counted(check.judged, 'step')}, none impossible" + (f"; {left:,} could not be judged" if left else "")]
 
 
 def _may_be_hidden(trace: Trace, summary: TraceSummary) -> list[str]:
@@ -89,7 +107,7 @@ def _may_be_hidden(trace: Trace, summary: TraceSummary) -> list[str]:
 
 
 def _reported_text(word: ReportedWord, programs: list[Program]) -> str:
-    place = "" if word.vaddr is None else f" at {_place(word.program, word.vaddr, programs)}"
+    place = "" if word.vaddr is None else f" at {_reported_place(word.program, word.vaddr, programs)}"
     whose = "image" if word.fits else "decoder's image"
     return f"{whose} stale{place}: {word.describe()} ({_times(word.count, word.cpu, word.time)})"
 
@@ -113,7 +131,7 @@ def _reported_data(word: ReportedWord, programs: list[Program]) -> dict[str, Any
     }
 
 
-def _place(row: int, vaddr: int, programs: list[Program]) -> str:
+def _reported_place(row: int, vaddr: int, programs: list[Program]) -> str:
     name, offset = programs[row].place(vaddr) if row >= 0 else ("", 0)
     return f"{name}+{offset:#x} ({vaddr:#x})" if name else f"{vaddr:#x}"
 
@@ -136,14 +154,24 @@ def _owner(stale: StaleWord, program: Program, owners: Mechanisms | None) -> str
 
 
 def _text(check: ImageCheck, stale: StaleWord, program: Program, owners: Mechanisms | None) -> str:
-    name, offset = program.place(stale.vaddr)
-    place = f"{name}+{offset:#x}" if name else f"{stale.vaddr:#x}"
     writes = f"; {_owner(stale, program, owners) or 'no mechanism that the audit knows'}" if owners else ""
     times = _times(stale.count, stale.cpu, stale.time)
-    return f"image stale at {place} ({stale.vaddr:#x}): {check.describe(stale)} ({times}{writes})"
+    return f"image stale at {_place(stale, program)}: {check.describe(stale)} ({times}{writes})"
 
 
-def _data(check: ImageCheck, stale: StaleWord, programs: list[Program], owners: Mechanisms | None) -> dict[str, Any]:
+def _decoder_text(check: ImageCheck, word: StaleWord, program: Program) -> str:
+    times = _times(word.count, word.cpu, word.time)
+    return f"decoder astray at {_place(word, program)}: {check.why_ignored(word)} ({times})"
+
+
+def _place(stale: StaleWord, program: Program) -> str:
+    name, offset = program.place(stale.vaddr)
+    return (f"{name}+{offset:#x}" if name else f"{stale.vaddr:#x}") + f" ({stale.vaddr:#x})"
+
+
+def _data(
+    check: ImageCheck, stale: StaleWord, programs: list[Program], owners: Mechanisms | None, *, blame: bool = False
+) -> dict[str, Any]:
     program = programs[stale.program]
     name, offset = program.place(stale.vaddr)
     return {
@@ -155,5 +183,5 @@ def _data(check: ImageCheck, stale: StaleWord, programs: list[Program], owners: 
         "count": stale.count,
         "went": [[hex(went) if went else None, count] for went, count in stale.went.most_common()],
         "mechanism": _owner(stale, program, owners) or None,
-        "message": check.describe(stale),
+        "message": check.why_ignored(stale) if blame else check.describe(stale),
     }

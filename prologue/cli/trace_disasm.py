@@ -18,9 +18,10 @@ from prologue.cli.trace_inputs import (
     open_traces,
     require_no_input,
 )
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.report.printable import printable
+from prologue.trace.check import ImageCheck
 from prologue.trace.filters import Selection
 from prologue.trace.known import KnownRanges
 from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
@@ -28,14 +29,18 @@ from prologue.trace.summary import TraceSummary
 from prologue.trace.tree import CallTrees
 
 SCHEMA: Final = "prologue.trace-disasm/1"
+_DEPTH: Final = 8
 
 
 def run(args: Namespace) -> int:
     """Print the instructions that ran."""
+    if args.depth is not None and not args.root:
+        raise UsageError("--depth is for --from, which is not given")
     require_no_input(args.output, args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
+        check = ImageCheck(known, trace)
         filters, summary = make_filters(args, kernels), TraceSummary(known)
         selection, trees = Selection(), _trees(args, known) if args.root else None
         lines = _renderer(args.format, known)
@@ -47,26 +52,29 @@ def run(args: Namespace) -> int:
                 "images": [p.name for p in kernels.programs],
                 "memory": args.memory,
             }
-            form = "trees" if args.root else args.format
+            form = "trees" if args.root else args.format or "perf"
             out.write({"perf": PERF_HEAD, "json": json.dumps(head).encode() + b"\n"}.get(form, b""))
-            for batch, every in known.numbered(trace):
+            for batch, every in check.executed(trace):
                 keep = filters.mask(batch, every, known)
                 wanted = selection.take(batch, every, keep)
                 summary.add(*wanted)
                 out.writelines(trees.render(batch, every, keep) if trees else lines.render(*wanted))
             out.write(PERF_TAIL if form == "perf" else b"")
-        print_said([*summary.lines(), *trace.account.lines()])
+        rest = [*summary.lines(), *left_out_lines(check), *trace.account.lines()]
+        entered = trees.entered if trees else frozenset()
+        print_notes([*warnings(check, args), *unmatched(args, filters, known, entered), *rest])
     return 0
 
 
 def _trees(args: Namespace, known: KnownRanges) -> CallTrees:
-    if args.symbols or args.format != "perf":
+    if args.symbols or args.format is not None:
         raise UsageError("--from prints call trees: it does not go with --symbols and --format")
-    return CallTrees(known, frozenset(find_symbols(args.root, args.vmlinux, known.kernels)), args.depth)
+    roots = frozenset(find_symbols(args.root, args.vmlinux, known.kernels))
+    return CallTrees(known, roots, _DEPTH if args.depth is None else args.depth)
 
 
-def _renderer(format_: str, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:
-    if format_ == "perf":
+def _renderer(format_: str | None, known: KnownRanges) -> PerfLines | PlainLines | JsonLines:
+    if format_ in (None, "perf"):
         return PerfLines(known)
     if format_ == "json":
         return JsonLines(known)
@@ -75,13 +83,6 @@ def _renderer(format_: str, known: KnownRanges) -> PerfLines | PlainLines | Json
 
         return PlainLines(known, SourceBlocks(known).block)
     return PlainLines(known)
-
-
-def print_said(lines: list[str]) -> None:
-    """Say on standard error what was read and what could not be used: standard output is for the trace."""
-    sys.stdout.flush()
-    for line in lines:
-        print(f"prologue: {printable(line)}", file=sys.stderr)
 
 
 @contextmanager

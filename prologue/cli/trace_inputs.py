@@ -25,6 +25,7 @@ from prologue.trace.programs import Program, linked_program, running_program
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
 
+_SKEW: Final = 10  # ms
 _HIGHEST_GUEST: Final = (1 << 31) - 1
 _FASTEST: Final = 10**12  # Hz
 _LATEST: Final = Decimal((1 << 64) - 1) / 10**9  # s
@@ -95,6 +96,8 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
                 trace.kind = one.kind
         if guests:
             trace.batches = merged(timed(trace), guests)
+        if counter is not None and "opencsd" not in kinds:
+            raise UsageError("--timestamps is for text of OpenCSD: the times of other traces are ns")
         if counter is None and "opencsd" in kinds and (guests or args.writes):
             trace.account.add("trace of OpenCSD whose timestamps are taken as ns of that clock: see --timestamps")
         yield trace
@@ -186,6 +189,8 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
 
     """
     if args.writes is None:
+        if args.skew is not None:
+            raise UsageError("--skew is for --writes, which is not given")
         return None
     recording = read_any(args.writes)
     if recording.origin.machine != ARM64:
@@ -200,7 +205,12 @@ def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory
             f"was recorded of a kernel that ran at slide {slide:#x}, the trace's is at {image.slide:#x}: another boot?",
             path=args.writes,
         )
-    history = TextHistory(recording, kernels.host, args.skew * 1_000_000, says_exceptions=trace.kind != "perf")
+    history = TextHistory(
+        recording,
+        kernels.host,
+        (_SKEW if args.skew is None else args.skew) * 1_000_000,
+        says_exceptions=trace.kind != "perf",
+    )
     if not history.count:
         raise InputError(f"has no write to text of {kernels.host.name}", path=args.writes)
     return history

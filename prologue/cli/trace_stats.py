@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
-from prologue.errors import PrologueError
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
+from prologue.errors import PrologueError, UsageError
 from prologue.outputs import new_file, require_distinct
+from prologue.trace.check import ImageCheck
 from prologue.trace.filters import Selection
 from prologue.trace.form import SAMPLE
 from prologue.trace.known import KnownRanges
@@ -23,6 +24,7 @@ from prologue.trace.summary import TraceSummary
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-stats/1"
+_TOP: Final = 30
 
 
 class _ProgramStats(NamedTuple):
@@ -40,6 +42,8 @@ class _ProgramStats(NamedTuple):
 
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
+    if args.json and args.top is not None:
+        raise UsageError("--top is for the table: --json has every function")
     require_no_input(args.folded, args)
     if args.flames is not None:
         from prologue.report.pictures import require_plottable
@@ -50,16 +54,23 @@ def run(args: Namespace) -> int:
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
+        check = ImageCheck(known, trace)
         filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
         selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
-        for batch, every in known.numbered(trace):
+        for batch, every in check.executed(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
             trace.account.add("instruction samples: not counted", samples, one="instruction sample: not counted")
             keep = filters.mask(batch, every, known)
             summary.add(*selection.take(batch, every, keep))
             if stacks is not None:
                 stacks.add(batch, every, keep)
-        rest = [*summary.lines(), *trace.account.lines()]
+        rest = [
+            *warnings(check, args),
+            *unmatched(args, filters, known),
+            *summary.lines(),
+            *left_out_lines(check),
+            *trace.account.lines(),
+        ]
     found = [_stats(known, summary, row) for row in range(len(kernels.programs))]
     if stacks is not None and args.flames is not None:
         from prologue.report.flames import plot_flames
@@ -71,12 +82,14 @@ def run(args: Namespace) -> int:
             stream.writelines(f"{line}\n" for line in stacks.lines())
     if args.json:
         images = [_data(one) for one in found]
-        said = {**summary.data(), "not_used": dict(trace.account.counts), "images": images}
+        left_out = dict(zip(("ranges", "instructions"), check.left_out, strict=True))
+        flow = {"left_out": left_out, "steps_judged": check.judged, "steps_impossible": check.impossible}
+        said = {**summary.data(), **flow, "not_used": dict(trace.account.counts), "images": images}
         print(json.dumps({"schema": SCHEMA, "trace": trace.name, "memory": args.memory, **said}, indent=2))
     else:
         for one in found:
-            print("\n".join(_text(one, args.top)))
-        print_said(rest)
+            print("\n".join(_text(one, _TOP if args.top is None else args.top)))
+        print_notes(rest)
     return 0
 
 

@@ -1,42 +1,42 @@
 """Is this image the code that ran? Every distinct range and every distinct step of a trace is judged.
 
-The instructions inside of a range were executed one after the other, so none of them is an unconditional branch. Its
-last one led to where the next range begins: a branch there, or an exception, which enters at a vector, or nothing but
-the next instruction. What an image has otherwise is stale. Words that do not direct the flow (NOP or MOV, say) leave no
-mark in a trace, and nothing is said of them.
+A range that runs through a branch that is always taken did not run with this image: it is left out, and a gap stands
+in its place. What an image has otherwise than what ran is stale. Words that do not direct the flow (NOP or MOV, say)
+leave no mark in a trace, and nothing is said of them.
+
+A decoder follows the program in an image. After a step that cannot be it is astray, until the trace says again where
+execution is; so of each CPU only the first impossible step after a gap is evidence against a word. A recording of
+QEMU's was followed by no decoder, and each of its impossible steps is evidence.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64, Bool
+from prologue.arrays import I64, Bool
 from prologue.insn.disasm import insn_text
-from prologue.trace.branching import (
-    BL,
-    CONDITIONAL,
-    TRAP,
-    UNDEFINED,
-    B,
-    classes,
-    never_goes_on,
-    targets,
-)
-from prologue.trace.flow import may_be_exceptions, possible_steps
-from prologue.trace.form import Batch
-from prologue.trace.history import NO_TEXT
+from prologue.trace.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, classes, targets
+from prologue.trace.decoders import Decoder, name_of
+from prologue.trace.filters import Selection
+from prologue.trace.form import EXCEPTION, GAP, RETURN, Batch
+from prologue.trace.impossible import FirstOnes, Instant
 from prologue.trace.intern import RunCounts
 from prologue.trace.known import KnownRanges
 from prologue.trace.listing import plain_place
-from prologue.trace.steps import Steps
+from prologue.trace.sources import Trace
+from prologue.trace.steps import Sequence, Sequences
+from prologue.trace.verdicts import IMPOSSIBLE, UNJUDGED, RangeVerdicts, StepVerdicts, is_plain
 from prologue.words import counted
 
 _NOT_TAKEN: Final = 0
 """Instead of an address where execution went: to the next instruction."""
+_RUNAWAY: Final = 8
+"""Branches that are always taken in one range: of so many, stale words are no explanation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,85 +50,181 @@ class StaleWord:
     program: int
     vaddr: int
     word: int
-    went: Counter[int]
+    went: Counter[int] = field(default_factory=Counter)
     time: int = 0
     cpu: int = -1
+    branches: int = 0
+    """How many branches a decoder that ran away ran through from here on, in one range: the image is not to blame."""
 
     @property
     def count(self) -> int:
         """How often it was executed as something else."""
         return self.went.total()
 
+    def seen(self, instant: Instant | None) -> None:
+        """Keep the first instant."""
+        if instant is not None and (self.cpu < 0 or instant.time < self.time):
+            self.time, self.cpu = instant
+
+
+class Findings(NamedTuple):
+    """Words by program and address: ``stale`` ones; those that follow from these; and what the decoder did not know."""
+
+    stale: list[StaleWord]
+    follow: list[StaleWord]
+    decoder: list[StaleWord]
+
+    @property
+    def following(self) -> int:
+        """How many impossible steps follow from others."""
+        return sum(word.count for word in self.follow)
+
 
 class ImageCheck:
-    """Judges a trace, batch by batch."""
+    """Judges a trace, batch by batch, and leaves out what did not run."""
 
-    def __init__(self, known: KnownRanges, *, says_exceptions: bool) -> None:
-        """``says_exceptions``: the input marks them, so a step without a mark is none."""
+    def __init__(self, known: KnownRanges, trace: Trace) -> None:
         self._known = known
-        self._says_exceptions = says_exceptions
         self._programs = known.kernels.programs
-        self._runs = RunCounts()
-        self.steps = Steps()
+        self.decoder = trace.followed_by
+        self._sequences = Sequences()
+        self._ranges = RangeVerdicts(known, self.decoder)
+        self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
+        self._first = FirstOnes(self._ranges, every=self.decoder is None)
+        self._step_runs, self._broken_runs = RunCounts(), RunCounts()
+        self._left = Selection()
         self.unjudged: Counter[str] = Counter()
-        self.judged = 0
+        self.judged = self.impossible = 0
 
-    def add(self, batch: Batch, numbers: I64) -> None:
-        """Take in a batch."""
-        self.steps.take(batch.ranges, numbers)
-        self._runs.add(numbers)
+    def executed(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
+        """The batches of a trace with what can have run of it, and the number of each range.
 
-    def stale(self) -> list[StaleWord]:
-        """Every word that is stale, by program and address; fills ``judged`` and ``unjudged``."""
-        found: dict[tuple[int, int, int], StaleWord] = {}
-        self._inside(found)
-        self._between(found)
-        return [found[key] for key in sorted(found)]
+        Raises:
+            InputError: see ``KnownRanges.numbered``.
 
-    # inside of ranges
+        """
+        for batch, numbers in self._known.numbered(trace):
+            yield self._take(batch, numbers)
 
-    def _inside(self, found: dict[tuple[int, int, int], StaleWord]) -> None:
-        table = self._known.table
-        runs = self._runs.upto(len(table))
-        for row, program in enumerate(self._programs):
-            mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0) & (runs > 0))
-            places, owner = _inner_places(table["start"][mine], table["end"][mine])
-            words, _ = program.words_at(places)
-            for k in np.flatnonzero(table["text"][mine] != NO_TEXT).tolist():
-                own = self._known.words(int(mine[k]))[:-1]
-                words[int(np.searchsorted(owner, k)) :][: len(own)] = own
-            bad = np.flatnonzero(never_goes_on(words, places))
-            for k in bad.tolist():
-                stale = _stale(found, row, int(places[k]), int(words[k]))
-                stale.went[_NOT_TAKEN] += int(runs[mine[owner[k]]])
+    def _take(self, batch: Batch, numbers: I64) -> tuple[Batch, I64]:
+        ranges, known = batch.ranges, self._ranges
+        known.learn()
+        sequence = self._sequences.take(ranges, numbers)
+        places, steps = self._impossible(batch, sequence)
+        broken = known.broken[numbers]
+        if not broken.any():
+            self._first.take(batch, sequence, places, steps, np.zeros(0, np.int64))
+            return self._left.take(batch, numbers, ~broken)
+        inside = np.flatnonzero(known.broken[sequence.numbers])
+        self._first.take(batch, sequence, places, steps, inside)
+        self._broken_runs.add(sequence.numbers[inside])
+        self.impossible += len(inside)
+        ranges = ranges.copy()
+        ranges["flags"][broken] |= np.uint8(GAP)
+        return self._left.take(batch._replace(ranges=ranges), numbers, ~broken)
 
-    # between ranges
+    def _impossible(self, batch: Batch, sequence: Sequence) -> tuple[I64, I64]:
+        """Places in the sequence that steps lead to which cannot be, and the numbers of these steps."""
+        before = sequence.before
+        there = np.flatnonzero((before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
+        known = self._ranges.judged[before[there]]
+        self._leave_out("steps from code that is in no image", len(there) - int(known.sum()))
+        if self.decoder is not None:  # of a range that did not run, the end says nothing
+            known &= ~self._ranges.broken[before[there]]
+        there = there[known]
+        starts, flags = batch.ranges["start"][sequence.row(there)], sequence.flags[there]
+        odd = there[~is_plain(self._ranges, before[there], starts, flags)]
+        numbers = self._steps.numbers(
+            before[odd], sequence.numbers[odd], sequence.flags[odd] & np.uint8(EXCEPTION | RETURN)
+        )
+        verdicts = self._steps.verdicts[numbers]
+        maybe = int((verdicts == UNJUDGED).sum())
+        self._leave_out("steps to code that is in no image, which may be exceptions", maybe)
+        self.judged += len(there) - maybe
+        wrong: Bool = verdicts == IMPOSSIBLE
+        self._step_runs.add(numbers[wrong])
+        self.impossible += int(wrong.sum())
+        return odd[wrong], numbers[wrong]
 
-    def _between(self, found: dict[tuple[int, int, int], StaleWord]) -> None:
-        steps, counts, table = self.steps.table, self.steps.counts, self._known.table
-        before, after = table[steps["before"]], table[steps["after"]]
-        last = before["end"] - np.uint64(4)
-        words = self._known.last_words(steps["before"])
-        judged = before["piece"] >= 0
-        self._leave_out(~judged, "steps from code that is in no image")
-        vectors = np.concatenate([program.vectors for program in self._programs])
-        wrong = judged & ~possible_steps(words, last, after["start"], steps["flags"], vectors)
-        nowhere = after["piece"] < 0
-        maybe = wrong & may_be_exceptions(words, after["start"], nowhere, says_exceptions=self._says_exceptions)
-        self._leave_out(maybe, "steps to code that is in no image, which may be exceptions")
-        self.judged = int(counts[judged & ~maybe].sum())
-        for k in np.flatnonzero(wrong & ~maybe).tolist():
-            went = int(after["start"][k])
-            went = _NOT_TAKEN if went == int(last[k]) + 4 else went
-            stale = _stale(found, int(before["program"][k]), int(last[k]), int(words[k]))
-            stale.went[went] += int(counts[k])
-            if stale.cpu < 0 or int(steps["time"][k]) < stale.time:
-                stale.time, stale.cpu = int(steps["time"][k]), int(steps["cpu"][k])
-
-    def _leave_out(self, which: Bool, why: str) -> None:
-        count = int(self.steps.counts[which].sum())
+    def _leave_out(self, why: str, count: int) -> None:
         if count:
             self.unjudged[why] += count
+
+    # what was found
+
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """Ranges that did not run as the image has them, and their instructions."""
+        runs = self._broken_runs.upto(len(self._known.table))
+        table = self._known.table
+        return int(runs.sum()), int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * runs).sum())
+
+    def first_stop(self) -> str:
+        """The instruction that the first range that was left out runs through, and its place."""
+        number = int(np.flatnonzero(self._broken_runs.upto(len(self._known.table)))[0])
+        vaddr, word = self._ranges.stops(number)[0]
+        program = self._programs[int(self._known.table["program"][number])]
+        return f"{name_of(word)} at {plain_place(program, vaddr)}"
+
+    def findings(self) -> Findings:
+        """Every word that cannot have been executed as it is."""
+        words: dict[tuple[int, int, int], StaleWord] = {}
+        evident: set[tuple[int, int, int]] = set()
+        steps = self._step_runs.upto(len(self._steps.table))
+        for number in np.flatnonzero(steps).tolist():
+            program, vaddr, word, went = self._steps.word(number)
+            went = _NOT_TAKEN if went == vaddr + 4 else went
+            self._note(words, evident, (program, vaddr, word), self._first.steps.get(number))
+            words[program, vaddr, word].went[went] += int(steps[number])
+        runs = self._broken_runs.upto(len(self._known.table))
+        for number in np.flatnonzero(runs).tolist():
+            program = int(self._known.table["program"][number])
+            stops = self._ranges.stops(number)
+            # Where a decoder ran through the first of them, the rest is what it thought of.
+            for vaddr, word in stops if self.decoder is None else stops[:1]:
+                self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
+                own = words[program, vaddr, word]
+                own.branches = self._branches(own, stops)
+                own.went[_NOT_TAKEN] += int(runs[number])
+        ignored = self._ignored(words)
+        stale = [words[key] for key in sorted(evident - ignored.keys())]
+        follow = [words[key] for key in sorted(words.keys() - evident - ignored.keys())]
+        return Findings(stale, follow, [ignored[key] for key in sorted(ignored)])
+
+    def _branches(self, word: StaleWord, stops: list[tuple[int, int]]) -> int:
+        """How many branches a decoder that ran away ran through; 0 if any range with that word is another case."""
+        kinds = classes(np.array([stop for _, stop in stops], np.uint32))
+        count = int((~np.isin(kinds, (TRAP, UNDEFINED))).sum())
+        first = word.branches == 0 and word.count > 0
+        return 0 if self.decoder is None or count < _RUNAWAY or first else max(count, word.branches)
+
+    @staticmethod
+    def _note(
+        words: dict[tuple[int, int, int], StaleWord],
+        evident: set[tuple[int, int, int]],
+        key: tuple[int, int, int],
+        instant: Instant | None,
+    ) -> None:
+        program, vaddr, word = key
+        own = words.setdefault(key, StaleWord(program=program, vaddr=vaddr, word=word))
+        if instant is not None:
+            own.seen(instant)
+            evident.add(key)
+
+    def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:
+        """What the decoder did not know, and ran through."""
+        if self.decoder is None:
+            return {}
+        keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]
+        may = self.decoder.may_ignore(np.array([key[2] for key in keys], np.uint32)).tolist()
+        found = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
+        for number, instant in self._first.ignored.items():
+            program, vaddr = int(self._known.table["program"][number]), int(self._ranges.ignored[number])
+            word = int(self._programs[program].words_at(np.array([vaddr], np.uint64))[0][0])
+            own = found.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word))
+            own.went[_NOT_TAKEN] += self._first.blamed[number]
+            own.seen(instant)
+        return found
 
     def describe(self, stale: StaleWord) -> str:
         """What is wrong with a word, in one sentence."""
@@ -147,17 +243,17 @@ class ImageCheck:
             why = f"is not what ran: execution went on at {plain_place(program, went)}"
         else:
             why = f"is not a branch, but execution went on at {plain_place(program, went)}"
-        return f"{said} {why}" + (f" and {counted(len(others), 'other place')}" if others else "")
+        if not others:
+            return f"{said} {why}"
+        also = counted(len(others), "other place")
+        return f"{said} {why}" + (f"; it also went on at {also}" if went == _NOT_TAKEN else f" and {also}")
 
+    def why_ignored(self, word: StaleWord) -> str:
+        """Why the decoder ran through a branch, and what to do."""
+        if word.branches:
+            return f"it ran through {word.branches:,} branches in one range: damage in the trace"
+        return (self.decoder or Decoder()).why(word.word)
 
-def _stale(found: dict[tuple[int, int, int], StaleWord], program: int, vaddr: int, word: int) -> StaleWord:
-    return found.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word, went=Counter()))
-
-
-def _inner_places(starts: U64, ends: U64) -> tuple[U64, I64]:
-    """Addresses of all instructions of ranges but their last ones, and the row of the range of each."""
-    sizes = ((ends - starts) >> np.uint64(2)).astype(np.int64) - 1
-    owner = np.repeat(np.arange(len(starts)), sizes)
-    first = np.cumsum(sizes) - sizes
-    within = np.arange(len(owner)) - first[owner]
-    return starts[owner] + within.astype(np.uint64) * np.uint64(4), owner
+    def place(self, word: StaleWord) -> str:
+        """Symbol and offset of a word."""
+        return plain_place(self._programs[word.program], word.vaddr)

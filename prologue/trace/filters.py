@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,33 @@ class Selection:
         return found
 
 
+@dataclass(slots=True, kw_only=True)
+class TraceExtent:
+    """What a trace has of that which filters ask for: CPUs, levels, first and last time (ns; 0: none), and ranges."""
+
+    cpus: set[int] = field(default_factory=set)
+    levels: set[int] = field(default_factory=set)
+    first: int = 0
+    last: int = 0
+    timely: bool = False
+    passed: bool = False
+
+    def look(self, batch: Batch, filters: Filters, keep: Bool) -> None:
+        """Take in a batch, and which of its ranges pass; only what a filter asks for is looked at."""
+        ranges = batch.ranges
+        self.passed |= bool(keep.any())
+        if filters.cpus:
+            self.cpus.update(np.unique(ranges["cpu"]).tolist())
+        if filters.levels:
+            self.levels.update(np.unique(ranges["level"]).tolist())
+        times = ranges["time"][ranges["time"] != 0] if filters.times is not None else ranges["time"][:0]
+        if filters.times is not None and len(times):
+            self.first = min(self.first or int(times.min()), int(times.min()))
+            self.last = max(self.last, int(times.max()))
+            low, high = (np.uint64(time) for time in filters.times)
+            self.timely |= bool(((times >= low) & (times <= high)).any())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
@@ -61,6 +88,7 @@ class Filters:
     times: tuple[int, int] | None = None
     levels: frozenset[int] = frozenset()
     samples: bool = True
+    extent: TraceExtent = field(default_factory=TraceExtent, compare=False)
 
     def mask(self, batch: Batch, numbers: I64, known: KnownRanges) -> Bool:
         """Which ranges pass; shape (n,)."""
@@ -75,14 +103,16 @@ class Filters:
         if self.times is not None:
             keep &= (ranges["time"] >= np.uint64(self.times[0])) & (ranges["time"] <= np.uint64(self.times[1]))
         if self.places:
-            keep &= self._touching(known)[numbers]
+            keep &= self.touching(known, self.places)[numbers]
+        self.extent.look(batch, self, keep)
         return keep
 
-    def _touching(self, known: KnownRanges) -> Bool:
+    @staticmethod
+    def touching(known: KnownRanges, places: tuple[tuple[int, int], ...]) -> Bool:
         """Which distinct ranges have an instruction of one of the symbols."""
         table: Any = known.table
         found = np.zeros(len(table), np.bool_)
-        for row, place in self.places:
+        for row, place in places:
             program = known.kernels.programs[row]
             mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
             # A range may go on into the next function; the last symbol at or before its end decides, and all between.

@@ -16,6 +16,7 @@ from prologue.trace.branching import (
     RET,
     TRAP,
     UNDEFINED,
+    UNKNOWN,
     B,
     classes,
     targets,
@@ -32,9 +33,9 @@ def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8
     onward = went == last + np.uint64(4)
     direct = (kind == B) | (kind == BL) | (kind == CONDITIONAL)
     possible: Bool = direct & (targets(words, last) == went)
-    possible |= np.isin(kind, (INDIRECT, CALL, RET, ERET))
+    possible |= np.isin(kind, (INDIRECT, CALL, RET, ERET, UNKNOWN))
     possible |= onward & ~np.isin(kind, (B, BL, TRAP, UNDEFINED))
-    possible &= (flags & np.uint8(RETURN) == 0) | (kind == ERET)
+    possible &= (flags & np.uint8(RETURN) == 0) | np.isin(kind, (ERET, UNKNOWN))
     possible |= np.isin(went, vectors) | (flags & np.uint8(EXCEPTION) != 0)
     return possible
 

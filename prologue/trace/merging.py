@@ -12,6 +12,7 @@ from prologue.arrays import U64
 from prologue.errors import InputError
 from prologue.memory.base import KERNEL_HALF
 from prologue.trace.assign import NESTED, guest_names
+from prologue.trace.decoders import common
 from prologue.trace.form import Batch, BatchNames, Tally, TraceRanges, new_ranges, shifted
 from prologue.trace.recording import RecordingHeader
 from prologue.trace.sources import Trace
@@ -109,6 +110,7 @@ def one_after_the_other(traces: Sequence[Trace]) -> Trace:
         batches=_chained([trace.batches for trace in traces]),
         account=first.account,
         header=kept,
+        decoder=None if first.decoder is None else common([trace.decoder or first.decoder for trace in traces]),
     )
 
 

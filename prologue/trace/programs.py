@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -26,10 +25,11 @@ from prologue.trace.form import TOP
 from prologue.trace.trampoline import find_trampoline
 
 # Tables of exception vectors, by their names in arch/arm64 (kernel/entry.S, kernel/hyp-stub.S, kvm/hyp, 6.1-7.2).
-_VECTORS: Final = re.compile(
-    r"^(__kvm_nvhe_)?(vectors|tramp_vectors|__bp_harden_el1_vectors|__bp_harden_hyp_vecs|__hyp_stub_vectors|"
-    r"__kvm_hyp_(vector|host_vector|init))$"
-)
+_TABLES: Final = (
+    "vectors", "tramp_vectors", "__bp_harden_el1_vectors", "__bp_harden_hyp_vecs", "__hyp_stub_vectors",
+    "__kvm_hyp_vector", "__kvm_hyp_host_vector", "__kvm_hyp_init",
+)  # fmt: skip
+_VECTORS: Final = (*_TABLES, *(f"__kvm_nvhe_{name}" for name in _TABLES))
 VECTOR_TABLE: Final = 0x800  # bytes of one table, 16 entries (Arm ARM, "Exception vectors")
 VECTOR: Final = 0x80
 
@@ -199,7 +199,8 @@ class Program:
         """Every address where an exception may enter, ascending."""
         found: set[int] = set()
         for owner in (owner for owner in self._owners if not owner.label):
-            for symbol in owner.symbols.matching(_VECTORS):
+            named = (symbol for name in _VECTORS for symbol in owner.symbols.with_prefix(name) if symbol.name == name)
+            for symbol in named:
                 if (symbol.vaddr + owner.slide) % VECTOR_TABLE:  # VBAR's low bits are zeros: no table
                     continue
                 size = max(symbol.size, VECTOR_TABLE)

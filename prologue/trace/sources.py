@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
+from prologue.trace.decoders import Decoder, common, decoder_of
 from prologue.trace.form import Batch, Tally
 from prologue.trace.opencsd import Counter, read_opencsd
 from prologue.trace.opencsd_lines import MARK
@@ -26,8 +27,16 @@ class Trace:
     batches: Iterator[Batch]
     account: Tally
     header: RecordingHeader | None = None
+    decoder: Decoder | None = None
+    """Which one followed the program; None for a recording."""
     guests: list[tuple[int, Trace]] = field(default_factory=list)
     """Those that were merged into it, with the guests' numbers."""
+
+    @property
+    def followed_by(self) -> Decoder | None:
+        """The decoder of this trace and of all that were merged into it; None if all are recordings."""
+        decoders = [one.decoder for one in (self, *(guest for _, guest in self.guests)) if one.decoder is not None]
+        return common(decoders) if decoders else None
 
 
 @contextmanager
@@ -48,12 +57,13 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
             batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
             yield Trace(name=stream.name, kind="recording", batches=batches, account=account, header=header)
         elif MARK in head or b"Trace Packet Lister" in head:
-            yield Trace(
-                name=stream.name, kind="opencsd", batches=read_opencsd(stream, account, counter), account=account
-            )
+            batches = read_opencsd(stream, account, counter)
+            decoder = decoder_of(head)
+            yield Trace(name=stream.name, kind="opencsd", batches=batches, account=account, decoder=decoder)
         else:
             _require_text(stream, head)
-            yield Trace(name=stream.name, kind="perf", batches=read_perf_script(stream, account), account=account)
+            batches = read_perf_script(stream, account)
+            yield Trace(name=stream.name, kind="perf", batches=batches, account=account, decoder=Decoder())
 
 
 def _require_text(stream: Peekable, head: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -9,15 +10,13 @@ import numpy.typing as npt
 
 from prologue.arrays import I64
 from prologue.trace.form import EXCEPTION, GAP, NO_CPU, RETURN, SAMPLE, TraceRanges
-from prologue.trace.intern import Interner, RunCounts, by_lane, mixed
+from prologue.trace.intern import Interner, by_lane, mixed
 
 STEP: Final = np.dtype(
     [
         ("before", "<i8"),  # numbers of the distinct ranges that it leads from and to
         ("after", "<i8"),
         ("flags", "u1"),  # EXCEPTION or RETURN, if the input says so
-        ("cpu", "<i4"),  # where and when it was seen first
-        ("time", "<u8"),
     ],
     align=True,
 )
@@ -41,22 +40,34 @@ def lanes(ranges: TraceRanges) -> I64:
     return own + (source.astype(np.int64) << _SOURCE) if source.any() else own
 
 
-class Steps:
-    """Numbers the distinct steps of a trace, batch by batch."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """The ranges of a batch lane after lane, without samples; shape (n,).
+
+    ``rows`` are their rows in the batch, None for all in their own order; ``before`` is the number of the range before
+    each in its lane, -1 where there is none; ``heads`` are where lanes begin.
+    """
+
+    rows: I64 | None
+    lane: I64
+    before: I64
+    numbers: I64
+    flags: npt.NDArray[np.uint8]
+    heads: I64
+
+    def row(self, places: I64) -> I64:
+        """Rows in the batch."""
+        return places if self.rows is None else self.rows[places]
+
+
+class Sequences:
+    """What came before each range in its lane, batch by batch."""
 
     def __init__(self) -> None:
-        self._interner = Interner()
         self._last: dict[int, int] = {}
-        self.table: npt.NDArray[Any] = np.zeros(0, STEP)
-        self._counts = RunCounts()
 
-    @property
-    def counts(self) -> I64:
-        """How often each step of ``table`` was taken."""
-        return self._counts.upto(len(self.table))
-
-    def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
-        """The steps that lead to the ranges of a batch, whose numbers are those of the distinct ranges."""
+    def take(self, ranges: TraceRanges, numbers: I64) -> Sequence:
+        """The sequences of a batch, whose ``numbers`` are those of the distinct ranges."""
         lane = lanes(ranges)
         order = by_lane(lane)
         samples = ranges["flags"] & np.uint8(SAMPLE) != 0  # they are not part of the flow
@@ -72,15 +83,27 @@ class Steps:
             before[k] = self._last.get(int(own[k]), -1)
         for k in np.append(heads[1:] - 1, len(own) - 1).tolist() if len(own) else []:
             self._last[int(own[k])] = int(mine[k])
-        there = np.flatnonzero((before >= 0) & (flags & np.uint8(GAP) == 0))
-        kind = flags[there] & np.uint8(EXCEPTION | RETURN)
-        keys = mixed(before[there].view(np.uint64), mine[there].view(np.uint64), kind.astype(np.uint64))
+        return Sequence(rows=order, lane=own, before=before, numbers=mine, flags=flags, heads=heads)
+
+
+class Steps:
+    """Numbers the distinct steps of a trace, batch by batch."""
+
+    def __init__(self) -> None:
+        self._interner = Interner()
+        self._sequences = Sequences()
+        self.table: npt.NDArray[Any] = np.zeros(0, STEP)
+
+    def take(self, ranges: TraceRanges, numbers: I64) -> Taken:
+        """The steps that lead to the ranges of a batch, whose numbers are those of the distinct ranges."""
+        sequence = self._sequences.take(ranges, numbers)
+        there = np.flatnonzero((sequence.before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
+        before, after = sequence.before[there], sequence.numbers[there]
+        kind = sequence.flags[there] & np.uint8(EXCEPTION | RETURN)
+        keys = mixed(before.view(np.uint64), after.view(np.uint64), kind.astype(np.uint64))
         found, fresh = self._interner.numbers(keys)
         if len(fresh):
             new = np.zeros(len(fresh), STEP)
-            new["before"], new["after"], new["flags"] = before[there][fresh], mine[there][fresh], kind[fresh]
-            rows = there[fresh] if order is None else order[there[fresh]]
-            new["cpu"], new["time"] = ranges["cpu"][rows], ranges["time"][rows]
+            new["before"], new["after"], new["flags"] = before[fresh], after[fresh], kind[fresh]
             self.table = np.concatenate([self.table, new])
-        self._counts.add(found)
-        return Taken(there if order is None else order[there], found)
+        return Taken(sequence.row(there), found)

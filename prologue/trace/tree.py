@@ -17,11 +17,15 @@ class CallTrees:
     """Prints a line for each function that is entered below one of the wanted ones."""
 
     def __init__(self, known: KnownRanges, roots: frozenset[tuple[int, int]], depth: int) -> None:
-        """``roots`` are (row of the program, address); ``depth`` is how many levels below them are printed."""
+        """``roots`` are (row of the program, address); ``depth`` is how many levels below them are printed.
+
+        ``entered`` has those of the roots that were entered.
+        """
         self._known = known
         self._walk = Walk(known)
         self._roots = roots
         self._depth = depth
+        self.entered: set[tuple[int, int]] = set()
         # For each lane in a tree, the depth of its root, and the function there: the root, or what that went on to.
         self._inside: dict[int, tuple[int, Frame]] = {}
 
@@ -48,6 +52,7 @@ class CallTrees:
         if base is None:
             if (top.program, top.function) not in self._roots or start != top.function:
                 return said
+            self.entered.add((top.program, top.function))
             base = len(stack) - 1
             self._inside[lane] = base, top
         depth = len(stack) - 1 - base

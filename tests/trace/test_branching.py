@@ -29,6 +29,17 @@ BASE = 0xFFFF800080000000
         (0xD65F0BFF, branching.RET, None),  # retaa
         (0x5500021F, branching.RET, None),  # retaasppc #-64
         ("eret", branching.ERET, None),
+        (0xD69F0BFF, branching.ERET, None),  # eretaa
+        (0xD6FF03E0, branching.ERET, None),  # texit
+        ("b.al #8", branching.B, 8),
+        ("cbz xzr, #8", branching.B, 8),
+        ("tbz wzr, #3, #8", branching.B, 8),
+        ("cbnz xzr, #8", branching.CONDITIONAL, 8),
+        ("isb", branching.PLAIN, None),
+        ("dcps1", branching.PLAIN, None),
+        ("msr daifset, #2", branching.PLAIN, None),
+        (0x55FFFFFF, branching.UNKNOWN, None),
+        (0xD7E00000, branching.UNKNOWN, None),
         ("svc #0", branching.CALLS_UP, None),
         ("brk #0x800", branching.TRAP, None),
         ("hlt #0", branching.TRAP, None),
@@ -41,3 +52,9 @@ def test_classes_and_targets(instruction: str | int, kind: int, target: int | No
     assert branching.classes(np.tile(words, (2, 3))).tolist() == [[kind] * 3] * 2
     if target is not None:
         assert branching.targets(words, np.array([BASE], np.uint64)).tolist() == [BASE + target]
+
+
+def test_words_of_a_text_that_never_go_on() -> None:
+    lines = ["nop", "b #4", "ret", 0, 0x10000, "b.al #8", "b.eq #8", "svc #0", 0x55FFFFFF, "b #-4", "eret"]
+    words = np.array([line if isinstance(line, int) else assemble(line) for line in lines], np.uint32)
+    assert branching.find_never_goes_on(words, BASE).tolist() == [2, 3, 5, 9, 10]

@@ -56,7 +56,7 @@ def test_user_space_and_unknown_addresses_are_said_once_with_counts(
 ) -> None:
     unknown: list[tuple[str | int, str | int]] = [
         ("vectors+0x400", 0xFFFF800090000000),
-        (0xFFFF800090000010, "vfs_read"),
+        (0xFFFF800090000010, "read_zero+0x18"),
     ]
     trace = written(tmp_path / "t", perf_text((STEPS + unknown) * 3, dso="[unknown]"))
     said, about = disasm(capsys, trace, "--vmlinux", vmlinux)
@@ -110,8 +110,9 @@ def test_filters(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[st
 def test_a_gap_before_what_is_left_out_is_printed(
     tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = perf_text(STEPS * 2).splitlines(keepends=True)
-    lines.insert(len(STEPS) + 1, "             cat    77/77    [000]     1.000003: PERF_RECORD_LOST lost 12\n")
+    around = [*STEPS, ("vectors+0x404", "read_zero+0x18")]
+    lines = perf_text(around * 2).splitlines(keepends=True)
+    lines.insert(len(around) + 1, "             cat    77/77    [000]     1.000003: PERF_RECORD_LOST lost 12\n")
     trace = written(tmp_path / "t", "".join(lines))
     whole, _ = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text")
     said, about = disasm(capsys, trace, "--vmlinux", vmlinux, "--format", "text", "--symbols", "read_zero")

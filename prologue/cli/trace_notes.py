@@ -1,0 +1,123 @@
+"""What the commands of ``prologue trace`` say on standard error beside their output."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Set
+from typing import Final
+
+import numpy as np
+
+from prologue.cli.trace_inputs import find_symbols
+from prologue.report.printable import printable
+from prologue.trace.check import ImageCheck
+from prologue.trace.filters import Filters
+from prologue.trace.form import NO_CPU, NO_LEVEL
+from prologue.trace.known import KnownRanges
+from prologue.words import counted
+
+_MOST: Final = 16  # numbers in a line
+
+
+def print_notes(lines: list[str]) -> None:
+    """Print what was read and what could not be used: standard output is for the trace."""
+    sys.stdout.flush()
+    for line in lines:
+        print(f"prologue: {printable(line)}", file=sys.stderr)
+
+
+def left_out_lines(check: ImageCheck) -> list[str]:
+    """Count the ranges that did not run as the image has them."""
+    ranges, instructions = check.left_out
+    if not ranges:
+        return []
+    first = check.first_stop()
+    why = f"it runs through {first}" if ranges == 1 else f"they run through words that never go on, first {first}"
+    return [
+        f"{counted(ranges, 'range')} with {counted(instructions, 'instruction')} left out, a gap instead: "
+        f"{why}, so this did not run"
+    ]
+
+
+def warnings(check: ImageCheck, args: Namespace) -> list[str]:
+    """Warn, in a line for each cause, that the image is not what ran, and say what to do."""
+    if not check.impossible:
+        return []
+    findings, lines = check.findings(), []
+    if findings.decoder:
+        word = findings.decoder[0]
+        place = check.place(word)
+        more = f" (and {len(findings.decoder) - 1:,} more)" if len(findings.decoder) > 1 else ""
+        lines.append(f"warning: the decoder is astray from {place} on{more}: {check.why_ignored(word)}")
+    if findings.stale:
+        words = counted(len(findings.stale), "word")
+        verb = "is" if len(findings.stale) == 1 else "are"
+        lines.append(
+            f"warning: {words} of the image {verb} not what ran, {counted(check.impossible, 'impossible step')}: "
+            f"{_remedy(check, args)}; prologue trace check names the words"
+        )
+    return lines
+
+
+def unmatched(
+    args: Namespace, filters: Filters, known: KnownRanges, entered: Set[tuple[int, int]] = frozenset()
+) -> list[str]:
+    """Say which filters match nothing of the trace, and what it has; ``entered`` are roots of call trees."""
+    extent, lines = filters.extent, list[str]()
+    lines += [
+        f"--cpu {cpu}: the trace has no such CPU ({_numbers('CPU', extent.cpus - {NO_CPU})})"
+        for cpu in sorted(filters.cpus - extent.cpus)
+    ]
+    lines += [
+        f"--level {level}: nothing ran at it ({_numbers('level', extent.levels - {NO_LEVEL})})"
+        for level in sorted(filters.levels - extent.levels)
+    ]
+    if filters.times is not None and not extent.timely:
+        has = f"it is from {_seconds(extent.first)} to {_seconds(extent.last)}" if extent.last else "it has no times"
+        lines.append(f"--time {args.time}: no range of the trace is of that time ({has})")
+    kernels = known.kernels
+    for name in args.symbols:
+        if not Filters.touching(known, tuple(find_symbols([name], args.vmlinux, kernels))).any():
+            lines.append(f"--symbols {name}: nothing of it ran")
+    for name in getattr(args, "root", ()):
+        if not entered & set(find_symbols([name], args.vmlinux, kernels)):
+            lines.append(f"--from {name}: it was not entered")
+    if not lines and not extent.passed and (filters.cpus or filters.levels or filters.places or filters.times):
+        lines.append("no range passes all of the filters together")
+    return [*lines, *unmatched_guests(known)]
+
+
+def unmatched_guests(known: KnownRanges) -> list[str]:
+    """Say which guests' kernels no range is of."""
+    ran = set(np.unique(known.table["program"]).tolist())
+    return [
+        f"--guest-vmlinux {guest.program.name}"
+        + ("" if guest.number is None else f"@{guest.number}")
+        + ": the trace has no range of that guest"
+        for row, guest in enumerate(known.kernels.guests, 1)
+        if row not in ran
+    ]
+
+
+def _numbers(what: str, numbers: Set[int]) -> str:
+    if not numbers:
+        return f"it says no {what}s"
+    shown = ", ".join(map(str, sorted(numbers)[:_MOST]))
+    more = f" and {len(numbers) - _MOST:,} more" if len(numbers) > _MOST else ""
+    return f"it has {what}{'s' * (len(numbers) > 1)} {shown}{more}"
+
+
+def _seconds(time: int) -> str:
+    return f"{time // 10**9}.{time % 10**9:09} s"
+
+
+def _remedy(check: ImageCheck, args: Namespace) -> str:
+    """What gives the text that ran."""
+    if args.writes is not None:
+        remedy = "take --writes and the image of the boot that was traced"
+    elif args.memory is not None:
+        remedy = "take --memory of the boot that was traced, or --writes if its text changed meanwhile"
+    else:
+        remedy = "give the text that ran, with prologue live overlay or --memory"
+    return f"{remedy}, to the decoder too" if check.decoder is not None else remedy

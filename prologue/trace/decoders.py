@@ -1,0 +1,105 @@
+"""What OpenCSD's versions know: an instruction that one of them takes for a plain one leads it astray.
+
+Each version's ``trc_idec_arminst.cpp`` and the list of versions in OpenCSD's README.md, from 1.2 to 1.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U32, Bool
+from prologue.insn import decode
+from prologue.insn.disasm import insn_text
+
+Version = tuple[int, ...]
+_CONDITIONAL_BC: Final = (0xFF000010, 0x54000010)
+_RETURN_REGISTER: Final = (0xFFFFFBE0, 0xD65F0BE0)  # RETAASPPCR, RETABSPPCR; with register 31 RETAA, RETAB
+_TEXIT: Final = (0xFFFFFBFF, 0xD6FF03E0)
+_SINCE: Final = (
+    (_CONDITIONAL_BC, (1, 3, 0)),
+    (decode.RETURN_PC, (1, 5, 1)),
+    (_RETURN_REGISTER, (1, 5, 1)),
+    (decode.CB_COND, (1, 6, 0)),
+    (_TEXIT, (1, 8, 0)),
+)
+"""From which version on instructions are followed; a later one replaces the one before it."""
+_AUTHENTICATED: Final = (
+    (0xFFDFF800, 0xD71F0800),  # BRAA, BRAB, BLRAA, BLRAB
+    (0xFFDFF81F, 0xD61F081F),  # BRAAZ, BRABZ, BLRAAZ, BLRABZ
+    (0xFFFFFBFF, 0xD69F0BFF),  # ERETAA, ERETAB
+    (0xFFFFFBFF, 0xD65F0BFF),  # RETAA, RETAB
+)
+"""What every version follows where it was told that the core has Armv8.3."""
+_NAMES: Final = {0xD6FF03E0: "texit", 0xD6FF07E0: "texit nb"}
+_BANNER: Final = re.compile(rb"\*\* Library Version : (\d+)\.(\d+)\.(\d+)")
+_ETE: Final = b"Protocol printer ETE on"  # its decoder always knows Armv8.3 and more
+_ETM: Final = b"Protocol printer ETMV4I on"
+
+
+class Decoder(NamedTuple):
+    """The OpenCSD that followed a program; ``version`` is None if a text does not name it, as perf's does not."""
+
+    version: Version | None = None
+    authenticates: bool = False
+    """Whether it surely follows branches with pointer authentication."""
+
+    def may_ignore(self, words: U32) -> Bool:
+        """Which instructions it may have taken for ones that go on; shape of ``words``."""
+        found = np.zeros(words.shape, np.bool_)
+        for pattern, since in _SINCE:
+            if self.version is None or self.version < since:
+                found |= decode.matches(words, pattern)
+        authenticated = np.zeros(words.shape, np.bool_)
+        for pattern in _AUTHENTICATED:
+            authenticated |= decode.matches(words, pattern)
+        return found & ~authenticated if self.authenticates else found | authenticated
+
+    def why(self, word: int) -> str:
+        """Say why it ignored an instruction, and which versions do not."""
+        name, since = name_of(word), _since(word)
+        if since is None:
+            return f"the decoder follows {name} only if it is told that the core has Armv8.3 or later"
+        known = ".".join(map(str, since))
+        if self.version is None:
+            return f"the decoder may not know {name}: OpenCSD knows it from {known} on; decode with such a version"
+        own = ".".join(map(str, self.version))
+        return f"OpenCSD {own} does not know {name}: decode with {known} or later"
+
+
+def decoder_of(head: bytes) -> Decoder:
+    """Read which decoder made a text of trc_pkt_lister from the first bytes of it."""
+    versions = {tuple(int(digits[-6:]) for digits in match.groups()) for match in _BANNER.finditer(head)}
+    version = versions.pop() if len(versions) == 1 else None
+    return Decoder(version, _ETE in head and _ETM not in head)
+
+
+def common(decoders: Sequence[Decoder]) -> Decoder:
+    """What holds for several texts that are read as one."""
+    versions = {decoder.version for decoder in decoders}
+    return Decoder(versions.pop() if len(versions) == 1 else None, all(one.authenticates for one in decoders))
+
+
+def name_of(word: int) -> str:
+    """The mnemonic, also of what capstone does not know."""
+    number = np.array([word], np.uint32)
+    if decode.matches(number, _CONDITIONAL_BC)[0]:
+        return "bc" + insn_text(word & ~0x10).partition(" ")[0].removeprefix("b")
+    if decode.matches(number, decode.RETURN_PC)[0]:
+        return "retabsppc" if word >> 21 & 1 else "retaasppc"
+    if _since(word) == (1, 5, 1):
+        return "retabsppcr" if word >> 10 & 1 else "retaasppcr"
+    if decode.matches(number, decode.CB_COND)[0]:
+        return "cb<cc>"
+    return _NAMES.get(word) or insn_text(word).partition(" ")[0]
+
+
+def _since(word: int) -> Version | None:
+    """The version that knows an instruction first; None for what depends on the core that it is told."""
+    number = np.array([word], np.uint32)
+    if any(decode.matches(number, pattern)[0] for pattern in _AUTHENTICATED):
+        return None
+    return next((since for pattern, since in _SINCE if decode.matches(number, pattern)[0]), None)
