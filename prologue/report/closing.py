@@ -81,6 +81,11 @@ def _compared(verdict: Verdict) -> str:
 
 
 def _left_out(verdict: Verdict) -> str:
-    """How many rules did not run on some file."""
-    codes = {left.rule.code for settings in verdict.settings.values() for left in settings.left_out}
-    return f"{len(codes)} of {len(RULES)} rules did not run" if codes else ""
+    """How many rules ran, where some were left out; one that was left out for one file only did not run on it."""
+    if not any(settings.left_out for settings in verdict.settings.values()):
+        return ""
+    inputs = frozenset().union(*verdict.inputs.values())
+    apply = [rule for rule in RULES if not inputs.isdisjoint(rule.inputs)]
+    left_out = {left.rule.code for settings in verdict.settings.values() for left in settings.left_out}
+    ran = sum(1 for rule in apply if rule.code not in left_out)
+    return f"{ran} of {counted(len(apply), 'rule')} that apply ran" if apply else ""
