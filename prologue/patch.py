@@ -219,9 +219,9 @@ def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
 
 
 def _load_plan(path: Path) -> PatchPlan:
-    import json
+    from prologue.documents import parse_json
 
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")), path)
+        return from_json(parse_json(path.read_text(encoding="utf-8")), path)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read as a plan: {error}", path=path) from error
