@@ -9,7 +9,7 @@ from typing import Literal
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
 from prologue.rules.base import Finding, Input, Subject
-from prologue.rules.engine import run_rules
+from prologue.rules.engine import examine
 from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
@@ -56,6 +56,7 @@ class Verified:
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
     facts: Facts | None = None  # None if it could not be verified
+    mended: Facts | None = None  # without the damage that findings name, where it can be mended
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0
@@ -81,7 +82,7 @@ def _verify(request: Request, path: Path) -> Verified:
         raise InputError(f"{reason}: it cannot be verified with that kernel", path=path)
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
-    findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
+    findings, mended = examine(subject, tuple(find_rule(code) for code in request.rules))
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
@@ -91,7 +92,14 @@ def _verify(request: Request, path: Path) -> Verified:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
     if before is not None:
         notes.append(_accounting(before, binary))
-    return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)
+    return Verified(
+        path=path,
+        findings=findings,
+        notes=tuple(notes),
+        inputs=subject.inputs,
+        facts=facts,
+        mended=replace(facts, state=mended.state),
+    )
 
 
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:

@@ -15,7 +15,14 @@ from prologue.words import counted
 
 def closing_line(verdict: Verdict) -> str:
     """Such as ``1 file: clean (43,880 sites, processed, native)``."""
-    outcome = [f"{count} {severity}" for severity, count in counts(verdict.findings + verdict.refused).items() if count]
+    findings = verdict.findings + verdict.refused
+    roots = [finding for finding in findings if not finding.follows_from]
+    outcome = [f"{count} {severity}" for severity, count in counts(roots).items() if count]
+    if len(findings) > len(roots):
+        following = len(findings) - len(roots)
+        outcome.append(
+            f"{following} more that follow{'s' if following == 1 else ''} from {'it' if len(roots) == 1 else 'them'}"
+        )
     idle = sum(1 for path in verdict.facts if not verdict.rules_run(path))
     if idle:
         outcome.append(f"{idle} without an applicable rule")

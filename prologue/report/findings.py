@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from prologue.gate.verdict import Verdict
@@ -26,6 +27,7 @@ def findings_data(verdict: Verdict) -> dict[str, Any]:
         "files": verdict.files,
         "errors": list(verdict.unreadable.values()),
         "counts": counts(findings),
+        "following": sum(1 for finding in findings if finding.follows_from),
         "notes": verdict.notes + verdict.exceptions,
         "checked": [_checked(verdict, path) for path in verdict.files],
         "findings": [finding_data(f) for f in findings],
@@ -69,6 +71,7 @@ def finding_data(f: Finding) -> dict[str, Any]:
         "found": [f"{word:#x}" for word in f.found],
         "expected": [f"{word:#x}" for word in f.expected],
         "fix": f.fix,
+        "follows_from": list(f.follows_from),
     }
 
 
@@ -84,9 +87,7 @@ def findings_text(verdict: Verdict, *, show_all: bool) -> str:
 def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
     """Findings grouped by file and rule, the first few of each."""
     lines: list[str] = []
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.path, finding.code), []).append(finding)
+    groups, following = by_root(findings)
     for (path, code), group in groups.items():
         first = group[0]
         lines.append(f"{printable(path)}: {code} {first.slug} ({first.severity}): {len(group):,}")
@@ -94,8 +95,40 @@ def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
         lines += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
             lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
+        lines += [printable(f"  also: {text}") for text in also((path, code), following)]
         lines += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
     return lines
+
+
+Group = tuple[str, str]  # path and code
+
+
+def by_root(findings: Iterable[Finding]) -> tuple[dict[Group, list[Finding]], dict[Group, list[Finding]]]:
+    """Root causes by file and rule, and what follows from them, by the file and rule of the first of its roots.
+
+    What follows from findings that are not there (a baseline has them) is shown like a root cause.
+    """
+    every = list(findings)
+    present = {(f.path, f.code) for f in every if not f.follows_from}
+    roots: dict[Group, list[Finding]] = {}
+    following: dict[Group, list[Finding]] = {}
+    for f in every:
+        root = next(((f.path, code) for code in f.follows_from if (f.path, code) in present), None)
+        if root is None:
+            roots.setdefault((f.path, f.code), []).append(f)
+        else:
+            following.setdefault(root, []).append(f)
+    return roots, following
+
+
+def also(group: Group, following: dict[Group, list[Finding]]) -> Iterator[str]:
+    """Yield what follows from a group of findings, in one line; nothing if nothing does."""
+    counts = Counter((f.code, f.slug) for f in following.get(group, ()))
+    if counts:
+        names = ", ".join(
+            f"{code} {slug}" + (f" x {count:,}" if count > 1 else "") for (code, slug), count in counts.items()
+        )
+        yield f"{names} {'follow' if counts.total() > 1 else 'follows'} from it"
 
 
 def _disassembled(finding: Finding) -> str:

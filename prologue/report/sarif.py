@@ -98,17 +98,19 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
 
 def _result(finding: Finding, paths: dict[str, int], sections: _Sections) -> dict[str, Any]:
     where = finding.where
+    after = f" (follows from {', '.join(finding.follows_from)})" if finding.follows_from else ""
     return {
         "ruleId": finding.code,
         "ruleIndex": _RULE_INDEX[finding.code],
         "level": _LEVELS[finding.severity],
-        "message": _message(f"{where}: {finding.message}"),
+        "message": _message(f"{where}: {finding.message}{after}"),
         "locations": [_location(finding, paths, sections)],
         "properties": {
             "severity": finding.severity,
             "vaddr": None if where.vaddr is None else f"{where.vaddr:#x}",
             "found": [f"{word:#x}" for word in finding.found],
             "expected": [f"{word:#x}" for word in finding.expected],
+            "followsFrom": list(finding.follows_from),
         },
     }
 

@@ -38,8 +38,10 @@ def scan_data(binary: Binary) -> dict[str, Any]:
     data |= _sites_data(binary)
     findings = run_rules(Subject(binary), RULES)
     data["anomalies"] = [
-        {"code": code, "slug": slug, "severity": severity, "count": count}
-        for (code, slug, severity), count in Counter((f.code, f.slug, f.severity) for f in findings).items()
+        {"code": code, "slug": slug, "severity": severity, "count": count, "follows_from": list(roots)}
+        for (code, slug, severity, roots), count in Counter(
+            (f.code, f.slug, f.severity, f.follows_from) for f in findings
+        ).items()
     ]
     return data
 
@@ -100,12 +102,17 @@ def scan_text(data: dict[str, Any]) -> str:
         ]
     if data["anomalies"]:
         rows += [
-            ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}")
+            ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}{_after(a)}")
             for k, a in enumerate(data["anomalies"])
         ]
     else:
         rows.append(("anomalies", "none"))
     return "\n".join(f"{name:<10} {value}" for name, value in rows)
+
+
+def _after(anomaly: dict[str, Any]) -> str:
+    roots = ", ".join(anomaly["follows_from"])
+    return f", follows from {roots}" if roots else ""
 
 
 def _contract(data: dict[str, Any]) -> str:
