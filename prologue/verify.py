@@ -14,7 +14,7 @@ from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.load import load_vmlinux, mismatch, open_binary
+from prologue.sites.load import kernel_of, open_binary
 from prologue.sites.module import Module
 from prologue.sites.state import State
 from prologue.words import counted
@@ -27,7 +27,7 @@ class Request:
     rules: tuple[str, ...]  # codes
     against: Path | None = None
     image: Path | None = None
-    vmlinux: Path | None = None
+    kernels: tuple[Path, ...] = ()  # those that may load a module
 
 
 Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
@@ -77,9 +77,7 @@ def _verify(request: Request, path: Path) -> Verified:
         raise InputError("a vmlinux and a module cannot be compared", path=path)
     if request.image is not None and not isinstance(binary, Kernel):
         raise InputError("--image needs the vmlinux that the image was made from", path=path)
-    vmlinux = load_vmlinux(request.vmlinux) if request.vmlinux and isinstance(binary, Module) else None
-    if vmlinux is not None and (reason := mismatch(binary, vmlinux)):
-        raise InputError(f"{reason}: it cannot be verified with that kernel", path=path)
+    vmlinux = kernel_of(binary, request.kernels) if isinstance(binary, Module) else None
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
     findings, mended = examine(subject, tuple(find_rule(code) for code in request.rules))

@@ -13,7 +13,7 @@ from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
 from prologue.gate.judge import Judged, judge
-from prologue.gate.kernel import is_missing, released_kernel
+from prologue.gate.kernel import is_missing, kernels_among
 from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
 from prologue.outputs import require_other, same_file, write_text
@@ -41,16 +41,15 @@ def run(args: Namespace) -> int:
     targets = _targets(args)
     release = args.release or any(target.settings.release for target in targets)
     _require_sense(args, targets, release=release)
-    vmlinux = args.vmlinux
+    paths = [target.path for target in targets if target.lost is None]
+    kernels = kernels_among(args.vmlinux, paths)
     if release:
-        paths = [target.path for target in targets]
-        vmlinux = released_kernel(vmlinux, paths)
-        if vmlinux is not None and is_missing(vmlinux, paths):
-            targets.append(_Target(vmlinux, _settings(args, vmlinux), added=True))
+        if args.vmlinux is not None and is_missing(args.vmlinux, paths):
+            targets.append(_Target(args.vmlinux, _settings(args, args.vmlinux), added=True))
         for settings in {target.settings.path: target.settings for target in targets}.values():
             require_releasable(settings)
     _require_writable(args, targets)
-    results = _verify(args, targets, vmlinux)
+    results = _verify(args, targets, kernels)
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
@@ -136,16 +135,16 @@ def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
     return notes
 
 
-def _verify(args: Namespace, targets: list[_Target], vmlinux: Path | None) -> list[Verified]:
+def _verify(args: Namespace, targets: list[_Target], kernels: tuple[Path, ...]) -> list[Verified]:
     """Verify every file that was found, in the order of the targets."""
-    work = [(_request(args, target, vmlinux), target.path) for target in targets if target.lost is None]
+    work = [(_request(args, target, kernels), target.path) for target in targets if target.lost is None]
     done = iter(list(run_many(_verify_one, work, "verify", args.jobs)))
     return [target.lost or next(done) for target in targets]
 
 
-def _request(args: Namespace, target: _Target, vmlinux: Path | None) -> Request:
+def _request(args: Namespace, target: _Target, kernels: tuple[Path, ...]) -> Request:
     codes = tuple(rule.code for rule in target.settings.rules)
-    return Request(codes, vmlinux=vmlinux) if target.added else Request(codes, args.against, args.image, vmlinux)
+    return Request(codes, kernels=kernels) if target.added else Request(codes, args.against, args.image, kernels)
 
 
 def _verify_one(work: tuple[Request, Path]) -> Verified:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from prologue.gate.verdict import Verdict
+from prologue.report.alike import FEW, named, one_line_each, split_path
 from prologue.report.closing import closing_line, counts
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
@@ -78,25 +79,33 @@ def finding_data(f: Finding) -> dict[str, Any]:
 def findings_text(verdict: Verdict, *, show_all: bool) -> str:
     """Findings grouped by file and rule, the first few of each, then what could not be read, notes, and a summary."""
     lines = finding_lines(verdict.findings + verdict.refused, show_all=show_all)
-    lines += [f"could not be verified: {printable(error)}" for error in verdict.unreadable.values()]
-    lines += [f"note: {printable(note)}" for note in verdict.notes + verdict.exceptions]
+    files = frozenset(verdict.files)
+    errors = [split_path(error, files) for error in verdict.unreadable.values()]
+    lines += [f"could not be verified: {line}" for line in one_line_each(errors)]
+    notes = [split_path(note, files) for note in verdict.notes + verdict.exceptions]
+    lines += [f"note: {line}" for line in one_line_each(notes)]
     lines.append(closing_line(verdict))
     return "\n".join(lines)
 
 
 def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
-    """Findings grouped by file and rule, the first few of each."""
+    """Findings grouped by file and rule, the first few of each; groups that are equal in many files once."""
     lines: list[str] = []
     groups, following = by_root(findings)
-    for (path, code), group in groups.items():
-        first = group[0]
-        lines.append(f"{printable(path)}: {code} {first.slug} ({first.severity}): {len(group):,}")
+    alike: dict[tuple[str, ...], list[Group]] = {}
+    for key, group in groups.items():
         shown = group if show_all else group[:_SHOWN]
-        lines += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
+        what = [f"{key[1]} {group[0].slug} ({group[0].severity}): {len(group):,}"]
+        what += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
-            lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
-        lines += [printable(f"  also: {text}") for text in also((path, code), following)]
-        lines += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
+            what.append(f"  ... and {len(group) - len(shown):,} more (--all)")
+        what += [printable(f"  also: {text}") for text in also(key, following)]
+        what += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
+        alike.setdefault(tuple(what), []).append(key)
+    for (head, *rest), keys in alike.items():
+        paths = [path for path, _ in keys]
+        for files in [paths] if len(paths) > FEW else [[path] for path in paths]:
+            lines += [f"{named(files)}: {head}", *rest]
     return lines
 
 

@@ -18,7 +18,7 @@ from prologue.words import counted
 SCHEMA: Final = "prologue.scan/1"
 
 
-def scan_data(binary: Binary) -> dict[str, Any]:
+def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
     """Everything about a vmlinux or a module, as documented in docs/json.md."""
     data: dict[str, Any] = {"schema": SCHEMA, "file": str(binary.path)}
     if isinstance(binary, Kernel):
@@ -35,8 +35,9 @@ def scan_data(binary: Binary) -> dict[str, Any]:
         data |= {"kind": "module", "release": binary.release or None, "build_id": binary.build_id or None}
         data |= {"ftrace": binary.records is not None, "compression": binary.compression}
         data |= {"signed": binary.signature is not None}
+        data |= {"vmlinux": None if vmlinux is None else str(vmlinux.path)}
     data |= _sites_data(binary)
-    findings = run_rules(Subject(binary), RULES)
+    findings = run_rules(Subject(binary, vmlinux=vmlinux), RULES)
     data["anomalies"] = [
         {"code": code, "slug": slug, "severity": severity, "count": count, "follows_from": list(roots)}
         for (code, slug, severity, roots), count in Counter(
@@ -79,6 +80,8 @@ def scan_text(data: dict[str, Any]) -> str:
     if data["kind"] == "module":
         stored = data["compression"] or "not compressed"
         rows.append(("module", f"{'signed' if data['signed'] else 'not signed'}, {stored}"))
+        if data["vmlinux"] is not None:
+            rows.append(("vmlinux", data["vmlinux"]))
         if not data["ftrace"]:
             rows.append(("ftrace", "no __patchable_function_entries, nothing to process"))
     elif not data["ftrace"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -154,6 +154,25 @@ def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise InputError("is a module: name the vmlinux of its kernel", path=path)
     return kernel
+
+
+def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
+    """The one of these vmlinux files that loads the module; None if there are no files.
+
+    Raises:
+        InputError: none of them can, or more than one may.
+
+    """
+    kernels = [load_vmlinux(path) for path in paths]
+    wrong = [mismatch(module, kernel) for kernel in kernels]
+    able = [kernel for kernel, reason in zip(kernels, wrong, strict=True) if not reason]
+    if len(able) > 1:
+        names = ", ".join(str(kernel.path) for kernel in able)
+        raise InputError(f"may be of more than one kernel ({names}): name its kernel with --vmlinux", path=module.path)
+    if kernels and not able:
+        advice = "that is not its kernel" if len(kernels) == 1 else "none of these is its kernel"
+        raise InputError(f"{'; '.join(wrong)}: {advice}", path=module.path)
+    return able[0] if able else None
 
 
 def mismatch(module: Binary, vmlinux: Kernel) -> str:

@@ -272,4 +272,4 @@ def test_a_variant_that_is_named_twice_is_refused(tmp_path: Path) -> None:
         '"samples": {"base": [1, 2, 1, 2, 1], "base": [9, 9, 9, 9, 8], "new": [1, 2, 1, 2, 1]}}'
     )
     with pytest.raises(BenchError, match=r"samples\.json: 'base' is named twice in one object"):
-        open_results(str(path))
+        open_results([str(path)])
