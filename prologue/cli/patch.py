@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.errors import PrologueError, UsageError
-from prologue.gate.kernel import kernels_among
 from prologue.outputs import require_other, would_be_same
 from prologue.patch import Patched, PatchRequest, patch_file, patch_or_error
 from prologue.sites.load import named_files
@@ -44,7 +43,7 @@ def _request(args: Namespace, paths: list[Path]) -> PatchRequest:
         output=args.output,
         dry_run=args.dry_run,
         contract=args.contract,
-        kernels=kernels_among(args.vmlinux, paths) if args.vmlinux or len(paths) > 1 else (),
+        kernels=_kernels(args.vmlinux, paths),
         kernels_too=args.vmlinux is None,
         strip_signature=args.strip_signature,
         reverse=args.reverse is not None,
@@ -52,6 +51,15 @@ def _request(args: Namespace, paths: list[Path]) -> PatchRequest:
         save_plan=args.save_plan,
         reread=args.reread,
     )
+
+
+def _kernels(named: Path | None, paths: list[Path]) -> tuple[Path, ...]:
+    """The kernels that may load the modules among the files."""
+    if named is not None or len(paths) == 1:
+        return () if named is None else (named,)
+    from prologue.gate.kernel import kernels_among  # the build step has one file, and must start fast
+
+    return kernels_among(None, paths)
 
 
 def _patch_many(paths: list[Path], request: PatchRequest, args: Namespace) -> int:
