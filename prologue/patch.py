@@ -12,7 +12,7 @@ from prologue.plan.edits import PatchPlan, from_json, to_json
 from prologue.rules.engine import ApprovedPlan, approve
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.load import load_vmlinux, mismatch, open_binary
+from prologue.sites.load import kernel_of, open_binary
 from prologue.sites.module import Module
 from prologue.write.apply import apply_in_place, apply_to, rewrite
 from prologue.write.readback import checker, require_agreement
@@ -29,7 +29,8 @@ class PatchRequest:
     output: Path | None = None  # None: the file itself
     dry_run: bool = False
     contract: ContractChoice = "auto"
-    vmlinux: Path | None = None  # the kernel that will load a module
+    kernels: tuple[Path, ...] = ()  # those that may load a module
+    kernels_too: bool = False  # these are processed in the same run, before the modules
     strip_signature: bool = False
     reverse: bool = False
     undo: Path | None = None
@@ -179,7 +180,11 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
         RefusedError: neither is given, or the module is for another kernel.
 
     """
-    if request.vmlinux is None:
+    try:
+        kernel = kernel_of(module, request.kernels)
+    except InputError as error:
+        raise RefusedError(error.message, path=module.path) from error
+    if kernel is None:
         if request.contract == "auto":
             raise RefusedError(
                 "a module does not say what its kernel expects: name the kernel with --vmlinux VMLINUX, "
@@ -187,16 +192,13 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
                 path=module.path,
             )
         return "native" if request.contract == "native" else "stock"
-    kernel = load_vmlinux(request.vmlinux)
-    reason = mismatch(module, kernel)
-    if reason:
-        raise RefusedError(reason, path=module.path)
     contract = choose_contract(kernel, "native" if kernel.marker else "stock")
     if request.contract not in ("auto", contract):
-        raise RefusedError(f"{request.vmlinux} follows the {contract} contract", path=module.path)
-    if contract == "stock" and not kernel.writes_no_prologues:
+        raise RefusedError(f"{kernel.path} follows the {contract} contract", path=module.path)
+    will_be = request.dry_run and request.kernels_too
+    if contract == "stock" and not (kernel.writes_no_prologues or will_be):
         raise RefusedError(
-            f"{request.vmlinux} is not processed: it writes prologues itself and refuses sites that hold the MOV; "
+            f"{kernel.path} is not processed: it writes prologues itself and refuses sites that hold the MOV; "
             "process it first",
             path=module.path,
         )
@@ -219,9 +221,9 @@ def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
 
 
 def _load_plan(path: Path) -> PatchPlan:
-    import json
+    from prologue.documents import parse_json
 
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")), path)
+        return from_json(parse_json(path.read_text(encoding="utf-8")), path)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read as a plan: {error}", path=path) from error

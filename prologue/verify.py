@@ -9,12 +9,12 @@ from typing import Literal
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
 from prologue.rules.base import Finding, Input, Subject
-from prologue.rules.engine import run_rules
+from prologue.rules.engine import examine
 from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.load import load_vmlinux, mismatch, open_binary
+from prologue.sites.load import kernel_of, open_binary
 from prologue.sites.module import Module
 from prologue.sites.state import State
 from prologue.words import counted
@@ -27,7 +27,7 @@ class Request:
     rules: tuple[str, ...]  # codes
     against: Path | None = None
     image: Path | None = None
-    vmlinux: Path | None = None
+    kernels: tuple[Path, ...] = ()  # those that may load a module
 
 
 Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
@@ -56,6 +56,7 @@ class Verified:
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
     facts: Facts | None = None  # None if it could not be verified
+    mended: Facts | None = None  # without the damage that findings name, where it can be mended
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0
@@ -76,12 +77,10 @@ def _verify(request: Request, path: Path) -> Verified:
         raise InputError("a vmlinux and a module cannot be compared", path=path)
     if request.image is not None and not isinstance(binary, Kernel):
         raise InputError("--image needs the vmlinux that the image was made from", path=path)
-    vmlinux = load_vmlinux(request.vmlinux) if request.vmlinux and isinstance(binary, Module) else None
-    if vmlinux is not None and (reason := mismatch(binary, vmlinux)):
-        raise InputError(f"{reason}: it cannot be verified with that kernel", path=path)
+    vmlinux = kernel_of(binary, request.kernels) if isinstance(binary, Module) else None
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
-    findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
+    findings, mended = examine(subject, tuple(find_rule(code) for code in request.rules))
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
@@ -91,7 +90,14 @@ def _verify(request: Request, path: Path) -> Verified:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
     if before is not None:
         notes.append(_accounting(before, binary))
-    return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)
+    return Verified(
+        path=path,
+        findings=findings,
+        notes=tuple(notes),
+        inputs=subject.inputs,
+        facts=facts,
+        mended=replace(facts, state=mended.state),
+    )
 
 
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:

@@ -56,4 +56,19 @@ def shell_words(option: str, text: str) -> list[str]:
 
 def split_names(names: list[str]) -> tuple[str, ...]:
     """Names of an option that may be given several times, each time with several names and commas between them."""
-    return tuple(part for name in names for part in name.split(",") if part)
+    return tuple(part for name in names for part in map(str.strip, name.split(",")) if part)
+
+
+def selected_names(names: list[str]) -> tuple[str, ...]:
+    """Names of rules that ``--select`` was given; none means all rules, so an empty list is refused.
+
+    Raises:
+        UsageError: the option was given, and names no rule.
+
+    """
+    from prologue.errors import UsageError
+
+    selected = split_names(names)
+    if names and not selected:
+        raise UsageError("--select names no rule: name one (`prologue rules` lists them), or leave the option out")
+    return selected

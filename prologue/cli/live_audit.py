@@ -10,7 +10,7 @@ from pathlib import Path
 from prologue.audit.compare import audit_both
 from prologue.audit.outcome import all_errors, failed, is_open
 from prologue.audit.run import LIVE_RULES, Audit, audit
-from prologue.cli.arguments import shell_words, split_names
+from prologue.cli.arguments import selected_names, shell_words, split_names
 from prologue.cli.parallel import print_errors
 from prologue.errors import UsageError
 from prologue.gate.config import Config
@@ -61,7 +61,7 @@ def _status(args: Namespace, done: Audit) -> int:
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:
     """Rules to run, and why each of the others does not; settings files are not asked: they are those of a build."""
-    settings = combine(Config(), select=split_names(args.select), ignore=split_names(args.ignore), baseline=None)
+    settings = combine(Config(), select=selected_names(args.select), ignore=split_names(args.ignore), baseline=None)
     rules = tuple(rule for rule in LIVE_RULES if rule in settings.rules)
     if not rules:
         raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +24,8 @@ def run(args: Namespace) -> int:
     paths = named_files(args.files)
     if len(paths) > 1 and (args.output or args.save_plan or args.reverse):
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
-    request = _request(args)
-    read = (request.vmlinux, request.undo)
+    request = _request(args, paths)
+    read = (args.vmlinux, request.undo)
     require_other(args.save_plan, *paths, *read)
     require_other(args.output, *read)
     if args.save_plan and args.output and would_be_same(args.save_plan, args.output):
@@ -37,12 +38,13 @@ def run(args: Namespace) -> int:
     return _patch_many(paths, request, args)
 
 
-def _request(args: Namespace) -> PatchRequest:
+def _request(args: Namespace, paths: list[Path]) -> PatchRequest:
     return PatchRequest(
         output=args.output,
         dry_run=args.dry_run,
         contract=args.contract,
-        vmlinux=args.vmlinux,
+        kernels=_kernels(args.vmlinux, paths),
+        kernels_too=args.vmlinux is None,
         strip_signature=args.strip_signature,
         reverse=args.reverse is not None,
         undo=Path(args.reverse) if args.reverse else None,
@@ -51,12 +53,25 @@ def _request(args: Namespace) -> PatchRequest:
     )
 
 
+def _kernels(named: Path | None, paths: list[Path]) -> tuple[Path, ...]:
+    """The kernels that may load the modules among the files."""
+    if named is not None or len(paths) == 1:
+        return () if named is None else (named,)
+    from prologue.gate.kernel import kernels_among  # the build step has one file, and must start fast
+
+    return kernels_among(None, paths)
+
+
 def _patch_many(paths: list[Path], request: PatchRequest, args: Namespace) -> int:
     """Patch every file that can be patched, even if others fail; the exit code is the worst one."""
     from prologue.cli.parallel import print_errors, run_many
 
     results, errors = [], []
-    for outcome in run_many(partial(patch_or_error, request), paths, "patch", args.jobs):
+    # Kernels first: modules of a stock kernel are processed for one that is.
+    kernels = [path for path in paths if request.kernels_too and path in request.kernels]
+    modules = [path for path in paths if path not in kernels]
+    patch = partial(patch_or_error, request)
+    for outcome in chain(map(patch, kernels), run_many(patch, modules, "patch", args.jobs)):
         if isinstance(outcome, PrologueError):
             errors.append(outcome)
         else:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from prologue.elf.files import open_regular
-from prologue.elf.identify import identify
+from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
+from prologue.gate.kernel import kernels_among
 from prologue.report.scan import SCHEMA, scan_data, scan_text
-from prologue.sites.load import named_files, open_binary
-
-# Healthy files that simply are neither vmlinux nor module: naming them is an answer, not an error.
-_NAMED: Final = frozenset({"image", "zboot", "pe"})
+from prologue.sites.load import boot_file, kernel_of, named_files, open_binary
+from prologue.sites.module import Module
 
 
 def run(args: Namespace) -> int:
@@ -33,7 +31,8 @@ def _scan_many(paths: list[Path], args: Namespace) -> int:
 
     results: list[dict[str, Any]] = []
     errors: list[PrologueError] = []
-    for outcome in run_many(_scan_or_error, paths, "scan", args.jobs):
+    work = partial(_scan_or_error, kernels=kernels_among(None, paths))
+    for outcome in run_many(work, paths, "scan", args.jobs):
         if isinstance(outcome, PrologueError):
             errors.append(outcome)
         else:
@@ -48,22 +47,21 @@ def _scan_many(paths: list[Path], args: Namespace) -> int:
     return max((error.exit_code for error in errors), default=0)
 
 
-def _scan_or_error(path: Path) -> dict[str, Any] | PrologueError:
+def _scan_or_error(path: Path, *, kernels: tuple[Path, ...]) -> dict[str, Any] | PrologueError:
     try:
-        return _scan(path)
+        return _scan(path, kernels)
     except PrologueError as error:
         return error
 
 
-def _scan(path: Path) -> dict[str, Any]:
-    with open_regular(path) as (fd, size):
-        kind = identify(os.pread(fd, 4096, 0), size)
-    if kind.kind in _NAMED:
+def _scan(path: Path, kernels: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if kind := boot_file(path):
         return {"schema": SCHEMA, "file": str(path), "kind": kind.kind, "description": kind.description}
-    return scan_data(open_binary(path, unpack=True))
+    binary = open_binary(path, unpack=True)
+    return scan_data(binary, kernel_of(binary, kernels) if isinstance(binary, Module) else None)
 
 
 def _text(data: dict[str, Any]) -> str:
-    if data["kind"] in _NAMED:
+    if data["kind"] in BOOT_FILES:
         return f"{data['file']}: {data['description']}: give the vmlinux that it was made from"
     return scan_text(data)

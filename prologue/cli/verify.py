@@ -5,23 +5,26 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from prologue.cli.arguments import split_names
+from prologue.cli.arguments import selected_names, split_names
 from prologue.cli.parallel import print_errors, run_many
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
 from prologue.gate.judge import Judged, judge
-from prologue.gate.kernel import is_missing, released_kernel
+from prologue.gate.kernel import is_missing, kernels_among
 from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
 from prologue.outputs import require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.printable import printable
 from prologue.report.render import render
+from prologue.rules.base import INPUTS
 from prologue.sites.load import is_vmlinux, named_files, unfollowed_links
 from prologue.verify import Request, Verified, verify_file
+
+_NAMED: Final = 5  # rules of a selection that a message names
 
 
 class _Target(NamedTuple):
@@ -38,20 +41,20 @@ def run(args: Namespace) -> int:
     targets = _targets(args)
     release = args.release or any(target.settings.release for target in targets)
     _require_sense(args, targets, release=release)
-    vmlinux = args.vmlinux
+    paths = [target.path for target in targets if target.lost is None]
+    kernels = kernels_among(args.vmlinux, paths)
     if release:
-        paths = [target.path for target in targets]
-        vmlinux = released_kernel(vmlinux, paths)
-        if vmlinux is not None and is_missing(vmlinux, paths):
-            targets.append(_Target(vmlinux, _settings(args, vmlinux), added=True))
+        if args.vmlinux is not None and is_missing(args.vmlinux, paths):
+            targets.append(_Target(args.vmlinux, _settings(args, args.vmlinux), added=True))
         for settings in {target.settings.path: target.settings for target in targets}.values():
             require_releasable(settings)
     _require_writable(args, targets)
-    results = _verify(args, targets, vmlinux)
+    results = _verify(args, targets, kernels)
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
     verdict = judge(judged, release=release, require=args.require, notes=_not_used(args, judged))
+    _require_a_rule(verdict)
     if args.write_baseline:
         write_text(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: fill in reason and owner in each entry", file=sys.stderr)
@@ -79,7 +82,7 @@ def _settings(args: Namespace, argument: Path) -> Settings:
         config = Config()
     else:
         config = load_config_file(args.config) if args.config else load_config(settings_directory(argument))
-    return combine(config, select=split_names(args.select), ignore=split_names(args.ignore), baseline=args.baseline)
+    return combine(config, select=selected_names(args.select), ignore=split_names(args.ignore), baseline=args.baseline)
 
 
 def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) -> None:
@@ -94,6 +97,21 @@ def _require_sense(args: Namespace, targets: list[_Target], *, release: bool) ->
         raise UsageError(f"--vmlinux {args.vmlinux} is for modules, but no FILE is a module")
     if release and args.require == "untouched":
         raise UsageError("a release must be processed: --release and --require untouched contradict each other")
+
+
+def _require_a_rule(verdict: Verdict) -> None:
+    """Refuse a selection of which nothing applies: a report of what was not looked at would read as clean."""
+    if not verdict.facts or any(verdict.rules_run(path) for path in verdict.facts):
+        return
+    path = next(iter(verdict.facts))
+    rules = verdict.settings[path].rules
+    needs = dict.fromkeys(INPUTS[kind] for rule in rules for kind in rule.inputs)
+    names = ", ".join(rule.code for rule in rules[:_NAMED]) + (", ..." if len(rules) > _NAMED else "")
+    every = "this file" if len(verdict.facts) == 1 else "any of these files"
+    raise UsageError(
+        f"no rule that is left applies to {every}: {names} judge {' or '.join(needs)}; "
+        "select others (`prologue rules` says which input each one takes)"
+    )
 
 
 def _is_other_kernel(target: _Target, vmlinux: Path) -> bool:
@@ -117,16 +135,16 @@ def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
     return notes
 
 
-def _verify(args: Namespace, targets: list[_Target], vmlinux: Path | None) -> list[Verified]:
+def _verify(args: Namespace, targets: list[_Target], kernels: tuple[Path, ...]) -> list[Verified]:
     """Verify every file that was found, in the order of the targets."""
-    work = [(_request(args, target, vmlinux), target.path) for target in targets if target.lost is None]
+    work = [(_request(args, target, kernels), target.path) for target in targets if target.lost is None]
     done = iter(list(run_many(_verify_one, work, "verify", args.jobs)))
     return [target.lost or next(done) for target in targets]
 
 
-def _request(args: Namespace, target: _Target, vmlinux: Path | None) -> Request:
+def _request(args: Namespace, target: _Target, kernels: tuple[Path, ...]) -> Request:
     codes = tuple(rule.code for rule in target.settings.rules)
-    return Request(codes, vmlinux=vmlinux) if target.added else Request(codes, args.against, args.image, vmlinux)
+    return Request(codes, kernels=kernels) if target.added else Request(codes, args.against, args.image, kernels)
 
 
 def _verify_one(work: tuple[Request, Path]) -> Verified:

@@ -73,14 +73,37 @@ def pieces(data: bytes | mmap, path: object) -> Iterator[bytes]:
 
 def decompress_lzma(data: bytes, path: object) -> bytes:
     """Unpack the format of the old ``lzma`` tool, which has no magic and one stream; errors as of ``decompress``."""
+    return _single(data, (lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError), "lzma", path)
 
+
+def decompress_bzip2(data: bytes, path: object) -> bytes:
+    """Unpack a bzip2 file of one stream; errors as of ``decompress``."""
+    import bz2
+
+    return _single(data, (bz2.BZ2Decompressor(), OSError), "bzip2", path)
+
+
+def _single(data: bytes, decoding: _Decoding, name: str, path: object) -> bytes:
     def unpacked() -> Iterator[bytes]:
-        decoding = lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY), lzma.LZMAError
         end, _ = yield from _stream(decoding, data, 0, MAX_OUTPUT, path)
         if end < len(data):
-            raise InputError(f"{len(data) - end} bytes after the end of the lzma data, at {end:#x}: damaged", path=path)
+            raise InputError(
+                f"{len(data) - end} bytes after the end of the {name} data, at {end:#x}: damaged", path=path
+            )
 
     return b"".join(unpacked())
+
+
+def begin_of(data: bytes, kind: str) -> bytes:
+    """The first bytes of what lzma or bzip2 data unpack to; none if they do not."""
+    import bz2
+
+    decoder: lzma.LZMADecompressor | bz2.BZ2Decompressor
+    decoder = bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_XZ_MEMORY)
+    try:
+        return decoder.decompress(data, 4096)
+    except (OSError, lzma.LZMAError, MemoryError):
+        return b""
 
 
 def compress(data: bytes, kind: Compression) -> bytes:

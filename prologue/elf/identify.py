@@ -23,6 +23,20 @@ COMPRESSED: Final[tuple[tuple[bytes, Compression], ...]] = (
     (b"\xfd7zXZ\0", "xz"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
+# What boot loaders and arch/arm64/boot/Makefile (6.12) make besides: no vmlinux and no module comes so.
+_OTHERS: Final = (
+    (b"BZh", "bzip2", "a file compressed with bzip2"),
+    (b"\x02\x21\x4c\x18", "lz4", "a file compressed with lz4"),
+    (b"\x04\x22\x4d\x18", "lz4", "a file compressed with lz4"),
+    (b"\x89LZO", "lzo", "a file compressed with lzo"),
+    (b"\xd0\x0d\xfe\xed", "fit", "a FIT image or device tree"),
+    (b"\x27\x05\x19\x56", "uimage", "a U-Boot image (uImage)"),
+    (b"ANDROID!", "android-boot", "an Android boot image"),
+)
+_GIVE: Final = ": give the vmlinux that it was made from"
+
+# Kinds of boot files: scan names them, and verify --image reads them or says what does.
+BOOT_FILES: Final = frozenset({"image", "zboot", "pe", *(kind for _, kind, _ in _OTHERS), "lzma"})
 
 
 class FileKind(NamedTuple):
@@ -43,19 +57,33 @@ def identify(head: bytes, size: int) -> FileKind:
     if head[:4] == b"\x7fELF":
         return _identify_elf(head)
     if head[56:60] == b"ARM\x64":
-        return FileKind("image", "a flat arm64 Image", ": give the vmlinux that it was made from")
+        return FileKind("image", "a flat arm64 Image", _GIVE)
     if head[:2] == b"MZ" and head[4:8] == b"zimg":
-        return FileKind("zboot", "an EFI zboot image", ": give the vmlinux that it was made from")
+        return FileKind("zboot", "an EFI zboot image", _GIVE)
     for magic, name in COMPRESSED:
         if head.startswith(magic):
             return FileKind(f"compressed-{name}", f"a file compressed with {name}", ": unpack it first")
+    for magic, kind, description in _OTHERS:
+        if head.startswith(magic):
+            return FileKind(kind, description, _GIVE)
+    if _is_lzma(head):
+        return FileKind("lzma", "a file compressed with lzma", _GIVE)
     if head[:2] == b"MZ":
-        return FileKind("pe", "a PE/COFF file", ": give the vmlinux that it was made from")
+        return FileKind("pe", "a PE/COFF file", _GIVE)
     if size < 64 and b"\x7fELF".startswith(head[:4]):
         return FileKind("truncated", f"truncated: {size} bytes are less than an ELF header")
     if all(byte in b"\t\n\r\f" or 32 <= byte < 127 for byte in head):
         return FileKind("text", "a text file, not ELF")
     return FileKind("unknown", "not ELF")
+
+
+def _is_lzma(head: bytes) -> bool:
+    """The old ``lzma`` tool writes no magic: properties, a dictionary of 2^n or 2^n + 2^(n-1) bytes, a size."""
+    if len(head) < 13 or head[0] >= 9 * 5 * 5:
+        return False
+    dictionary, size = struct.unpack_from("<IQ", head, 1)
+    high = 1 << max(dictionary.bit_length() - 1, 0)
+    return dictionary >= 1 << 12 and dictionary - high in (0, high >> 1) and (size == (1 << 64) - 1 or size < 1 << 40)
 
 
 def _identify_elf(head: bytes) -> FileKind:

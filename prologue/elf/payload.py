@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from prologue.elf.compressed import MAX_OUTPUT, compression, decompress, decompress_lzma
+from prologue.elf.compressed import MAX_OUTPUT, compression, decompress, decompress_bzip2, decompress_lzma
 from prologue.elf.files import open_regular
 from prologue.elf.identify import identify
 from prologue.errors import InputError
@@ -25,16 +25,10 @@ _HEADER_SIZE: Final = 64
 # The flat Image with its BSS: within the 4 GiB that its own code can address.
 _MAX_IMAGE: Final = 1 << 32
 
-# What we have no decompressor for, by first bytes (the targets of arch/arm64/boot/Makefile, 6.12, and boot loaders').
-_OTHERS: Final = (
-    (b"BZh", "compressed with bzip2"),
-    (b"\x02\x21\x4c\x18", "compressed with lz4"),
-    (b"\x04\x22\x4d\x18", "compressed with lz4"),
-    (b"\x89LZO", "compressed with lzo"),
-    (b"\xd0\x0d\xfe\xed", "a FIT image or device tree"),
-    (b"\x27\x05\x19\x56", "a U-Boot image"),
-    (b"ANDROID!", "an Android boot image"),
-)
+# Magic of a flattened device tree; its size follows, big-endian (Devicetree Specification, "Header").
+_DEVICE_TREE: Final = b"\xd0\x0d\xfe\xed"
+_NESTED: Final = 64  # so many magics may stand inside of the last device tree
+_UIMAGE_HEADER: Final = 64  # "legacy" format of U-Boot: big-endian, the payload's size at 12
 
 _Unpack = Callable[[bytes, object], bytes]
 
@@ -49,6 +43,23 @@ _ZBOOT: Final[dict[str, tuple[str | None, _Unpack]]] = {
 }
 
 
+# What takes the Image out of files that we have no reader for.
+_TAKEN_OUT_BY: Final = {
+    "lz4": "lz4 -d",
+    "lzo": "lzop -d",
+    "fit": "dumpimage -T flat_dt -p 0 -o Image",
+    "android-boot": "unpack_bootimg --boot_img",
+}
+
+_UNPACK: Final[dict[str, _Unpack]] = {
+    "compressed-gzip": decompress,
+    "compressed-xz": decompress,
+    "compressed-zstd": decompress,
+    "lzma": decompress_lzma,
+    "bzip2": decompress_bzip2,
+}
+
+
 def flat_image(path: Path) -> bytes:
     """Read the flat arm64 Image in a boot file.
 
@@ -59,17 +70,21 @@ def flat_image(path: Path) -> bytes:
         InputError: not readable, holds no arm64 Image, is compressed in a way that we do not know, or is damaged.
 
     """
-    data = _read(path)
+    data = _without_device_trees(_of_uimage(_read(path), path))
     if is_flat(data):
         return _checked(data, path)
-    if data[:2] == b"MZ" and data[4:8] == b"zimg":
+    kind = identify(data[:4096], len(data))
+    if kind.kind == "zboot":
         flat = _zboot(data, path)
-    elif compression(data[:8]):
-        flat = decompress(data, path)
+    elif unpack := _UNPACK.get(kind.kind):
+        flat = _without_device_trees(unpack(data, path))
+    elif command := _TAKEN_OUT_BY.get(kind.kind):
+        raise InputError(f"is {kind.description}: take the Image out of it first (`{command} {path}`)", path=path)
     else:
-        raise InputError(f"is not an arm64 boot file ({_describe(data)}): give Image, Image.gz or vmlinuz", path=path)
+        raise InputError(f"is not an arm64 boot file ({kind.description}): give Image, Image.gz or vmlinuz", path=path)
     if not is_flat(flat):
-        raise InputError(f"does not unpack to a flat arm64 Image ({_describe(flat)})", path=path)
+        inner = identify(flat[:4096], len(flat)).description
+        raise InputError(f"does not unpack to a flat arm64 Image ({inner})", path=path)
     return _checked(flat, path)
 
 
@@ -128,11 +143,35 @@ def _read(path: Path) -> bytes:
             return file.read()
 
 
-def _describe(data: bytes) -> str:
-    for magic, name in _OTHERS:
-        if data.startswith(magic):
-            return name
-    return identify(data[:4096], len(data)).description
+def _of_uimage(data: bytes, path: Path) -> bytes:
+    """The payload of a U-Boot image, which is the whole of it but for a header; other files as they are."""
+    if identify(data[:4096], len(data)).kind != "uimage":
+        return data
+    size = int.from_bytes(data[12:16], "big")
+    if len(data) < _UIMAGE_HEADER + size or not size:
+        raise InputError(
+            f"the U-Boot header has a payload of {size} bytes, the file {len(data)} in all: truncated or damaged",
+            path=path,
+        )
+    return data[_UIMAGE_HEADER : _UIMAGE_HEADER + size]
+
+
+def _without_device_trees(data: bytes) -> bytes:
+    """Leave out device trees that were appended (``Image.gz-dtb``): each one says its size."""
+    while (at := _last_device_tree(data)) > 0:
+        data = data[:at]
+    return data
+
+
+def _last_device_tree(data: bytes) -> int:
+    at = len(data)
+    for _ in range(_NESTED):
+        at = data.rfind(_DEVICE_TREE, 0, at)
+        if at <= 0 or at + int.from_bytes(data[at + 4 : at + 8], "big") == len(data):
+            break
+    else:
+        return -1
+    return at
 
 
 def _zboot(data: bytes, path: Path) -> bytes:

@@ -100,6 +100,8 @@ def _names(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
     names = table.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UsageError(f'{key} must be a list of rules such as ["PL1", "PL203"], not {names!r}', path=path)
+    if key == "select" and key in table and not names:
+        raise UsageError('select names no rule: name some such as ["PL1", "PL203"], or remove it to run all', path=path)
     return tuple(names)
 
 

@@ -13,7 +13,7 @@ from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
 from prologue.rules.base import FAILING, Finding, Severity
 from prologue.rules.registry import find_rule
-from prologue.verify import Verified
+from prologue.verify import Facts, Verified
 
 _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*FAILING, "warn")
 
@@ -58,10 +58,19 @@ def judge(
         refused=[
             finding
             for result, facts in verified
-            for finding in refusals(result.path, facts, release=release, require=require)
+            for finding in _refused(result, facts, release=release, require=require)
         ],
         unreadable={str(one.result.path): one.result.error for one in every if one.result.facts is None},
     )
+
+
+def _refused(result: Verified, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:
+    """What the gate has against a file; what would not be there without its damage follows from that."""
+    found = refusals(result.path, facts, release=release, require=require)
+    mended = result.mended or facts
+    own = {(f.code, f.message) for f in refusals(result.path, mended, release=release, require=require)}
+    codes = tuple(dict.fromkeys(f.code for f in result.findings if not f.follows_from and f.severity in FAILING))
+    return [f if (f.code, f.message) in own else f._replace(follows_from=codes) for f in found]
 
 
 def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> Split:

@@ -1,4 +1,4 @@
-"""The kernel of released modules: a release verifies it with them (decision 13)."""
+"""The kernel of modules that are verified: the one that was named, or a vmlinux among the files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prologue.outputs import same_file
-from prologue.sites.load import is_vmlinux
+from prologue.sites.load import MODULE_SUFFIXES, is_vmlinux
 
 
-def released_kernel(named: Path | None, files: Sequence[Path]) -> Path | None:
-    """The vmlinux that was named, or the only one among the files. Without one, each module is refused."""
+def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]:
+    """The vmlinux that was named, or else those among the files, each once. Without one, a release refuses modules."""
     if named:
-        return named
-    kernels = [path for path in files if is_vmlinux(path)]
-    return kernels[0] if len(kernels) == 1 else None
+        return (named,)
+    kernels: list[Path] = []
+    for path in files:
+        if not path.name.endswith(MODULE_SUFFIXES) and is_vmlinux(path) and is_missing(path, kernels):
+            kernels.append(path)
+    return tuple(kernels)
 
 
 def is_missing(kernel: Path, files: Sequence[Path]) -> bool:

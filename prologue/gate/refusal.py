@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import Location
-from prologue.rules.base import Finding, Hit, Rule, of_no_file
+from prologue.rules.base import FINISH, Finding, Hit, Rule, of_no_file
 from prologue.verify import Facts
 
 Required = Literal["untouched", "processed"]
@@ -46,6 +46,8 @@ GATE_RULES: Final = (GATE, REQUIRE)
 
 _WHOLE_FILE: Final = Location(vaddr=None)
 _PATCH: Final = "process the vmlinux (`prologue patch VMLINUX --in-place`) and make the Image again"
+_LINK: Final = "link it again, process it, and make the Image again"
+_RESUME: Final = f"{FINISH}; then make the Image again"
 _NATIVE: Final = "release a kernel with the native contract: see docs/kernel-integration.md"
 _NAME_KERNEL: Final = "name the kernel that loads the module: --vmlinux VMLINUX, or one vmlinux among the files"
 
@@ -72,7 +74,8 @@ def _not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
         else:
             yield f"a stock kernel ({_state(facts)}): without the marker it is not for release", _NATIVE
     elif facts.state != "processed":
-        yield f"a native kernel, but {_state(facts)}: not fully processed", _PATCH
+        fix = _LINK if facts.state == "mixed" else _RESUME if facts.state == "unfinished" else _PATCH
+        yield f"a native kernel, but {_state(facts)}: not fully processed", fix
 
 
 def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -82,7 +85,8 @@ def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
     elif facts.vmlinux_release and not facts.release:
         yield f"names no kernel release, so it may not belong to {facts.vmlinux}", "build the module again"
     if facts.state in ("mixed", "unfinished"):
-        yield f"is {_state(facts)}: neither processed nor untouched", "run `prologue patch` again, or build it again"
+        fix = "build it again" if facts.state == "mixed" else f"{FINISH}, or build it again"
+        yield f"is {_state(facts)}: neither processed nor untouched", fix
 
 
 def _state(facts: Facts) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from prologue.documents import parse_json
 from prologue.errors import InputError
 from prologue.words import counted
 
@@ -64,7 +64,7 @@ def read_figures(path: Path) -> Figures:
 
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
         schema = data["schema"]
         if schema == _COUNTS:
             return Figures(tuple(_counted(data)))

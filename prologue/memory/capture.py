@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from prologue.documents import parse_json
 from prologue.elf.structs import PHDR
 from prologue.errors import InputError
 from prologue.memory.base import PAGE
@@ -47,7 +48,7 @@ class Capture(PlainCore):
     def __init__(self, core: CoreFile) -> None:
         super().__init__(core)
         try:
-            said = json.loads(core.note(NOTE) or b"")
+            said = parse_json(core.note(NOTE) or b"")
             if said["schema"] != SCHEMA:
                 raise InputError(f"is a capture of schema {said['schema']!r}, expected {SCHEMA}", path=self.name)
             self._state = state_from_data(said)

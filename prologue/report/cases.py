@@ -32,14 +32,23 @@ class Case:
 
     def lines(self) -> list[str]:
         """Return the findings, one per line, and how many are left out."""
-        lines = [printable(f"{f.where}: {f.severity}: {f.message}") for f in self.findings[:_SHOWN]]
+        lines = [printable(f"{f.where}: {f.severity}: {f.message}{_after(f)}") for f in self.findings[:_SHOWN]]
         if len(self.findings) > _SHOWN:
             lines.append(f"... and {len(self.findings) - _SHOWN:,} more")
         return lines
 
     def to_do(self) -> list[str]:
-        """Return what to do about the findings that fail; each thing once."""
-        return [printable(f"to do: {fix}") for fix in dict.fromkeys(finding.fix for finding in self.failing)]
+        """Return what to do about the findings that fail; each thing once, and none for what follows from others."""
+        fixes = dict.fromkeys(_fix(finding) for finding in self.failing)
+        return [printable(f"to do: {fix}") for fix in fixes]
+
+
+def _after(finding: Finding) -> str:
+    return f" (follows from {', '.join(finding.follows_from)})" if finding.follows_from else ""
+
+
+def _fix(finding: Finding) -> str:
+    return f"see {', '.join(finding.follows_from)}" if finding.follows_from else finding.fix
 
 
 def cases_by_file(  # noqa: PLR0913  # what a report is made of

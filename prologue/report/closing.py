@@ -15,7 +15,14 @@ from prologue.words import counted
 
 def closing_line(verdict: Verdict) -> str:
     """Such as ``1 file: clean (43,880 sites, processed, native)``."""
-    outcome = [f"{count} {severity}" for severity, count in counts(verdict.findings + verdict.refused).items() if count]
+    findings = verdict.findings + verdict.refused
+    roots = [finding for finding in findings if not finding.follows_from]
+    outcome = [f"{count} {severity}" for severity, count in counts(roots).items() if count]
+    if len(findings) > len(roots):
+        following = len(findings) - len(roots)
+        outcome.append(
+            f"{following} more that follow{'s' if following == 1 else ''} from {'it' if len(roots) == 1 else 'them'}"
+        )
     idle = sum(1 for path in verdict.facts if not verdict.rules_run(path))
     if idle:
         outcome.append(f"{idle} without an applicable rule")
@@ -81,6 +88,11 @@ def _compared(verdict: Verdict) -> str:
 
 
 def _left_out(verdict: Verdict) -> str:
-    """How many rules did not run on some file."""
-    codes = {left.rule.code for settings in verdict.settings.values() for left in settings.left_out}
-    return f"{len(codes)} of {len(RULES)} rules did not run" if codes else ""
+    """How many rules ran, where some were left out; one that was left out for one file only did not run on it."""
+    if not any(settings.left_out for settings in verdict.settings.values()):
+        return ""
+    inputs = frozenset().union(*verdict.inputs.values())
+    apply = [rule for rule in RULES if not inputs.isdisjoint(rule.inputs)]
+    left_out = {left.rule.code for settings in verdict.settings.values() for left in settings.left_out}
+    ran = sum(1 for rule in apply if rule.code not in left_out)
+    return f"{ran} of {counted(len(apply), 'rule')} that apply ran" if apply else ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from prologue.gate.verdict import Verdict
+from prologue.report.alike import FEW, named, one_line_each, split_path
 from prologue.report.closing import closing_line, counts
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
@@ -26,6 +28,7 @@ def findings_data(verdict: Verdict) -> dict[str, Any]:
         "files": verdict.files,
         "errors": list(verdict.unreadable.values()),
         "counts": counts(findings),
+        "following": sum(1 for finding in findings if finding.follows_from),
         "notes": verdict.notes + verdict.exceptions,
         "checked": [_checked(verdict, path) for path in verdict.files],
         "findings": [finding_data(f) for f in findings],
@@ -69,33 +72,72 @@ def finding_data(f: Finding) -> dict[str, Any]:
         "found": [f"{word:#x}" for word in f.found],
         "expected": [f"{word:#x}" for word in f.expected],
         "fix": f.fix,
+        "follows_from": list(f.follows_from),
     }
 
 
 def findings_text(verdict: Verdict, *, show_all: bool) -> str:
     """Findings grouped by file and rule, the first few of each, then what could not be read, notes, and a summary."""
     lines = finding_lines(verdict.findings + verdict.refused, show_all=show_all)
-    lines += [f"could not be verified: {printable(error)}" for error in verdict.unreadable.values()]
-    lines += [f"note: {printable(note)}" for note in verdict.notes + verdict.exceptions]
+    files = frozenset(verdict.files)
+    errors = [split_path(error, files) for error in verdict.unreadable.values()]
+    lines += [f"could not be verified: {line}" for line in one_line_each(errors)]
+    notes = [split_path(note, files) for note in verdict.notes + verdict.exceptions]
+    lines += [f"note: {line}" for line in one_line_each(notes)]
     lines.append(closing_line(verdict))
     return "\n".join(lines)
 
 
 def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
-    """Findings grouped by file and rule, the first few of each."""
+    """Findings grouped by file and rule, the first few of each; groups that are equal in many files once."""
     lines: list[str] = []
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.path, finding.code), []).append(finding)
-    for (path, code), group in groups.items():
-        first = group[0]
-        lines.append(f"{printable(path)}: {code} {first.slug} ({first.severity}): {len(group):,}")
+    groups, following = by_root(findings)
+    alike: dict[tuple[str, ...], list[Group]] = {}
+    for key, group in groups.items():
         shown = group if show_all else group[:_SHOWN]
-        lines += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
+        what = [f"{key[1]} {group[0].slug} ({group[0].severity}): {len(group):,}"]
+        what += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
         if len(group) > len(shown):
-            lines.append(f"  ... and {len(group) - len(shown):,} more (--all)")
-        lines += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
+            what.append(f"  ... and {len(group) - len(shown):,} more (--all)")
+        what += [printable(f"  also: {text}") for text in also(key, following)]
+        what += [f"  to do: {fix}" for fix in dict.fromkeys(finding.fix for finding in shown)]
+        alike.setdefault(tuple(what), []).append(key)
+    for (head, *rest), keys in alike.items():
+        paths = [path for path, _ in keys]
+        for files in [paths] if len(paths) > FEW else [[path] for path in paths]:
+            lines += [f"{named(files)}: {head}", *rest]
     return lines
+
+
+Group = tuple[str, str]  # path and code
+
+
+def by_root(findings: Iterable[Finding]) -> tuple[dict[Group, list[Finding]], dict[Group, list[Finding]]]:
+    """Root causes by file and rule, and what follows from them, by the file and rule of the first of its roots.
+
+    What follows from findings that are not there (a baseline has them) is shown like a root cause.
+    """
+    every = list(findings)
+    present = {(f.path, f.code) for f in every if not f.follows_from}
+    roots: dict[Group, list[Finding]] = {}
+    following: dict[Group, list[Finding]] = {}
+    for f in every:
+        root = next(((f.path, code) for code in f.follows_from if (f.path, code) in present), None)
+        if root is None:
+            roots.setdefault((f.path, f.code), []).append(f)
+        else:
+            following.setdefault(root, []).append(f)
+    return roots, following
+
+
+def also(group: Group, following: dict[Group, list[Finding]]) -> Iterator[str]:
+    """Yield what follows from a group of findings, in one line; nothing if nothing does."""
+    counts = Counter((f.code, f.slug) for f in following.get(group, ()))
+    if counts:
+        names = ", ".join(
+            f"{code} {slug}" + (f" x {count:,}" if count > 1 else "") for (code, slug), count in counts.items()
+        )
+        yield f"{names} {'follow' if counts.total() > 1 else 'follows'} from it"
 
 
 def _disassembled(finding: Finding) -> str:

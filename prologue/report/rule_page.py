@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from prologue.rules.base import INPUTS, Rule
+from prologue.rules.base import FINISH, INPUTS, Rule
 from prologue.rules.registry import RULES
 
 _INDEX: Final = "README.md"
@@ -22,7 +22,7 @@ def rule_page(rule: Rule) -> str:
         ("What it finds", rule.what),
         ("Why it is unsafe", rule.why),
         ("Example", example),
-        ("How to fix", f"{rule.fix[0].upper()}{rule.fix[1:]}."),
+        ("How to fix", _fix(rule)),
         ("Source", rule.citation),
     )
     head = f"# {rule.code} {rule.slug}\n\nSeverity: {rule.severity}. Looks at: {_inputs(rule)}.\n"
@@ -96,6 +96,12 @@ def main(arguments: list[str] | None = None) -> int:
     for name in stale:
         print(f"{options.directory / name}: stale: run python -m prologue.report.rule_page {options.directory}")
     return 1 if stale else 0
+
+
+def _fix(rule: Rule) -> str:
+    text = f"{rule.fix[0].upper()}{rule.fix[1:]}."
+    text += f" In a module: {rule.fix_of_module}." if rule.fix_of_module else ""
+    return f"{text} If an interrupted run left the file: {FINISH}." if rule.open_while_unfinished else text
 
 
 if __name__ == "__main__":

@@ -107,11 +107,12 @@ def _result(finding: Finding, memory: str, paths: dict[str, int], sections: _Sec
     """A result; ``memory`` is empty for findings in files."""
     where = finding.where
     named = {"memory": memory} if memory else {}
+    after = f" (follows from {', '.join(finding.follows_from)})" if finding.follows_from else ""
     return {
         "ruleId": finding.code,
         "ruleIndex": _RULE_INDEX[finding.code],
         "level": _LEVELS[finding.severity],
-        "message": _message(f"{f'in {memory}: ' if memory else ''}{where}: {finding.message}"),
+        "message": _message(f"{f'in {memory}: ' if memory else ''}{where}: {finding.message}{after}"),
         "locations": [_location(finding, paths, sections)],
         "properties": {
             "severity": finding.severity,
@@ -119,6 +120,7 @@ def _result(finding: Finding, memory: str, paths: dict[str, int], sections: _Sec
             "found": [f"{word:#x}" for word in finding.found],
             "expected": [f"{word:#x}" for word in finding.expected],
             **named,
+            "followsFrom": list(finding.follows_from),
         },
     }
 

@@ -19,7 +19,7 @@ SCHEMA: Final = "prologue.scan/1"
 _SHOWN: Final = 8  # sections that the text names; JSON has them all
 
 
-def scan_data(binary: Binary) -> dict[str, Any]:
+def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
     """Everything about a vmlinux or a module, as documented in docs/json.md."""
     data: dict[str, Any] = {"schema": SCHEMA, "file": str(binary.path)}
     if isinstance(binary, Kernel):
@@ -36,11 +36,14 @@ def scan_data(binary: Binary) -> dict[str, Any]:
         data |= {"kind": "module", "release": binary.release or None, "build_id": binary.build_id or None}
         data |= {"ftrace": binary.records is not None, "compression": binary.compression}
         data |= {"signed": binary.signature is not None}
+        data |= {"vmlinux": None if vmlinux is None else str(vmlinux.path)}
     data |= _sites_data(binary)
-    findings = run_rules(Subject(binary), RULES)
+    findings = run_rules(Subject(binary, vmlinux=vmlinux), RULES)
     data["anomalies"] = [
-        {"code": code, "slug": slug, "severity": severity, "count": count}
-        for (code, slug, severity), count in Counter((f.code, f.slug, f.severity) for f in findings).items()
+        {"code": code, "slug": slug, "severity": severity, "count": count, "follows_from": list(roots)}
+        for (code, slug, severity, roots), count in Counter(
+            (f.code, f.slug, f.severity, f.follows_from) for f in findings
+        ).items()
     ]
     return data
 
@@ -81,6 +84,8 @@ def scan_text(data: dict[str, Any]) -> str:
     if data["kind"] == "module":
         stored = data["compression"] or "not compressed"
         rows.append(("module", f"{'signed' if data['signed'] else 'not signed'}, {stored}"))
+        if data["vmlinux"] is not None:
+            rows.append(("vmlinux", data["vmlinux"]))
         if not data["ftrace"]:
             rows.append(("ftrace", "no __patchable_function_entries, nothing to process"))
     elif not data["ftrace"]:
@@ -104,7 +109,7 @@ def scan_text(data: dict[str, Any]) -> str:
         ]
     if data["anomalies"]:
         rows += [
-            ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}")
+            ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}{_after(a)}")
             for k, a in enumerate(data["anomalies"])
         ]
     else:
@@ -119,6 +124,11 @@ def _sections(counts: dict[str, int]) -> str:
     if others:
         shown.append(f"{sum(others):,} in {counted(len(others), 'other section')}")
     return ", ".join(shown)
+
+
+def _after(anomaly: dict[str, Any]) -> str:
+    roots = ", ".join(anomaly["follows_from"])
+    return f", follows from {roots}" if roots else ""
 
 
 def _contract(data: dict[str, Any]) -> str:

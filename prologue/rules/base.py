@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from prologue.errors import Location
 from prologue.sites.binary import Binary
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
 FAILING: tuple[Severity, ...] = ("fatal", "error")  # what makes a command fail, where nothing stricter was asked for
+# What to do about a file that an interrupted run left.
+FINISH: Final = "run the same `prologue patch` command again: it finishes the file"
 Input = Literal["V", "K", "I", "C", "P", "W"]
 INPUTS: dict[Input, str] = {
     "V": "vmlinux",
@@ -72,7 +74,7 @@ class Subject(NamedTuple):
 class Hit(NamedTuple):
     """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
 
-    ``severity`` is that of this place, where it is less than the rule's.
+    ``severity`` is that of this place, where it is less than the rule's, and ``fix`` its own advice, where it has one.
     """
 
     vaddr: int
@@ -80,6 +82,7 @@ class Hit(NamedTuple):
     found: tuple[int, ...] = ()
     expected: tuple[int, ...] = ()
     severity: Severity | None = None
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +105,15 @@ class Rule:
     fix: str
     citation: str
     check: Callable[[Subject], Iterator[Hit]]
+    fix_of_module: str = ""  # where a module needs another one than ``fix``
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
     open_while_unfinished: bool = False
     release_may_leave_out: bool = False
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
     check_write: Callable[[WriteGroup], str | None] | None = None  # what it has against recorded writes, for input W
 
-    def finding(self, path: str, where: Location, hit: Hit) -> Finding:
-        """What a report says of a hit."""
+    def finding(self, path: str, where: Location, hit: Hit, fix: str = "", follows: tuple[str, ...] = ()) -> Finding:
+        """What a report says of a hit; ``fix`` is the advice for this file, if it is not the rule's."""
         return Finding(
             code=self.code,
             slug=self.slug,
@@ -119,8 +123,9 @@ class Rule:
             message=hit.message,
             found=hit.found,
             expected=hit.expected,
-            fix=self.fix,
+            fix=hit.fix or fix or self.fix,
             finds_insns=self.finds_insns,
+            follows_from=follows,
         )
 
 
@@ -142,6 +147,7 @@ class Finding(NamedTuple):
     expected: tuple[int, ...]
     fix: str
     finds_insns: bool = False
+    follows_from: tuple[str, ...] = ()  # codes of the root causes; none for a root cause itself
 
     def __str__(self) -> str:
         return f"{self.path}: {self.where}: {self.code} {self.slug}: {self.message}"

@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from prologue.errors import RefusedError
 from prologue.plan.edits import PatchPlan
-from prologue.rules.base import Finding, Rule, Subject
+from prologue.rules.base import FAILING, FINISH, Finding, Rule, Subject
 from prologue.rules.deciding import DECIDING
+from prologue.rules.hits import Traced, run_hits
 from prologue.sites.binary import Binary
 
 
+class Examined(NamedTuple):
+    """What the rules say of a file."""
+
+    findings: tuple[Finding, ...]  # root causes first
+    mended: Binary  # the file without the damage that can be mended; the file itself if there is none
+
+
 def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
-    """All findings, in the order of the rules and of addresses."""
+    """All findings: root causes in the order of the rules and of addresses, then what follows from them."""
+    return examine(subject, rules).findings
+
+
+def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
+    """Run the rules, and separate root causes from what follows from them."""
+    hits, mended = run_hits(subject, rules), subject.binary
+    if subject.live is None and any((one.hit.severity or one.rule.severity) in FAILING for one in hits):
+        from prologue.rules.roots import trace_to_roots  # the build step starts without it
+
+        hits, mended = trace_to_roots(subject, hits)
     path = str(subject.binary.path)
-    findings: list[Finding] = []
-    for rule in rules:
-        if subject.inputs.isdisjoint(rule.inputs):
-            continue
-        # Two entries of one table may name the same place: report it once.
-        hits = list(dict.fromkeys(rule.check(subject)))
-        places = subject.binary.symbols.locate_all([hit.vaddr for hit in hits]) if hits else []
-        for hit, where in zip(hits, places, strict=True):
-            findings.append(rule.finding(path, where, hit))
-    return tuple(findings)
+    places = subject.binary.symbols.locate_all([one.hit.vaddr for one in hits]) if hits else []
+    resumes = _resumes(subject.binary, hits)
+    return Examined(
+        tuple(
+            one.rule.finding(path, where, one.hit, _fix(subject.binary, one.rule, resumes=resumes), one.follows_from)
+            for one, where in zip(hits, places, strict=True)
+        ),
+        mended,
+    )
+
+
+def _resumes(binary: Binary, hits: list[Traced]) -> bool:
+    """Whether ``patch`` would finish this file: interrupted, and with no damage that it refuses."""
+    refused = {rule.code for rule in DECIDING if not rule.open_while_unfinished}
+    return bool(hits) and binary.state == "unfinished" and not any(one.rule.code in refused for one in hits)
+
+
+def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:
+    """What to do, where it depends on the file."""
+    if rule.open_while_unfinished and resumes:
+        return FINISH
+    return rule.fix_of_module if binary.relocatable else ""
 
 
 class ApprovedPlan:
@@ -50,8 +82,8 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
     deciding = tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished))
     bad = [finding for finding in run_rules(Subject(binary), deciding) if finding.severity != "info"]
     if bad:
-        more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""
-        first = bad[0]
+        first, roots = bad[0], [one for one in bad if not one.follows_from]
+        more = f" (and {len(roots) - 1} more: see `prologue verify`)" if len(roots) > 1 else ""
         raise RefusedError(
             f"{first.code} {first.slug}: {first.message}{more}; {first.fix}", path=binary.path, where=first.where
         )

@@ -24,7 +24,8 @@ RULE = Rule(
     why="The kernel's early relocation code applies R_AARCH64_RELATIVE only and skips everything else: the record "
     "would stay as it is in the file. In a module any other type writes something that is not an 8-byte address.",
     example=".rela.dyn: R_AARCH64_ABS64 (0x101) at 0xffff800009462960",
-    fix="link with -Bsymbolic, as the kernel's Makefile does, so that local addresses need no symbol",
+    fix="for a vmlinux: link with -Bsymbolic, as the kernel's Makefile does, so that local addresses need no symbol",
+    fix_of_module="build the module again: compilers emit R_AARCH64_ABS64 for records, so a later step changed it",
     citation='AAELF64 "Dynamic relocations"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
     check=check,
 )

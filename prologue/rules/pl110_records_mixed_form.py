@@ -30,7 +30,8 @@ RULE = Rule(
     why="A kernel adjusts all of its records or none. Those of one form would be 4 bytes off, where ftrace finds no "
     "NOP.",
     example="38576 records at the first NOP, 1 at the second",
-    fix="run the same `prologue patch` command again: it finishes the file",
+    fix="find what changed the record, and link again",
+    fix_of_module="find what changed the record, and build the module again",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_call_adjust" (6.12)',
     check=check,
 )

@@ -42,7 +42,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())
     if mov and nop:
-        yield from _minority(sites, mov, nop)
+        yield from _minority(sites, mov, nop, "unfinished: " if binary.state == "unfinished" else "")
         return
     kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
     if kernel is None or not (mov or nop) or (kernel is binary and mov and binary.state != "unfinished"):
@@ -54,11 +54,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(where, wrong.format(count=mov or nop, init=init))
 
 
-def _minority(sites: Sites, mov: int, nop: int) -> Iterator[Hit]:
+def _minority(sites: Sites, mov: int, nop: int, what: str) -> Iterator[Hit]:
     few, state = (sites.has_mov, "holds the MOV, most sites do not") if mov <= nop else (
         sites.has_nop, "holds no MOV, most sites do")  # fmt: skip
     for k in np.flatnonzero(few).tolist():
-        yield Hit(int(sites.first[k]), f"unfinished: {state}", (int(sites.word0[k]),), (a64.MOV_X9_X30,))
+        yield Hit(int(sites.first[k]), f"{what}{state}", (int(sites.word0[k]),), (a64.MOV_X9_X30,))
 
 
 def _role(kernel: Kernel) -> Role:
@@ -83,7 +83,8 @@ RULE = Rule(
     "when it initialises ftrace, and a processed one demands a MOV when a function is traced: either way ftrace "
     "disables itself.",
     example="20113 sites aa1e03e9 d503201f, 18464 sites d503201f d503201f",
-    fix="run the same `prologue patch` command again: it finishes the file; process modules like their kernel",
+    fix="find what changed the file, link again, and process the result",
+    fix_of_module="build the module again, and process it like its kernel",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.12)',
     check=check,
     words=(0xAA1E03E9, 0xD503201F),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
+
+_UNALIGNED: Final = "the literal before the function, or the record that points at it, is not 8-aligned"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -17,13 +20,15 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     literal = sites.entry - np.uint64(8)
     low, high = binary.text.words_around(literal, (0, 1)).values()
-    unaligned = literal & np.uint64(7) != 0
+    records = binary.records
+    value = literal if records is None else np.where(sites.moved, literal, records.values[sites.record])
+    unaligned = (literal | value) & np.uint64(7) != 0
     broken = unaligned | (low != a64.NOP) | (high != a64.NOP)
     if broken.any():
         broken[binary.other_layouts.places] = False
     for k in np.flatnonzero(broken).tolist():
         if unaligned[k]:
-            yield Hit(int(literal[k]), "the literal before the function is not 8-aligned")
+            yield Hit(int(literal[k]), _UNALIGNED)
             continue
         found = (int(low[k]), int(high[k]))
         message = f"expected {a64.NOP:08x} {a64.NOP:08x} before the function, found {found[0]:08x} {found[1]:08x}"

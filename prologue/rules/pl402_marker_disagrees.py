@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.marker import PROCESSED
 from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Marker set but sites unprocessed, sites processed but marker clear, or a wrong number of sites."""
+    """Marker set but sites unprocessed, sites processed but marker clear, unknown flags, or a wrong number of sites."""
     sites, marker = subject.kernel.sites, subject.kernel.marker
     if sites is None or marker is None:
         return
@@ -21,6 +22,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
     elif done and not marker.processed:
         yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites are processed")
+    elif marker.flags & ~PROCESSED:
+        yield Hit(marker.vaddr, f"has flags {marker.flags:#x}, of which only {PROCESSED:#x} is known", (marker.flags,))
+    elif not marker.processed and marker.sites not in (0, len(sites)):
+        yield Hit(marker.vaddr, f"says unprocessed, but counts {counted(marker.sites, 'site')}", (marker.sites,), (0,))
     elif marker.processed and marker.sites != len(sites):
         yield Hit(
             marker.vaddr,
@@ -42,7 +47,7 @@ RULE = Rule(
     "says unprocessed, records that are moved are adjusted once more: ftrace disables itself at the first function "
     "that is traced, or at boot.",
     example="marker: processed, 43880 sites; text: 43879 sites hold the MOV",
-    fix="run `prologue patch` again; if it refuses, link again",
+    fix="find what changed the marker, and link again",
     citation='docs/kernel-contract.md, "native"',
     check=check,
     words=(0xD503201F, 0xD503201F),

@@ -50,7 +50,7 @@ def find_rule(name: str) -> Rule:
     for rule in RULES:
         if name.upper() == rule.code or name.lower() == rule.slug:
             return rule
-    raise UsageError(f"no rule {name!r}: `prologue rules` lists them")
+    raise _unknown(name)
 
 
 def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
@@ -62,7 +62,7 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
     """
     for name in (*select, *ignore):
         if not any(matches(rule, name) for rule in RULES):
-            raise UsageError(f"no rule {name!r}: `prologue rules` lists them")
+            raise _unknown(name)
     rules = tuple(
         rule
         for rule in RULES
@@ -70,8 +70,18 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
         and not any(matches(rule, name) for name in ignore)
     )
     if not rules:
-        raise UsageError("every selected rule is also ignored: nothing would be checked")
+        what = "every rule is ignored" if not select else "every selected rule is also ignored"
+        raise UsageError(f"{what} (select and ignore): nothing would be checked; ignore fewer")
     return rules
+
+
+def _unknown(name: str) -> UsageError:
+    from difflib import get_close_matches  # at fault only: the build step must start fast
+
+    names = {known.upper(): known for rule in RULES for known in (rule.code, rule.slug)}
+    near = [names[close] for close in get_close_matches(name.upper(), names, n=3)]
+    meant = f"did you mean {', '.join(near)}? " if near else ""
+    return UsageError(f"no rule {name!r}: {meant}`prologue rules` lists them")
 
 
 def matches(rule: Rule, name: str) -> bool:

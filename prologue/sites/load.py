@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
 from prologue.elf.files import open_regular
-from prologue.elf.identify import FileKind, identify
+from prologue.elf.identify import BOOT_FILES, FileKind, identify
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.sites.binary import Binary
@@ -46,9 +46,30 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
     if kind.kind == "elf" and unpack:
         return Kernel(ElfImage(path, _unpacked(path, chain((begin,), pieces))))
     if kind.kind != "module":
-        raise InputError(f"{kind.description}, compressed: unpack it first", path=path)
+        advice = kind.advice if kind.kind in BOOT_FILES else ": unpack it first"
+        raise InputError(f"{kind.description}, compressed{advice}", path=path)
     module = Module(ElfImage(path, b"".join(chain((begin,), pieces))), compression(head))
     return _without_signature(module) if unsigned and module.signature else module
+
+
+def boot_file(path: Path) -> FileKind | None:
+    """What boot file this is, compressed or not; None for all others."""
+    with open_regular(path) as (fd, size):
+        head = os.pread(fd, 1 << 20, 0)
+    kind = identify(head[:4096], size)
+    if kind.kind in ("lzma", "bzip2"):
+        from prologue.elf.compressed import begin_of
+
+        begin = begin_of(head, kind.kind)
+        inner = identify(begin, len(begin)) if begin else kind
+        name = kind.kind
+    elif kind.kind.startswith("compressed-"):
+        inner, name = _begin(_pieces(path))[1], kind.kind.removeprefix("compressed-")
+    else:
+        return kind if kind.kind in BOOT_FILES else None
+    if inner.kind not in BOOT_FILES:
+        return None
+    return inner if inner == kind else inner._replace(description=f"{inner.description}, compressed with {name}")
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
@@ -154,6 +175,25 @@ def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise InputError("is a module: name the vmlinux of its kernel", path=path)
     return kernel
+
+
+def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
+    """The one of these vmlinux files that loads the module; None if there are no files.
+
+    Raises:
+        InputError: none of them can, or more than one may.
+
+    """
+    kernels = [load_vmlinux(path) for path in paths]
+    wrong = [mismatch(module, kernel) for kernel in kernels]
+    able = [kernel for kernel, reason in zip(kernels, wrong, strict=True) if not reason]
+    if len(able) > 1:
+        names = ", ".join(str(kernel.path) for kernel in able)
+        raise InputError(f"may be of more than one kernel ({names}): name its kernel with --vmlinux", path=module.path)
+    if kernels and not able:
+        advice = "that is not its kernel" if len(kernels) == 1 else "none of these is its kernel"
+        raise InputError(f"{'; '.join(wrong)}: {advice}", path=module.path)
+    return able[0] if able else None
 
 
 def mismatch(module: Binary, vmlinux: Kernel) -> str:

@@ -113,6 +113,12 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     if layout == "2" and untouched and not (after_mov & (around[1] != a64.NOP)).any():
         after_mov = np.zeros_like(after_mov)
     lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP)
+    # A slot that was overwritten: the function's symbol says which of the two the record means.
+    pad_before = around[-1] & a64.BTI_MASK == a64.BTI
+    lone |= ~after_mov & ((around[0] != a64.NOP) | (around[1] != a64.NOP))
+    if 2 * int(after_mov.sum()) <= len(value):  # else a pad there may be what overwrote a first slot
+        lone &= ~pad_before
+    lone &= ~(pad_before & (around[0] != a64.NOP))
     if lone.any():
         after_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
         start = value[lone] - np.where(after_bti, np.uint64(8), np.uint64(4))

@@ -166,7 +166,8 @@ def _require_expected(approved: ApprovedPlan, stage: Edits, found: U64) -> None:
     for k in np.flatnonzero((found != stage.new) & (found != stage.old))[:1].tolist():
         digits = 2 * stage.width
         raise RefusedError(
-            f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}; nothing was written",
+            f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}, which another tool wrote; "
+            "nothing was written: link again",
             path=approved.binary.path,
             where=_where(approved, int(stage.vaddrs[k])),
         )

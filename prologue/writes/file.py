@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
+from prologue.documents import parse_json
 from prologue.errors import InputError, OutputError
 from prologue.outputs import new_file
 from prologue.writes.form import (
@@ -150,7 +151,7 @@ def _first(blocks: Iterator[_Block], path: Path) -> dict[str, Any]:
 
 def _parsed(payload: bytes, path: Path) -> dict[str, Any]:
     try:
-        said = json.loads(payload)
+        said = parse_json(payload)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"JSON that cannot be parsed ({error})") from error
     if not isinstance(said, dict):

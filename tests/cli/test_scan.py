@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +16,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from prologue.elf.identify import Compression
+from tests.elf.test_payload import DEVICE_TREE, image, uimage
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 
@@ -83,3 +87,27 @@ def test_a_module_is_no_vmlinux_of_modules(mini: Mini, tmp_path: Path, capsys: S
     other = Path(shutil.copy(module, tmp_path / "other.ko"))
     assert main(["verify", str(module), "--vmlinux", str(other)]) == 2
     assert f"{other}: is a module: name the vmlinux of its kernel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pack", "kind", "said"),
+    [
+        (lambda flat: gzip.compress(flat) + DEVICE_TREE, "image", "a flat arm64 Image, compressed with gzip"),
+        (lambda flat: lzma.compress(flat, lzma.FORMAT_ALONE), "image", "a flat arm64 Image, compressed with lzma"),
+        (bz2.compress, "image", "a flat arm64 Image, compressed with bzip2"),
+        (uimage, "uimage", "a U-Boot image (uImage)"),
+        (lambda flat: b"\x04\x22\x4d\x18" + flat, "lz4", "a file compressed with lz4"),
+        (lambda flat: DEVICE_TREE + flat, "fit", "a FIT image or device tree"),
+    ],
+)
+def test_boot_files_that_verify_knows_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pack: Callable[[bytes], bytes], kind: str, said: str
+) -> None:
+    path = tmp_path / "boot"
+    path.write_bytes(pack(image()))
+    assert main(["scan", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: {said}: give the vmlinux that it was made from\n"
+    assert main(["scan", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == kind
+    assert main(["verify", str(path)]) == 2
+    assert "the vmlinux" in capsys.readouterr().err

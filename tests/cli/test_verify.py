@@ -14,6 +14,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.elf.flat import flat_sections
 from prologue.elf.image import ElfImage
+from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl109, pl201, pl304
@@ -96,7 +97,7 @@ def test_settings_stand_beside_the_file(
     assert verify(vmlinux, "--config", ".prologue.toml") == 0
     said = capsys.readouterr().out
     assert f"note: ignored by {build.parent / '.prologue.toml'}, did not run: PL304 x9-live-at-entry\n" in said
-    assert said.endswith(" rules did not run)\n")
+    assert said.endswith(" rules that apply ran)\n")
     shutil.move(".prologue.toml", build)
     assert verify(vmlinux) == 0
     assert verify(vmlinux, "--no-config") == 1
@@ -222,3 +223,51 @@ def test_what_kbuild_takes_out_of_vmlinux_unstripped_is_in_no_image(tmp_path: Pa
     path = tmp_path / "vmlinux.unstripped"
     path.write_bytes(tiny_elf(sections))
     assert [(at, section.name) for at, section in flat_sections(ElfImage(path))] == [(0, ".head.text")]
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (("--select", "PL5"), "judge live text or recorded writes"),
+        (("--select", "PL307,PL405"), "PL307, PL405 judge module"),
+        (("--select", "PL403"), "judge pair before/after"),
+        (("--select", "PL404,PL201", "--ignore", "PL2"), "judge flat Image"),
+        (("--ignore", "PL1,PL2,PL3,PL401,PL402,PL407,PL408"), "no rule that is left applies"),
+        (("--ignore", "PL"), "every rule is ignored"),
+        (("--select", "PL2", "--ignore", "PL2"), "every selected rule is also ignored"),
+        (("--select=",), "--select names no rule"),
+        (("--select", " , ", "--select", ""), "--select names no rule"),
+        (("--select", "PL20l"), "did you mean PL20"),
+        (("--ignore", "site-no-pair"), "did you mean site-not-pair"),
+        (("--select", "all"), "no rule 'all': `prologue rules` lists them"),
+    ],
+)
+@pytest.mark.parametrize("where", ["command line", "settings"])
+def test_a_selection_of_which_nothing_applies_is_no_clean_file(
+    mini: Mini, capsys: pytest.CaptureFixture[str], rules: tuple[str, ...], said: str, where: str
+) -> None:
+    vmlinux = mini(Spec())
+    if where == "settings":
+        if rules[0].startswith("--select") and "names no rule" in said:
+            lines, said = "select = []\n", "select names no rule"
+        else:
+            pairs = zip(rules[::2], rules[1::2], strict=True)
+            lines = "".join(f"{option[2:]} = {json.dumps(names.split(','))}\n" for option, names in pairs)
+        vmlinux.with_name(".prologue.toml").write_text(lines)
+        rules = ()
+    for kind in ("text", "json", "sarif", "junit", "ktap"):
+        assert verify(vmlinux, *rules, "--format", kind) == 2
+        found = capsys.readouterr()
+        assert found.out == ""
+        assert found.err.startswith("prologue: ")
+        assert said in found.err
+        assert found.err.count("\n") == 1
+    assert verify(vmlinux, "--no-config", "--ignore", "") == 0  # ignores none
+
+
+def test_a_reduced_run_says_how_many_rules_ran(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    applying = sum("V" in rule.inputs for rule in RULES)
+    assert verify(mini(Spec()), "--select", "PL201, PL307") == 0
+    assert capsys.readouterr().out.endswith(f"; 1 of {applying} rules that apply ran)\n")
+    assert verify(mini(Spec()), "--ignore", "PL307,PL302") == 0
+    assert capsys.readouterr().out.endswith(f"; {applying - 1} of {applying} rules that apply ran)\n")

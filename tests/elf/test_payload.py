@@ -74,6 +74,31 @@ def test_a_compressed_image_is_unpacked(tmp_path: Path, kind: Compression) -> No
     assert flat_image(write(tmp_path, compress(image(), kind))) == image()
 
 
+DEVICE_TREE = b"\xd0\x0d\xfe\xed" + struct.pack(">I", 72) + bytes(32) + b"\xd0\x0d\xfe\xed" + bytes(28)
+
+
+def uimage(payload: bytes) -> bytes:
+    return b"\x27\x05\x19\x56" + bytes(8) + struct.pack(">I", len(payload)) + bytes(48) + payload
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        bz2.compress,
+        lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
+        lambda data: compress(data, "gzip") + DEVICE_TREE,
+        lambda data: compress(data, "gzip") + DEVICE_TREE * 3,
+        lambda data: compress(data + DEVICE_TREE, "zstd"),
+        lambda data: data + DEVICE_TREE,
+        uimage,
+        lambda data: uimage(compress(data, "gzip")),
+        lambda data: uimage(compress(data, "gzip") + DEVICE_TREE),
+    ],
+)
+def test_what_boot_loaders_are_given_is_read(tmp_path: Path, wrap: Callable[[bytes], bytes]) -> None:
+    assert flat_image(write(tmp_path, wrap(image()))) == image()
+
+
 def arm64_xz(data: bytes) -> bytes:
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
     return lzma.compress(data, check=lzma.CHECK_CRC32, filters=filters)
@@ -152,9 +177,15 @@ def patched(at: int, fmt: str, *values: int | bytes) -> bytes:
         (b"MZ", "not an arm64 boot file"),
         (b"MZ\0\0zimg", "less than an EFI zboot header"),
         (b"\x7fELF" + b"\x02\x01\x01" + bytes(9) + struct.pack("<HH", 3, 183) + bytes(44), "an arm64 ELF file"),
-        (bz2.compress(image()), "compressed with bzip2"),
-        (b"\x02\x21\x4c\x18" + bytes(90), "compressed with lz4"),
+        (bz2.compress(image())[:-1], "truncated"),
+        (lzma.compress(image(), lzma.FORMAT_ALONE) + b"x", "bytes after the end of the lzma data"),
+        (b"\x02\x21\x4c\x18" + bytes(90), r"compressed with lz4: take the Image out of it first \(`lz4 -d "),
+        (b"\x04\x22\x4d\x18" + bytes(90), "compressed with lz4"),
         (b"\x89LZO\0" + bytes(90), "compressed with lzo"),
+        (DEVICE_TREE, "a FIT image or device tree: take the Image out of it first"),
+        (b"ANDROID!" + bytes(90), "an Android boot image: "),
+        (uimage(image())[:-1], "the U-Boot header has a payload of"),
+        (compress(image(), "gzip") + DEVICE_TREE + b"x", "bytes that are not gzip after its data"),
         (b"hello", "a text file"),
         (compress(b"hello", "gzip"), r"does not unpack to a flat arm64 Image \(a text file"),
         (compress(b"", "gzip"), "not unpack to a flat arm64 Image"),

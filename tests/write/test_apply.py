@@ -269,7 +269,7 @@ def test_a_word_that_changed_since_planning_stops_everything(vmlinux: Path) -> N
     elf.set_word(elf.value("work_leaf"), 0xD2800000)
     elf.save(vmlinux)
     before = vmlinux.read_bytes()
-    with pytest.raises(Exception, match=r"work_leaf .*expected d503201f, found d2800000; nothing was written"):
+    with pytest.raises(Exception, match=r"work_leaf .*found d2800000, .*nothing was written: link again"):
         apply_in_place(approved)
     assert vmlinux.read_bytes() == before
 

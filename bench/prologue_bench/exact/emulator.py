@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from prologue.documents import parse_json
 from prologue_bench.errors import GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.guest.vm import Machine, qemu_value, run_console
@@ -59,7 +59,7 @@ def run_plugin(
         lines, seconds, ended = run_console([*command, *_SAME, *option], log, timeout)
     finally:
         table.unlink(missing_ok=True)
-    result: dict[str, Any] | None = json.loads(out.read_text()) if out.exists() else None
+    result: dict[str, Any] | None = parse_json(out.read_text()) if out.exists() else None
     if result is None or result["places"]["stop"] is None:
         end = f"the machine ended after {seconds:.0f} s" if ended else f"stopped after {timeout:.0f} s"
         seen = [name for name, place in (result or {"places": {}})["places"].items() if place is not None]

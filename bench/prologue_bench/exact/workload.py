@@ -10,7 +10,6 @@ other moments. Prologues per thousand instructions hardly depend on that, instru
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from prologue.documents import parse_json
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
@@ -144,7 +144,7 @@ class Bench:
             table.unlink(missing_ok=True)
             initramfs.unlink(missing_ok=True)
         lines = stem.with_name(stem.name + ".log").read_text(encoding="utf-8").splitlines()
-        spans = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+        spans = [parse_json(line) for line in out.read_text().splitlines()] if out.exists() else []
         _require_all(spans, workloads, lines, stem)
         counts = read_counts(self.kernel, self.places, image, seen)
         measured = tuple(self._counts(argv, span) for argv, span in zip(workloads, spans, strict=True))

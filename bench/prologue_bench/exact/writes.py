@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from prologue.documents import parse_json
 from prologue.elf.flat import flat_sections
 from prologue.insn import a64
 from prologue.insn.decode import branches
@@ -114,7 +114,7 @@ class WritesPlugin:
             OutputError: ``out`` cannot be written.
 
         """
-        seen = Seen.read(json.loads(self._said.read_text()), self._kernel, self._image)
+        seen = Seen.read(parse_json(self._said.read_text()), self._kernel, self._image)
         self._write(seen, out)
         return seen
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prologue.documents import parse_json
 from prologue_bench.errors import BenchError, UnreachableError
 from prologue_bench.guest import apt, deb
 from prologue_bench.guest.packages import fetch, file_name
@@ -113,7 +114,7 @@ def _cached_kernels(suite: str, flavour: str) -> list[DebianKernel]:
 
 
 def _load(directory: Path) -> DebianKernel:
-    fields = json.loads((directory / "kernel.json").read_text(encoding="utf-8"))
+    fields = parse_json((directory / "kernel.json").read_text(encoding="utf-8"))
     return DebianKernel(vmlinux=directory / "vmlinux", **fields)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from prologue.documents import RepeatedKeyError, parse_json
 from prologue_bench.errors import BenchError
 
 _SHOWN = 40  # characters of a wrong value in a message
@@ -141,10 +142,12 @@ def parse(text: str | bytes, where: str) -> Fields:
     """Read one JSON object.
 
     Raises:
-        BenchError: not JSON, or not an object.
+        BenchError: not JSON, not an object, or one that names a key twice.
 
     """
     try:
-        return Fields.of(json.loads(text), where)
+        return Fields.of(parse_json(text), where)
+    except RepeatedKeyError as error:
+        raise BenchError(f"{where}: {error}") from error
     except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
         raise BenchError(f"{where}: not JSON: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from prologue.documents import parse_json
 from prologue.elf.flat import write_flat
 from prologue.outputs import new_file
 from prologue_bench.errors import BenchError, GuestLostError
@@ -220,7 +220,7 @@ def _run(command: list[str], files: RecordingFiles, scratch: Path, timeout: floa
         watcher.join()
     if problems:
         raise problems[0]
-    said: dict[str, Any] | None = json.loads(status.read_text()) if status.exists() else None
+    said: dict[str, Any] | None = parse_json(status.read_text()) if status.exists() else None
     end = "the machine ended" if ended else f"stopped after {timeout:.0f} s"
     end += f"; {console_end(lines, files.log)}"
     if said is None:

@@ -262,3 +262,14 @@ def test_tables_made_by_hand(tmp_path: Path) -> None:
     path.write_text(json.dumps({**table, "published_means": {"a": 1.5, "b": 2.9}}))
     (note,) = open_results([str(path)]).notes
     assert note == "published mean of b: 2.9; the samples published with it give 2.8"
+
+
+def test_a_variant_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    """JSON leaves open which of the two counts: the verdict would depend on it."""
+    path = tmp_path / "samples.json"
+    path.write_text(
+        '{"label": "x", "unit": "s", "direction": "lower", '
+        '"samples": {"base": [1, 2, 1, 2, 1], "base": [9, 9, 9, 9, 8], "new": [1, 2, 1, 2, 1]}}'
+    )
+    with pytest.raises(BenchError, match=r"samples\.json: 'base' is named twice in one object"):
+        open_results([str(path)])

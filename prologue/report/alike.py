@@ -1,0 +1,41 @@
+"""What is equal for many files, on one line: hundreds of modules may have one cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Final
+
+from prologue.report.printable import printable
+from prologue.words import counted
+
+FEW: Final = 3  # files that are named one by one
+
+
+def named(paths: list[str]) -> str:
+    """Such as ``992 files (a.ko, b.ko, c.ko, ...)``; the path of a single file."""
+    if len(paths) == 1:
+        return printable(paths[0])
+    names = [printable(PurePath(path).name) for path in paths[:FEW]]
+    return f"{counted(len(paths), 'file')} ({', '.join(names)}{', ...' if len(paths) > FEW else ''})"
+
+
+def one_line_each(texts: Iterable[tuple[str | None, str]]) -> list[str]:
+    """Lines for pairs of a file (or None) and a text; equal texts of more than a few files are one line."""
+    groups: dict[str, list[str | None]] = {}
+    for path, text in texts:
+        groups.setdefault(text, []).append(path)
+    lines: list[str] = []
+    for text, paths in groups.items():
+        files = list(dict.fromkeys(path for path in paths if path is not None))
+        if len(files) > FEW:
+            lines.append(f"{named(files)}: {printable(text)}")
+        else:
+            lines += [printable(text if path is None else f"{path}: {text}") for path in dict.fromkeys(paths)]
+    return lines
+
+
+def split_path(text: str, files: Iterable[str]) -> tuple[str | None, str]:
+    """Separate a message from the path of one of the files with which it begins."""
+    path, sign, rest = text.partition(": ")
+    return (path, rest) if sign and path in files else (None, text)

@@ -1,0 +1,265 @@
+"""What damaged places of a file should hold: the ways to mend it, in the order in which damage spreads.
+
+A relocation gives a record its value, a record leads to a site, and the marker counts sites. So damage of an earlier
+kind shows up as findings of all later ones. Mends are written into a private copy only, to see which findings vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, U64, Bool, among
+from prologue.errors import InputError, RefusedError
+from prologue.insn import a64
+from prologue.rules.base import Subject
+from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
+from prologue.sites.marker import PROCESSED, state_word
+from prologue.sites.module import Module
+from prologue.sites.records import Records
+from prologue.sites.sites import Sites
+
+_CHANGED_RECORD: Final = "find what changed the record or its relocation after the link, and link again"
+
+
+class Edit(NamedTuple):
+    """A value for a place of the file."""
+
+    offset: int
+    width: Literal[4, 8]
+    value: int
+
+
+class Damage(NamedTuple):
+    """One damaged place: addresses at which its findings stand, and what mends it."""
+
+    places: frozenset[int]
+    edits: tuple[Edit, ...]
+    note: str = ""  # what the finding at the place does not say by itself
+    fix: str = ""  # the advice, where the rule's own is about another cause
+
+
+class Mender(NamedTuple):
+    """Finds damage of one kind; ``codes`` are the rules that name it best, in order of preference."""
+
+    codes: tuple[str, ...]
+    find: Callable[[Subject], Iterator[Damage]]
+
+
+def _relocation_types(subject: Subject) -> Iterator[Damage]:
+    """Relocations of records that have another type than the loader applies."""
+    from prologue.elf.dynrelocs import R_AARCH64_ABS64, R_AARCH64_RELATIVE, rela_in
+
+    binary, records = subject.binary, subject.binary.records
+    if records is None or not records.bad_types:
+        return
+    bad = {vaddr for vaddr, _ in records.bad_types}
+    if isinstance(binary, Module):
+        relocations, right = binary.relocations, R_AARCH64_ABS64
+        known = zip(relocations.places.tolist(), relocations.types.tolist(), relocations.homes.tolist(), strict=True)
+    else:
+        low = int(records.vaddrs[0])
+        entries, right = rela_in(binary.image, low, low + 8 * len(records)), R_AARCH64_RELATIVE
+        known = zip(entries.targets.tolist(), entries.types.tolist(), entries.addend_offsets.tolist(), strict=True)
+    for place, kind, home in known:
+        if place in bad and kind != right:
+            yield Damage(frozenset({place}), (Edit(home - 8, 4, right),))  # r_info, whose low half is the type
+
+
+def _relocation_places(subject: Subject) -> Iterator[Damage]:
+    """A RELA entry that names another record than the one before which, and after which, it stands in its table."""
+    from prologue.elf.dynrelocs import rela_in
+
+    binary, records = subject.binary, subject.binary.records
+    if records is None or isinstance(binary, Module) or not (records.rela_count > 1).any():
+        return
+    low = int(records.vaddrs[0])
+    entries = rela_in(binary.image, low, low + 8 * len(records))
+    targets = entries.targets.tolist()
+    bare = records.vaddrs[(records.rela_count == 0) & ~records.relr].tolist()
+    for k in np.flatnonzero(among(entries.targets, records.vaddrs[records.rela_count > 1])).tolist():
+        before, after = targets[k - 1] if k else 0, targets[k + 1] if k + 1 < len(targets) else 1 << 64
+        right = [place for place in bare if before < place < after]
+        if len(right) == 1:
+            places = frozenset({targets[k], right[0]})
+            home = int(entries.addend_offsets[k]) - 16  # r_offset
+            yield Damage(
+                places, (Edit(home, 8, right[0]),), f"the other one stands where {right[0]:#x} would be in order"
+            )
+
+
+def _interrupted(subject: Subject) -> Iterator[Damage]:
+    """The rest of the plan, where an interrupted run left the file."""
+    from prologue.plan.build import build_plan
+
+    binary = subject.binary
+    if binary.state != "unfinished" or binary.sites is None:
+        return
+    try:
+        plan = build_plan(binary, binary.contract if isinstance(binary, Kernel) else "native")
+    except (InputError, RefusedError):
+        return
+    edits: list[Edit] = []
+    for stage in plan.stages:
+        found = binary.image.words_at(stage.offsets, stage.width)
+        todo = np.flatnonzero(found != stage.new)
+        rows = zip(stage.offsets[todo].tolist(), stage.new[todo].tolist(), strict=True)
+        edits += [Edit(offset, stage.width, new) for offset, new in rows]
+    marker = {binary.marker.vaddr} if isinstance(binary, Kernel) and binary.marker else set()
+    yield Damage(frozenset({*binary.sites.first.tolist(), *marker}), tuple(edits))
+
+
+def _records(subject: Subject) -> Iterator[Damage]:
+    """Records that lead elsewhere than to their function's pair."""
+    binary, records, sites = subject.binary, subject.binary.records, subject.binary.sites
+    if records is None or sites is None or not len(sites):
+        return
+    moved = 2 * int(sites.moved.sum()) > len(sites)
+    first = np.zeros(len(records), np.uint64)
+    first[sites.record] = sites.first
+    strayed = _strayed(subject, records, sites, first)
+    for index, pair in strayed.items():
+        value = _value_for(binary, pair, sites, moved=moved)
+        places = {int(records.vaddrs[index]), int(first[index]), int(records.values[index]), pair}
+        slot, where = (binary.symbols.locate(at) for at in (int(records.vaddrs[index]), pair))
+        note = f"the record at {slot} was changed: no record leads to {where}, where it would be in order"
+        for damage in _record_damage(binary, records, index, value, places | _around(sites, index)):
+            yield damage._replace(note=note, fix=_CHANGED_RECORD)
+    for k in np.flatnonzero(sites.moved != moved).tolist():
+        index = int(sites.record[k])
+        if index in strayed:
+            continue
+        value = int(sites.second[k] if moved else sites.unmoved_values()[k])
+        yield from _record_damage(binary, records, index, value, {int(records.vaddrs[index]), int(sites.first[k])})
+
+
+def _around(sites: Sites, record: int) -> set[int]:
+    """Where rules report the site of a record."""
+    at = np.flatnonzero(sites.record == record)
+    return {int(one) for k in at for one in (sites.entry[k], sites.first[k] - np.uint64(4))}
+
+
+def _record_damage(binary: Binary, records: Records, index: int, value: int, places: set[int]) -> Iterator[Damage]:
+    home = int(records.homes[index])
+    if home < 0:
+        return
+    held = int(binary.image.words_at(np.array([home], np.int64), 8)[0])
+    # A module's addend counts from a symbol; in a vmlinux the value itself stands there.
+    yield Damage(frozenset(places), (Edit(home, 8, (held + value - int(records.values[index])) % (1 << 64)),))
+
+
+def _strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
+    """Record to the pair that it should lead to: the only one without a record between those of its neighbours.
+
+    Tables follow the order of functions: the linker writes both in the order of objects; sorttable sorts.
+    """
+    from prologue.rules.pl206_pair_without_record import check as pairs_without_record
+
+    lost = sorted(hit.vaddr for hit in pairs_without_record(subject))
+    if not lost:
+        return {}
+    bad = _doubtful(subject.binary, records, sites)
+    found = _in_order(bad, first, lost)
+    if len(found) < len(lost):  # one that leads to the begin of another function is doubtful only if nothing else is
+        bad[sites.record[~(sites.has_nop | sites.has_mov)]] = True
+        found = _in_order(bad, first, lost)
+    return found
+
+
+def _in_order(bad: Bool, first: U64, lost: list[int]) -> dict[int, int]:
+    """Match doubtful records with pairs by their neighbours."""
+    good = np.flatnonzero(~bad & (first != 0))
+    found: dict[int, int] = {}
+    for index in np.flatnonzero(bad).tolist():
+        at = int(np.searchsorted(good, index))
+        low = int(first[good[at - 1]]) if at else 0
+        high = int(first[good[at]]) if at < len(good) else 1 << 64
+        between = [pair for pair in lost if low < pair < high and pair not in found.values()]
+        rivals = bad[(int(good[at - 1]) + 1 if at else 0) : (int(good[at]) if at < len(good) else len(bad))]
+        if between and (len(between) == 1 or len(between) == int(rivals.sum())):
+            found[index] = between[0]
+    return found
+
+
+def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
+    """Records that may have strayed: not in text, at no function's pair, zero among others, or second for a site."""
+    bad = records.live & ~binary.text.in_text(records.values)
+    sound = np.flatnonzero(records.live)
+    if len(sound):  # zeros before all others are what scripts/sorttable leaves
+        bad[sound[0] :] |= ~records.live[sound[0] :]
+    bad[sites.record[~binary.symbols.is_function_start(sites.entry)]] = True
+    bad[sites.record[_repeated(sites.first)]] = True
+    return bad
+
+
+def _repeated(first: U64) -> I64:
+    """Sites that come twice, where they break the order of the table."""
+    _, inverse, counts = np.unique(first, return_inverse=True, return_counts=True)
+    twice = np.flatnonzero(counts[inverse] > 1)
+    out = [
+        k
+        for k in twice.tolist()
+        if (k and first[k] <= first[k - 1]) or (k + 1 < len(first) and first[k] >= first[k + 1])
+    ]
+    return np.array(out, np.int64)
+
+
+def _value_for(binary: Binary, pair: int, sites: Sites, *, moved: bool) -> int:
+    """What the record of a pair holds."""
+    if moved:
+        return pair + 4
+    if sites.layout == "2":
+        return pair
+    before = int(binary.text.words(np.array([pair - 4], np.uint64))[0])
+    return pair - (12 if before & a64.BTI_MASK == a64.BTI else 8)
+
+
+def _words(subject: Subject) -> Iterator[Damage]:
+    """Words of sites: both slots, the landing pad, the literal."""
+    binary, sites = subject.binary, subject.binary.sites
+    if sites is None or not len(sites):
+        return
+    processed = 2 * int((sites.word0 == a64.MOV_X9_X30).sum()) > len(sites)
+    right = a64.MOV_X9_X30 if processed else a64.NOP
+    wrong = (sites.word0 != right) | (sites.word1 != a64.NOP)
+    pads = 2 * int(sites.bti.sum()) > len(sites)
+    no_pad = ~sites.bti & binary.symbols.is_function_start(sites.first - np.uint64(4)) if pads else np.zeros_like(wrong)
+    entry = sites.first - np.where(sites.bti | no_pad, np.uint64(4), np.uint64(0))
+    literal = entry - np.uint64(8)
+    broken = np.zeros_like(wrong)
+    if sites.layout == "4,2":
+        low, high = binary.text.words_around(literal, (0, 1)).values()
+        broken = (low != a64.NOP) | (high != a64.NOP)
+    for k in np.flatnonzero(wrong | no_pad | broken).tolist():
+        at = int(sites.first[k])
+        words = {at: right, at + 4: a64.NOP}
+        words |= {at - 4: a64.BTI_C} if no_pad[k] else {}
+        words |= {int(literal[k]): a64.NOP, int(literal[k]) + 4: a64.NOP} if broken[k] else {}
+        offsets = binary.image.offsets(np.array(list(words), np.uint64)).tolist()
+        edits = [Edit(offset, 4, word) for offset, word in zip(offsets, words.values(), strict=True) if offset >= 0]
+        yield Damage(frozenset({*words, int(entry[k]), at - 4}), tuple(edits))
+
+
+def _marker(subject: Subject) -> Iterator[Damage]:
+    """The marker's flag and count."""
+    binary, sites = subject.binary, subject.binary.sites
+    marker = binary.marker if isinstance(binary, Kernel) else None
+    if marker is None or sites is None:
+        return
+    done = bool(len(sites)) and bool((sites.has_mov & sites.moved).all())
+    flags, count = (PROCESSED, len(sites)) if done else (0, 0)
+    edits = (Edit(marker.offset + 8, 8, state_word(flags)), Edit(marker.offset + 16, 8, count))
+    yield Damage(frozenset({marker.vaddr}), edits)
+
+
+MENDERS: Final = (
+    Mender(("PL103",), _relocation_types),
+    Mender(("PL102",), _relocation_places),
+    Mender(("PL202", "PL110", "PL402"), _interrupted),
+    Mender(("PL105", "PL108", "PL106", "PL110", "PL201", "PL204", "PL203", "PL107", "PL206"), _records),
+    Mender(("PL201", "PL203", "PL204", "PL202"), _words),
+    Mender(("PL402",), _marker),
+)

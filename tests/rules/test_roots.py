@@ -1,0 +1,188 @@
+"""Damage of one word has one root cause, whatever else it makes the rules find; two damaged words have two."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.insn import a64
+from prologue.rules.base import FINISH
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.rules.fixture import process
+from tests.support.built import Mini
+from tests.support.elf_edit import ElfEdit
+
+BL, STP = 0x94000010, 0xA9BF7BFD
+PADDED = Spec(bti=True, form="relr", compiler="clang")
+SPECS = (Spec(zeros=True), Spec(), PADDED, Spec(layout="4,2"), Spec(layout="4,2", bti=True, form="static"))
+Said = pytest.CaptureFixture[str]
+
+
+class Site:
+    """The site of work_leaf, before processing."""
+
+    def __init__(self, path: Path, layout: str) -> None:
+        self.elf = ElfEdit(path)
+        self.slot = self.elf.slot_of("work_leaf")
+        self.first = self.elf.first_slot(self.slot, call_ops=layout == "4,2")
+        self.entry = self.elf.value("work_leaf")
+
+    def word(self, distance: int, word: int) -> Callable[[ElfEdit], None]:
+        return lambda elf: elf.set_word(self.first + distance, word)
+
+    def record(self, distance: int) -> Callable[[ElfEdit], None]:
+        return lambda elf: elf.set_record(self.slot, (elf.record(self.slot) + distance) % (1 << 64))
+
+    def marker(self, offset: int, change: int) -> Callable[[ElfEdit], None]:
+        at = self.elf.value("__ftrace_prologue_marker") + offset
+        return lambda elf: elf.set_quad(at, elf.quad(at) ^ change)
+
+    def relocation(self, offset: int, value: int) -> Callable[[ElfEdit], None]:
+        return lambda elf: struct.pack_into("<I", elf.data, elf.rela()[self.slot] + offset, value)
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Site], Callable[[ElfEdit], None]]]] = {
+    "BL in the second slot": ("PL201", lambda site: site.word(4, BL)),
+    "MOV in the second slot": ("PL201", lambda site: site.word(4, a64.MOV_X9_X30)),
+    "STP in the first slot": ("PL201", lambda site: site.word(0, STP)),
+    "PACIASP in the first slot": ("PL201", lambda site: site.word(0, a64.PACIASP)),
+    "record outside of text": ("PL105", lambda site: site.record(1 << 40)),
+    "record in the middle of an instruction": ("PL105", lambda site: site.record(2)),
+    "record in the body": ("PL110 PL201 PL106 PL204", lambda site: site.record(256)),
+    "marker's count": ("PL402", lambda site: site.marker(16, 64)),
+    "marker's unknown flag": ("PL402", lambda site: site.marker(8, 1 << 35)),
+}
+
+
+def damaged(path: Path, *changes: Callable[[ElfEdit], None]) -> Path:
+    elf = ElfEdit(path)
+    for change in changes:
+        change(elf)
+    elf.save(path)
+    return path
+
+
+def verified(path: Path, capsys: Said, *more: str) -> list[dict[str, object]]:
+    capsys.readouterr()
+    assert main(["verify", str(path), "--format", "json", *more]) == 1
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["findings"]
+    return found
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("is_processed", [False, True], ids=["untouched", "processed"])
+@pytest.mark.parametrize("what", DAMAGE)
+def test_one_damaged_place_is_one_root(mini: Mini, spec: Spec, is_processed: bool, what: str, capsys: Said) -> None:
+    codes, make = DAMAGE[what]
+    path = mini(spec)
+    change = make(Site(path, spec.layout))
+    if is_processed:
+        process(path)
+    findings = verified(damaged(path, change), capsys, "--release")
+    roots = [f for f in findings if not f["follows_from"] and f["code"] != "GATE"]
+    assert [f["code"] for f in roots] == [roots[0]["code"]]
+    assert str(roots[0]["code"]) in codes.split()
+    assert findings[0] == roots[0]
+    assert all(f["follows_from"] == [roots[0]["code"]] for f in findings if f not in roots and f["code"] != "GATE")
+    assert "again: it finishes" not in str(roots[0]["fix"])
+    before = path.read_bytes()
+    assert main(["patch", str(path), "--in-place"]) == 2
+    said = capsys.readouterr().err
+    assert str(roots[0]["code"]) in said
+    assert "command again" not in said
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.form == "rela"], ids=str)
+@pytest.mark.parametrize("kind", [0x101, 0x402])
+def test_a_wrong_relocation_is_the_root_of_what_its_record_lost(
+    mini: Mini, spec: Spec, kind: int, capsys: Said
+) -> None:
+    path = mini(spec)
+    change = Site(path, spec.layout).relocation(8, kind)
+    findings = verified(damaged(process(path), change), capsys)
+    assert [f["code"] for f in findings if not f["follows_from"]] == ["PL103"]
+    assert {"PL206", "PL402"} <= {f["code"] for f in findings[1:]}
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_two_damaged_places_are_two_roots(mini: Mini, spec: Spec, capsys: Said) -> None:
+    """Neither a second site, nor a marker that is wrong by itself, is hidden by what the first one explains."""
+    path = mini(spec)
+    site = Site(path, spec.layout)
+    other = site.elf.first_slot(site.elf.slot_of("work_empty"), call_ops=spec.layout == "4,2")
+    process(path)
+    damaged(path, site.word(4, BL), lambda elf: elf.set_word(other, STP))
+    findings = verified(path, capsys)
+    assert [(f["code"], f["symbol"]) for f in findings if not f["follows_from"]] in (
+        [("PL201", "work_empty"), ("PL201", "work_leaf")],
+        [("PL201", "work_leaf"), ("PL201", "work_empty")],
+    )
+    assert [f["code"] for f in findings if f["follows_from"]] == ["PL402"]
+    findings = verified(damaged(path, site.marker(16, 64)), capsys)
+    assert [f["code"] for f in findings if not f["follows_from"]] == ["PL201", "PL201", "PL402"]
+
+
+def test_every_format_has_the_root_first(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    path = mini(Spec())
+    change = Site(path, "2").word(4, BL)
+    damaged(process(path), change)
+    capsys.readouterr()
+    assert main(["verify", str(path), "--release"]) == 1
+    text = capsys.readouterr().out.splitlines()
+    assert ": PL201 site-not-pair (fatal): 1" in text[0]
+    assert text[2].startswith("  also: PL402 marker-disagrees, GATE release-gate follow from it")
+    assert text[3:-1] == ["  to do: find what wrote there after the compiler; link again"]
+    assert "1 file: 1 fatal, 2 more that follow from it (" in text[-1]
+    assert main(["scan", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "PL402 marker-disagrees (fatal): 1, follows from PL201" in said
+    for kind in ("sarif", "junit", "ktap"):
+        assert main(["verify", str(path), "--format", kind, "-o", str(tmp_path / kind)]) == 1
+        assert "follows from PL201" in (tmp_path / kind).read_text()
+        assert "find what changed the marker" not in (tmp_path / kind).read_text().split('"results"')[-1]
+    results = json.loads((tmp_path / "sarif").read_text())["runs"][0]["results"]
+    assert [result["properties"]["followsFrom"] for result in results] == [[], ["PL201"]]
+    every = ET.parse(tmp_path / "junit").iter("testcase")  # noqa: S314 - ours
+    failures = [case.get("name") for case in every if case.find("failure") is not None]
+    assert failures == ["PL201 site-not-pair", "PL402 marker-disagrees"]
+
+
+def test_what_a_baseline_knows_explains_nothing_new(mini: Mini, tmp_path: Path, capsys: Said) -> None:
+    path, known = mini(Spec()), tmp_path / "known.toml"
+    change = Site(path, "2").word(4, BL)
+    damaged(process(path), change)
+    known.write_text('[[known]]\nrule = "PL201"\nreason = "r"\nowner = "o"\n')
+    assert main(["verify", str(path), "--baseline", str(known)]) == 1
+    assert "PL402 marker-disagrees (fatal): 1" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_is_still_told_to_run_again(mini: Mini, capsys: Said) -> None:
+    path = mini(Spec())
+    marker = Site(path, "2").marker(8, 1 << 32)
+    damaged(process(path), marker)
+    findings = verified(path, capsys)
+    assert [(f["code"], f["fix"]) for f in findings if not f["follows_from"]] == [("PL202", FINISH)]
+    assert main(["patch", str(path), "--in-place"]) == 0
+    assert main(["verify", str(path), "--release"]) == 0
+
+
+@pytest.mark.parametrize("word", [BL, STP])
+def test_a_module_has_one_root(mini: Mini, word: int, capsys: Said) -> None:
+    path = mini(ModuleSpec())
+    assert main(["patch", str(path), "--in-place", "--contract", "native"]) == 0
+    data = bytearray(path.read_bytes())
+    at = data.index(struct.pack("<II", a64.MOV_X9_X30, a64.NOP))
+    struct.pack_into("<I", data, at + 4, word)
+    path.write_bytes(data)
+    findings = verified(path, capsys)
+    assert [f["code"] for f in findings if not f["follows_from"]] == ["PL201"]
+    assert main(["patch", str(path), "--in-place", "--contract", "native"]) == 2
+    assert "command again" not in capsys.readouterr().err
