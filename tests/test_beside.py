@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,11 +56,20 @@ def test_a_signal_ends_both(tmp_path: Path, number: signal.Signals) -> None:
 
 def test_the_environment_is_that_of_a_fresh_machine(tmp_path: Path) -> None:
     """The home is empty and gone afterwards, and only what apt and the cache need is the user's."""
-    settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "https_proxy": "http://[::1]:9"}
+    settings = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path),
+        "https_proxy": "http://[::1]:9",
+    }
     personal = {"LC_ALL": "de_DE.UTF-8", "GIT_EDITOR": "false", "PAGER": "less", "PYTHONPATH": "/nonexistent"}
     show = 'ls -A "$HOME"; exec env'
     done = subprocess.run(
-        [BESIDE, "true", "sh", "-c", show], env=settings | personal, capture_output=True, text=True, check=True
+        [sys.executable, BESIDE, "true", "sh", "-c", show],
+        env=settings | personal,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     printed = dict(line.split("=", 1) for line in done.stdout.splitlines())
     home = Path(printed.pop("HOME"))

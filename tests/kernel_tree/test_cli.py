@@ -91,6 +91,8 @@ def test_without_git(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) 
 
 def test_without_room_for_copies(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    for name, value in {"NAME": TESTER.name, "EMAIL": TESTER.email}.items():
+        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
     state = untouched(tree)
     for arguments in (["install", tree], ["patch", tree]):
         assert kernel(*arguments) == 2
