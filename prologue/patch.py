@@ -9,7 +9,7 @@ from prologue.errors import InputError, PrologueError, RefusedError
 from prologue.outputs import new_file
 from prologue.plan.build import ContractChoice, build_plan, choose_contract, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
-from prologue.rules.engine import ApprovedPlan, approve
+from prologue.rules.engine import ApprovedPlan, approve, require_table
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import load_vmlinux, mismatch, open_binary
@@ -64,6 +64,7 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
     binary = open_binary(path, unsigned=request.strip_signature)
     output = request.output or path
     if _nothing_to_do(binary):
+        require_table(binary)
         # A build step must not fail if ftrace is configured off, or if a module has no patch sites.
         if request.output:
             raise InputError("has no patch sites: nothing to process, and no copy was made", path=path)

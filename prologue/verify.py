@@ -85,13 +85,24 @@ def _verify(request: Request, path: Path) -> Verified:
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
-    if facts.kind == "vmlinux" and facts.state == "no sites":
-        notes.append(f"{path}: no dynamic ftrace, no sites to verify")
+    if facts.state == "no sites" and (note := _without_sites(binary)):
+        notes.append(f"{path}: {note}")
     if facts.release and vmlinux is not None and not vmlinux.release:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
     if before is not None:
         notes.append(_accounting(before, binary))
     return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)
+
+
+def _without_sites(binary: Binary) -> str:
+    """What was looked at in a file without sites; empty where a rule says it."""
+    lost = isinstance(binary, Kernel) and binary.lost_relocations
+    if lost or len(binary.entry_pairs.unlisted) or (isinstance(binary, Kernel) and binary.bounds):
+        return ""
+    looked = f"no pairs at {counted(len(binary.entry_pairs.entries), 'function entry', plural='function entries')}"
+    if isinstance(binary, Kernel):
+        return f"no dynamic ftrace, no sites to verify ({looked})"
+    return f"no records and {looked}: built without dynamic ftrace, or nothing in it is traced"
 
 
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:

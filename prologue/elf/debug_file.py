@@ -32,15 +32,16 @@ def require_bytes(sections: Iterable[Section], path: Path) -> None:
 
     """
     loaded = [s for s in sections if s.allocated and s.size and s.type not in ("SHT_NULL", "SHT_NOTE")]
-    empty = [s for s in loaded if s.type == "SHT_NOBITS" and s.name not in _PLACEHOLDERS]
-    if empty and len(empty) == len([s for s in loaded if s.name not in _PLACEHOLDERS]):
+    loaded = [s for s in loaded if s.name not in _PLACEHOLDERS]
+    empty = [s for s in loaded if s.type == "SHT_NOBITS"]
+    wrong = [s for s in empty if s.executable or s.name in _ALWAYS_BYTES]
+    if wrong and len(empty) == len(loaded):
         raise InputError(
             "a separate debug file, its sections have no bytes: give the file that it was made from", path=path
         )
-    for section in empty:
-        if section.executable or section.name in _ALWAYS_BYTES:
-            raise InputError(
-                f"section {section.name} has no bytes (NOBITS), as in a separate debug file: "
-                "give the file as it was linked",
-                path=path,
-            )
+    if wrong:
+        raise InputError(
+            f"section {wrong[0].name} has no bytes (NOBITS), as in a separate debug file: "
+            "give the file as it was linked",
+            path=path,
+        )

@@ -47,14 +47,27 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
 
     """
     unfinished = binary.state == "unfinished"
-    deciding = tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished))
-    bad = run_rules(Subject(binary), deciding)
+    _refuse_findings(binary, tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished)))
+    if binary.state == "mixed":
+        raise RefusedError("neither unprocessed nor left by an interrupted run: link it again", path=binary.path)
+    return ApprovedPlan(binary, plan, _by=_APPROVAL)
+
+
+def require_table(binary: Binary) -> None:
+    """Let the rules of group PL1 judge a file without a site: a table that was lost is no table that never was.
+
+    Raises:
+        RefusedError: one of them fires.
+
+    """
+    _refuse_findings(binary, tuple(rule for rule in DECIDING if rule.code.startswith("PL1")))
+
+
+def _refuse_findings(binary: Binary, rules: tuple[Rule, ...]) -> None:
+    bad = run_rules(Subject(binary), rules)
     if bad:
         more = f" (and {len(bad) - 1} more: see `prologue verify`)" if len(bad) > 1 else ""
         first = bad[0]
         raise RefusedError(
             f"{first.code} {first.slug}: {first.message}{more}; {first.fix}", path=binary.path, where=first.where
         )
-    if binary.state == "mixed":
-        raise RefusedError("neither unprocessed nor left by an interrupted run: link it again", path=binary.path)
-    return ApprovedPlan(binary, plan, _by=_APPROVAL)

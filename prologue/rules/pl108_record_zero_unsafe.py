@@ -14,6 +14,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, records = subject.kernel, subject.kernel.records
     if records is None or records.live.all() or kernel.adjusts_zero_records is not True:
         return
+    if kernel.lost_relocations:  # PL102: zeros are all that is left
+        return
     vaddrs = records.vaddrs
     for k in np.flatnonzero(~records.live).tolist():
         yield Hit(int(vaddrs[k]), "zero record: this kernel adjusts it to a small address and then patches there", (0,))

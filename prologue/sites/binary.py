@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
 from prologue.sites.state import State
 from prologue.sites.text import Text
+
+if TYPE_CHECKING:
+    from prologue.sites.unlisted import EntryPairs
 
 
 def version_of(release: str) -> tuple[int, int] | None:
@@ -104,6 +107,13 @@ class Binary(ABC):
     def second_slots(self) -> SlotMap:
         """Every second slot."""
         return SlotMap(self.text, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
+
+    @cached_property
+    def entry_pairs(self) -> EntryPairs:
+        """The pairs at function entries, and which of them no record lists."""
+        from prologue.sites.unlisted import entry_pairs
+
+        return entry_pairs(self)
 
     @cached_property
     def build_id(self) -> str:

@@ -57,6 +57,21 @@ class Kernel(LinkedBinary):
         return read_records(self.image, self.bounds)
 
     @cached_property
+    def relocates_itself(self) -> tuple[str, ...]:
+        """What says that this kernel is relocated before it runs; empty for a static link."""
+        from prologue.sites.relocating import evidence
+
+        return evidence(self.image, self.symbols)
+
+    @property
+    def lost_relocations(self) -> bool:
+        """Whether a kernel that relocates itself has records and relocates none of them."""
+        records = self.records
+        if records is None or not len(records) or records.rela_count.any() or records.relr.any():
+            return False
+        return bool(self.relocates_itself)
+
+    @cached_property
     def layout(self) -> Layout:
         """Which ``-fpatchable-function-entry`` this kernel was built with."""
         return find_layout(self.symbols)
