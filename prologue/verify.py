@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -45,6 +46,7 @@ class Facts:
     vmlinux: Path | None = None  # the kernel that a module was checked against
     vmlinux_release: str = ""
     signature: Signed = "none"  # of a module
+    bare_entries: int | None = None  # function entries without a pair, in a file without records; None in others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,8 @@ def _verify(request: Request, path: Path) -> Verified:
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
-    if facts.state == "no sites" and (note := _without_sites(binary)):
-        notes.append(f"{path}: {note}")
+    if facts.kind == "vmlinux" and facts.bare_entries is not None:
+        notes.append(f"{path}: no dynamic ftrace, no sites to verify ({_looked_at(facts.bare_entries)})")
     if facts.release and vmlinux is not None and not vmlinux.release:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
     if before is not None:
@@ -94,24 +96,36 @@ def _verify(request: Request, path: Path) -> Verified:
     return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)
 
 
-def _without_sites(binary: Binary) -> str:
-    """What was looked at in a file without sites; empty where a rule says it."""
-    lost = isinstance(binary, Kernel) and binary.lost_relocations
-    if lost or len(binary.entry_pairs.unlisted) or (isinstance(binary, Kernel) and binary.bounds):
-        return ""
-    looked = f"no pairs at {counted(len(binary.entry_pairs.entries), 'function entry', plural='function entries')}"
-    if isinstance(binary, Kernel):
-        return f"no dynamic ftrace, no sites to verify ({looked})"
-    return f"no records and {looked}: built without dynamic ftrace, or nothing in it is traced"
+def modules_without_records(results: Iterable[Verified]) -> list[str]:
+    """Return one note on all modules without records and without pairs: such modules are many, and healthy."""
+    found = [(r.path, r.facts.bare_entries) for r in results if r.facts and r.facts.kind == "module"]
+    bare = [(path, entries) for path, entries in found if entries is not None]
+    if not bare:
+        return []
+    which = str(bare[0][0]) if len(bare) == 1 else f"{len(bare):,} modules, such as {bare[0][0]}"
+    return [f"{which}: no records, and {_looked_at(sum(entries for _, entries in bare))}: nothing to trace"]
+
+
+def _looked_at(entries: int) -> str:
+    return f"no pairs at {counted(entries, 'function entry', plural='function entries')} looked at"
+
+
+def _bare_entries(binary: Binary) -> int | None:
+    has_table = binary.bounds is not None if isinstance(binary, Kernel) else binary.records is not None
+    return None if has_table or len(binary.entry_pairs.unlisted) else len(binary.entry_pairs.entries)
 
 
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
     count = 0 if binary.sites is None else len(binary.sites)
+    bare = _bare_entries(binary)
     if isinstance(binary, Kernel):
-        return Facts(kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release)
+        return Facts(
+            kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release,
+            bare_entries=bare,
+        )  # fmt: skip
     assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
     facts = Facts(kind="module", contract=None, state=binary.state, sites=count, release=binary.release)
-    facts = replace(facts, signature=_signed(binary, vmlinux if checked else None))
+    facts = replace(facts, bare_entries=bare, signature=_signed(binary, vmlinux if checked else None))
     return facts if vmlinux is None else replace(facts, vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
 
 

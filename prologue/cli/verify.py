@@ -21,7 +21,7 @@ from prologue.report.closing import closing_line
 from prologue.report.printable import printable
 from prologue.report.render import render
 from prologue.sites.load import is_vmlinux, named_files, unfollowed_links
-from prologue.verify import Request, Verified, verify_file
+from prologue.verify import Request, Verified, modules_without_records, verify_file
 
 
 class _Target(NamedTuple):
@@ -51,7 +51,8 @@ def run(args: Namespace) -> int:
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
-    verdict = judge(judged, release=release, require=args.require, notes=_not_used(args, judged))
+    notes = [*modules_without_records(results), *_not_used(args, judged)]
+    verdict = judge(judged, release=release, require=args.require, notes=notes)
     if args.write_baseline:
         write_text(args.write_baseline, baseline_text(verdict.findings))
         print(f"{args.write_baseline}: fill in reason and owner in each entry", file=sys.stderr)
