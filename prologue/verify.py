@@ -10,7 +10,7 @@ from typing import Literal
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
 from prologue.rules.base import Finding, Input, Subject
-from prologue.rules.engine import run_rules
+from prologue.rules.engine import judge_symbols
 from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
@@ -83,7 +83,8 @@ def _verify(request: Request, path: Path) -> Verified:
         raise InputError(f"{reason}: it cannot be verified with that kernel", path=path)
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
-    findings = run_rules(subject, tuple(find_rule(code) for code in request.rules))
+    subject, findings = judge_symbols(subject, tuple(find_rule(code) for code in request.rules))
+    binary = subject.binary
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
@@ -91,6 +92,14 @@ def _verify(request: Request, path: Path) -> Verified:
         notes.append(f"{path}: no dynamic ftrace, no sites to verify ({_looked_at(facts.bare_entries)})")
     if facts.release and vmlinux is not None and not vmlinux.release:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
+    if binary.unnamed_functions:
+        lost = f"{binary.unnamed_functions:,} of {facts.sites:,} traced functions have no symbol"
+        notes.append(
+            f"{path}: stripped in part: {lost}: "
+            "PL109 and PL304 were not checked, and PL112 and PL206 at functions with a symbol only"
+        )
+    if isinstance(binary, Kernel) and binary.restored is not None:
+        notes.append(f"{path}: {binary.restored}")
     if before is not None:
         notes.append(_accounting(before, binary))
     return Verified(path=path, findings=findings, notes=tuple(notes), inputs=subject.inputs, facts=facts)

@@ -7,6 +7,7 @@ from prologue.plan.edits import PatchPlan
 from prologue.rules.base import Finding, Rule, Subject
 from prologue.rules.deciding import DECIDING
 from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
 
 
 def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
@@ -22,6 +23,18 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
         for hit, where in zip(hits, places, strict=True):
             findings.append(rule.finding(path, where, hit))
     return tuple(findings)
+
+
+def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, tuple[Finding, ...]]:
+    """Run the rules; a finding that a stripped symbol may have caused is looked at again with all names restored."""
+    findings = run_rules(subject, rules)
+    kernel = subject.binary
+    if isinstance(kernel, Kernel) and any(finding.severity != "info" for finding in findings):
+        again = Kernel.to_be_judged(kernel.image, by_name=True)
+        if again.restored != kernel.restored:
+            subject = subject._replace(binary=again)
+            findings = run_rules(subject, rules)
+    return subject, findings
 
 
 class ApprovedPlan:

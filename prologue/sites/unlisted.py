@@ -32,7 +32,7 @@ class EntryPairs(NamedTuple):
 
 def entry_pairs(binary: Binary) -> EntryPairs:
     """Find NOP; NOP and MOV X9, X30; NOP at function entries, or after the landing pads there."""
-    starts = sorted_unique(binary.symbols.function_starts)
+    starts = sorted_unique(binary.symbols.typed_function_starts)
     starts = starts[binary.text.in_text(starts)]
     words = binary.text.words_around(starts, (0, 1, 2))
     bti = words[0] & a64.BTI_MASK == a64.BTI
