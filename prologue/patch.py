@@ -9,10 +9,10 @@ from prologue.errors import InputError, PrologueError, RefusedError
 from prologue.outputs import new_file
 from prologue.plan.build import ContractChoice, build_plan, choose_contract, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
-from prologue.rules.engine import ApprovedPlan, approve
+from prologue.rules.engine import ApprovedPlan, approve, require_table
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.load import kernel_of, open_binary
+from prologue.sites.load import kernel_of, open_binary, require_unstripped
 from prologue.sites.module import Module
 from prologue.write.apply import apply_in_place, apply_to, rewrite
 from prologue.write.readback import checker, require_agreement
@@ -65,15 +65,23 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
     binary = open_binary(path, unsigned=request.strip_signature)
     output = request.output or path
     if _nothing_to_do(binary):
+        if isinstance(binary, Kernel):
+            require_unstripped(binary.image)
+        require_table(binary)
         # A build step must not fail if ftrace is configured off, or if a module has no patch sites.
         if request.output:
             raise InputError("has no patch sites: nothing to process, and no copy was made", path=path)
         state = "no sites" if isinstance(binary, Module) else "no ftrace"
         return Patched(path=path, output=output, contract=None, state=state)
-    plan = _reverse_plan(binary, request) if request.reverse else _forward_plan(binary, request)
-    if isinstance(binary, Module) and binary.state != plan.goal:
-        _require_unsigned(binary)
-    approved = approve(binary, plan)
+    try:
+        plan = _reverse_plan(binary, request) if request.reverse else _forward_plan(binary, request)
+        if isinstance(binary, Module) and binary.state != plan.goal:
+            _require_unsigned(binary)
+        approved = approve(binary, plan)
+    except RefusedError:
+        if isinstance(binary, Kernel):  # which may be all that is wrong
+            require_unstripped(binary.image, by_name=True)
+        raise
     if request.save_plan:
         _save_plan(binary, plan, request.save_plan)
     state, written, left = f"{binary.state}, dry run", 0, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 from prologue.errors import InputError, PrologueError
 from prologue.plan.account import account
 from prologue.rules.base import Finding, Input, Subject
-from prologue.rules.engine import examine
+from prologue.rules.engine import judge_symbols
 from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
 from prologue.sites.binary import Binary
@@ -45,6 +46,7 @@ class Facts:
     vmlinux: Path | None = None  # the kernel that a module was checked against
     vmlinux_release: str = ""
     signature: Signed = "none"  # of a module
+    bare_entries: int | None = None  # function entries without a pair, in a file without records; None in others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +82,23 @@ def _verify(request: Request, path: Path) -> Verified:
     vmlinux = kernel_of(binary, request.kernels) if isinstance(binary, Module) else None
     notes = []
     subject = Subject(binary, before, request.image, vmlinux)
-    findings, mended = examine(subject, tuple(find_rule(code) for code in request.rules))
+    subject, (findings, mended) = judge_symbols(subject, tuple(find_rule(code) for code in request.rules))
+    binary = subject.binary
     facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
     if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
         notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
-    if facts.kind == "vmlinux" and facts.state == "no sites":
-        notes.append(f"{path}: no dynamic ftrace, no sites to verify")
+    if facts.kind == "vmlinux" and facts.bare_entries is not None:
+        notes.append(f"{path}: no dynamic ftrace, no sites to verify ({_looked_at(facts.bare_entries)})")
     if facts.release and vmlinux is not None and not vmlinux.release:
         notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
+    if binary.unnamed_functions:
+        lost = f"{binary.unnamed_functions:,} of {facts.sites:,} traced functions have no symbol"
+        notes.append(
+            f"{path}: stripped in part: {lost}: "
+            "PL109 and PL304 were not checked, and PL112 and PL206 at functions with a symbol only"
+        )
+    if isinstance(binary, Kernel) and binary.restored is not None:
+        notes.append(f"{path}: {binary.restored}")
     if before is not None:
         notes.append(_accounting(before, binary))
     return Verified(
@@ -100,13 +111,36 @@ def _verify(request: Request, path: Path) -> Verified:
     )
 
 
+def modules_without_records(results: Iterable[Verified]) -> list[str]:
+    """Return one note on all modules without records and without pairs: such modules are many, and healthy."""
+    found = [(r.path, r.facts.bare_entries) for r in results if r.facts and r.facts.kind == "module"]
+    bare = [(path, entries) for path, entries in found if entries is not None]
+    if not bare:
+        return []
+    which = str(bare[0][0]) if len(bare) == 1 else f"{len(bare):,} modules, such as {bare[0][0]}"
+    return [f"{which}: no records, and {_looked_at(sum(entries for _, entries in bare))}: nothing to trace"]
+
+
+def _looked_at(entries: int) -> str:
+    return f"no pairs at {counted(entries, 'function entry', plural='function entries')} looked at"
+
+
+def _bare_entries(binary: Binary) -> int | None:
+    has_table = binary.bounds is not None if isinstance(binary, Kernel) else binary.records is not None
+    return None if has_table or len(binary.entry_pairs.unlisted) else len(binary.entry_pairs.entries)
+
+
 def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
     count = 0 if binary.sites is None else len(binary.sites)
+    bare = _bare_entries(binary)
     if isinstance(binary, Kernel):
-        return Facts(kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release)
+        return Facts(
+            kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release,
+            bare_entries=bare,
+        )  # fmt: skip
     assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
     facts = Facts(kind="module", contract=None, state=binary.state, sites=count, release=binary.release)
-    facts = replace(facts, signature=_signed(binary, vmlinux if checked else None))
+    facts = replace(facts, bare_entries=bare, signature=_signed(binary, vmlinux if checked else None))
     return facts if vmlinux is None else replace(facts, vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
 
 

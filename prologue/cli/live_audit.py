@@ -12,6 +12,7 @@ from prologue.audit.outcome import all_errors, failed, is_open
 from prologue.audit.run import LIVE_RULES, Audit, audit
 from prologue.cli.arguments import selected_names, shell_words, split_names
 from prologue.cli.parallel import print_errors
+from prologue.elf.image import ElfImage
 from prologue.errors import UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
@@ -21,6 +22,7 @@ from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, render_audit
 from prologue.report.printable import printable
 from prologue.rules.base import Rule
+from prologue.sites.load import require_unstripped
 
 
 def run(args: Namespace) -> int:
@@ -37,6 +39,9 @@ def run(args: Namespace) -> int:
     rules, left_out = _rules(args)
     options = shell_words("--ssh-options", args.ssh_options)
     memories = [open_memory(source, options) for source in sources]
+    image = ElfImage(args.vmlinux)
+    if not image.relocatable:
+        require_unstripped(image)
     modules = None if args.modules is None else module_files(args.modules)
     if args.later:
         done = audit_both(args.vmlinux, (memories[0], memories[1]), modules, rules)

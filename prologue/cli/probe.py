@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import Namespace
 
+from prologue.elf.image import ElfImage
 from prologue.probe.arguments import arguments_at
 from prologue.probe.event import described_at, event_line
 from prologue.probe.judge import Judge
@@ -19,7 +20,7 @@ from prologue.sites.kernel import Kernel
 
 def run(args: Namespace) -> int:
     """Print the verdicts, or the lines for kprobe_events; 1 if a place cannot, or not on every machine."""
-    judge = Judge(Kernel(args.file))
+    judge = Judge(Kernel.to_be_judged(ElfImage(args.file)))
     places = [place for asked in args.places for place in find_places(judge, asked)]
     verdicts = [verdict_on(judge, place) for place in places]
     events = [_event(judge, verdict) if args.event else None for verdict in verdicts]

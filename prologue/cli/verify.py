@@ -22,7 +22,7 @@ from prologue.report.printable import printable
 from prologue.report.render import render
 from prologue.rules.base import INPUTS
 from prologue.sites.load import is_vmlinux, named_files, unfollowed_links
-from prologue.verify import Request, Verified, verify_file
+from prologue.verify import Request, Verified, modules_without_records, verify_file
 
 _NAMED: Final = 5  # rules of a selection that a message names
 
@@ -53,7 +53,8 @@ def run(args: Namespace) -> int:
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
     judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
-    verdict = judge(judged, release=release, require=args.require, notes=_not_used(args, judged))
+    notes = [*modules_without_records(results), *_not_used(args, judged)]
+    verdict = judge(judged, release=release, require=args.require, notes=notes)
     _require_a_rule(verdict)
     if args.write_baseline:
         write_text(args.write_baseline, baseline_text(verdict.findings))

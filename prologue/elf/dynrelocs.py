@@ -108,7 +108,7 @@ class _Relr(NamedTuple):
 
 def _read_relr(image: ElfImage) -> _Relr:
     empty = np.zeros(0, np.uint64)
-    section = next((s for s in image.sections if s.name == ".relr.dyn" and s.has_bytes), None)
+    section = next((s for s in image.sections if s.has_bytes and (s.name == ".relr.dyn" or s.type == "SHT_RELR")), None)
     if section is None:
         return _Relr(empty, empty, empty)
     if section.size % 8:

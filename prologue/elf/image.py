@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U32, U64, Bool
+from prologue.elf.debug_file import require_bytes
 from prologue.elf.files import open_regular
 from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
@@ -66,9 +67,14 @@ class Section:
         return bool(self.flags & SHF_ALLOC)
 
     @property
+    def executable(self) -> bool:
+        """Whether the section is executable memory of the running image."""
+        return self.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
+
+    @property
     def is_text(self) -> bool:
         """Executable, allocated and file-backed: the only place where a patch site may be."""
-        return self.has_bytes and self.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
+        return self.has_bytes and self.executable
 
     def __contains__(self, vaddr: int) -> bool:
         return self.addr <= vaddr < self.addr + self.size
@@ -104,6 +110,7 @@ class ElfImage:
             self._parse()
         except PARSE_ERRORS as error:
             raise InputError(f"damaged ELF headers ({error or type(error).__name__})", path=path) from error
+        require_bytes(self.sections, path)
         self._check_layout()
         self.text_sections = tuple(s for s in self.sections if s.is_text)
         allocated = [s for s in self.sections if s.allocated and s.type != "SHT_NULL"]

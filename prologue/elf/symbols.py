@@ -78,6 +78,13 @@ class Symbols:
         return self._values
 
     @property
+    def named_values(self) -> U64:
+        """Address of each symbol that has a name and is no mapping symbol, in table order."""
+        named = (self._names != 0) & (self._string_bytes[self._names] != ord("$"))
+        values: U64 = self._values[named]
+        return values
+
+    @property
     def defined(self) -> Bool:
         """Which symbols, in table order, name a place in a section of this file."""
         found: Bool = (self._sections != SHN_UNDEF) & (self._sections < len(self._image.sections))
@@ -104,6 +111,11 @@ class Symbols:
         """Sorted addresses of all function symbols."""
         functions = (self.table["info"] & 15 == STT_FUNC) & (self.table["shndx"] != SHN_UNDEF)
         return np.sort(self._values[functions])
+
+    @property
+    def typed_function_starts(self) -> U64:
+        """Sorted addresses of the symbols that the file itself says are functions, and not labels in code."""
+        return self.function_starts
 
     def is_function_start(self, vaddrs: U64) -> Bool:
         """Which of the addresses are the value of a function symbol."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from prologue.rules.base import Subject
-from prologue.rules.engine import run_rules
+from prologue.rules.engine import judge_symbols
 from prologue.rules.registry import RULES
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
@@ -21,10 +21,13 @@ _SHOWN: Final = 8  # sections that the text names; JSON has them all
 
 def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
     """Everything about a vmlinux or a module, as documented in docs/json.md."""
+    subject, (findings, _) = judge_symbols(Subject(binary, vmlinux=vmlinux), RULES)
+    binary = subject.binary
     data: dict[str, Any] = {"schema": SCHEMA, "file": str(binary.path)}
     if isinstance(binary, Kernel):
+        restored = binary.restored
         data |= {"kind": "vmlinux", "release": binary.release or None, "build_id": binary.build_id or None}
-        data |= {"ftrace": binary.bounds is not None}
+        data |= {"ftrace": binary.bounds is not None, "restored_symbols": restored.lacking if restored else 0}
         if binary.sites is not None:
             marker = binary.marker
             data |= {
@@ -38,7 +41,6 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
         data |= {"signed": binary.signature is not None}
         data |= {"vmlinux": None if vmlinux is None else str(vmlinux.path)}
     data |= _sites_data(binary)
-    findings = run_rules(Subject(binary, vmlinux=vmlinux), RULES)
     data["anomalies"] = [
         {"code": code, "slug": slug, "severity": severity, "count": count, "follows_from": list(roots)}
         for (code, slug, severity, roots), count in Counter(
@@ -90,6 +92,8 @@ def scan_text(data: dict[str, Any]) -> str:
             rows.append(("ftrace", "no __patchable_function_entries, nothing to process"))
     elif not data["ftrace"]:
         rows.append(("ftrace", "none: no __start_mcount_loc, nothing to process"))
+    if data.get("restored_symbols"):
+        rows.append(("symbols", f"stripped in part: {data['restored_symbols']:,} taken from kallsyms"))
     if "layout" in data:
         call_ops = ", CALL_OPS" if data["layout"] == "4,2" else ""
         zeros, moved = data["zero_records"], data["moved_records"]

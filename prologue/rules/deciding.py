@@ -21,6 +21,7 @@ _MODULES: Final = (
     "pl108_record_zero_unsafe",
     "pl110_records_mixed_form",
     "pl111_records_not_loaded",
+    "pl112_record_table_lost",
     "pl201_site_not_pair",
     "pl202_sites_partly_patched",
     "pl203_site_after_bti_broken",

@@ -10,6 +10,7 @@ from prologue.rules.base import FAILING, FINISH, Finding, Rule, Subject
 from prologue.rules.deciding import DECIDING
 from prologue.rules.hits import Traced, run_hits
 from prologue.sites.binary import Binary
+from prologue.sites.kernel import Kernel
 
 
 class Examined(NamedTuple):
@@ -56,6 +57,18 @@ def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:
     return rule.fix_of_module if binary.relocatable else ""
 
 
+def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, Examined]:
+    """Run the rules; a finding that a stripped symbol may have caused is looked at again with all names restored."""
+    examined = examine(subject, rules)
+    kernel = subject.binary
+    if isinstance(kernel, Kernel) and any(f.severity != "info" for f in examined.findings):
+        again = Kernel.to_be_judged(kernel.image, by_name=True)
+        if again.restored != kernel.restored:
+            subject = subject._replace(binary=again)
+            examined = examine(subject, rules)
+    return subject, examined
+
+
 class ApprovedPlan:
     """A plan that the rules passed. Only ``approve`` makes one, and the writer takes nothing else."""
 
@@ -79,14 +92,27 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
 
     """
     unfinished = binary.state == "unfinished"
-    deciding = tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished))
-    bad = [finding for finding in run_rules(Subject(binary), deciding) if finding.severity != "info"]
+    _refuse_findings(binary, tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished)))
+    if binary.state == "mixed":
+        raise RefusedError("neither unprocessed nor left by an interrupted run: link it again", path=binary.path)
+    return ApprovedPlan(binary, plan, _by=_APPROVAL)
+
+
+def require_table(binary: Binary) -> None:
+    """Let the rules of group PL1 judge a file without a site: a table that was lost is no table that never was.
+
+    Raises:
+        RefusedError: one of them fires.
+
+    """
+    _refuse_findings(binary, tuple(rule for rule in DECIDING if rule.code.startswith("PL1")))
+
+
+def _refuse_findings(binary: Binary, rules: tuple[Rule, ...]) -> None:
+    bad = [finding for finding in run_rules(Subject(binary), rules) if finding.severity != "info"]
     if bad:
         first, roots = bad[0], [one for one in bad if not one.follows_from]
         more = f" (and {len(roots) - 1} more: see `prologue verify`)" if len(roots) > 1 else ""
         raise RefusedError(
             f"{first.code} {first.slug}: {first.message}{more}; {first.fix}", path=binary.path, where=first.where
         )
-    if binary.state == "mixed":
-        raise RefusedError("neither unprocessed nor left by an interrupted run: link it again", path=binary.path)
-    return ApprovedPlan(binary, plan, _by=_APPROVAL)

@@ -8,13 +8,9 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A kernel with ``ftrace_init`` must have a record table; other kernels need none."""
+    """Bounds that bound no table; a kernel with ``ftrace_init`` and without their symbols was stripped: bad input."""
     bounds = subject.kernel.bounds
-    init = subject.kernel.symbols.find("ftrace_init")
-    if bounds is None:
-        if init is not None:
-            yield Hit(init.vaddr, "__start_mcount_loc and __stop_mcount_loc are missing, but there is an ftrace_init")
-    elif bounds.problem:
+    if bounds is not None and bounds.problem:
         yield Hit(bounds.vaddr, bounds.problem)
 
 
@@ -23,7 +19,8 @@ RULE = Rule(
     slug="mcount-bounds-missing",
     severity="fatal",
     inputs=("V",),
-    what="`__start_mcount_loc` or `__stop_mcount_loc` is absent, swapped, not 8-aligned, or not in the file.",
+    what="`__start_mcount_loc` and `__stop_mcount_loc` are swapped, not 8-aligned, or bound no bytes of the file. "
+    "(Where one of them is gone, the file was stripped, and is bad input.)",
     why="`ftrace_init` walks the table between these two symbols as an array of 8-byte addresses; with wrong bounds "
     "it patches text at stray addresses.",
     example="ffff800009462964 D __start_mcount_loc      (4 bytes into a record)",

@@ -7,14 +7,27 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.rules.base import Hit, Rule, Subject
+from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Exactly one of RELA and RELR, or the slot alone in a kernel that relocates none of its records."""
-    records = subject.kernel.records
+    """Exactly one of RELA and RELR, or the slot alone in a kernel that does not relocate itself."""
+    from prologue.sites.relocating import table_mismatches
+
+    kernel, records = subject.kernel, subject.kernel.records
     if records is None:
         return
+    if kernel.lost_relocations:
+        why = ", and ".join(kernel.relocates_itself)
+        yield Hit(
+            int(records.vaddrs[0]),
+            f"no RELA or RELR entry relocates any of {counted(len(records), 'record')}, but this kernel relocates "
+            f"itself: {why}",
+        )
+        return
     vaddrs = records.vaddrs
+    for mismatch in table_mismatches(kernel.image, kernel.symbols):
+        yield Hit(mismatch.vaddr, mismatch.message)
     for vaddr in records.misaligned:
         yield Hit(vaddr, "a relocation overlaps two records")
     for k in np.flatnonzero(records.rela_count > 1).tolist():
@@ -34,11 +47,13 @@ RULE = Rule(
     slug="record-source-ambiguous",
     severity="fatal",
     inputs=("V",),
-    what="A record that is relocated twice, by RELA and RELR at once, across a slot boundary, or not at all.",
+    what="A record that is relocated twice, by RELA and RELR at once, across a slot boundary, or not at all; a kernel "
+    "that relocates itself and none of its records; a relocation table that is not where the kernel's symbols say.",
     why="The kernel relocates itself before `ftrace_init`. A record without its relocation keeps a link-time address "
-    "under KASLR; one with two gets the offset twice or the wrong value, and ftrace writes text there.",
+    "under KASLR; one with two gets the offset twice or the wrong value, and ftrace writes text there. A kernel linked "
+    "without CONFIG_RELOCATABLE has no relocations, and needs none.",
     example=".rela.dyn: two R_AARCH64_RELATIVE with r_offset 0xffff800009462960",
-    fix="link again; if a post-link step edits relocations, check that step",
+    fix="link again; if a post-link step edits or removes relocations (objcopy -R .relr.dyn), check that step",
     citation='System V gABI "Relocation" and DT_RELR; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
     check=check,
 )

@@ -19,6 +19,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, records = subject.binary, subject.binary.records
     if records is None or records.live.all():
         return
+    if isinstance(binary, Kernel) and binary.lost_relocations:  # PL102: zeros are all that is left
+        return
     adjusts = _adjusts(subject)
     if adjusts is False or (adjusts is None and isinstance(binary, Kernel)):
         return

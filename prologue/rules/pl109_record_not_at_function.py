@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from prologue.arrays import among
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Severity, Subject
 from prologue.sites.kernel import Kernel
@@ -18,7 +19,7 @@ _HARMLESS: Final[Severity] = "info"
 def check(subject: Subject) -> Iterator[Hit]:
     """Sites whose function entry is not the value of any function symbol."""
     binary, sites = subject.binary, subject.binary.sites
-    if sites is None:
+    if sites is None or binary.unnamed_functions:
         return
     entry = sites.entry
     # A function whose PACIASP comes before the pair begins one word earlier: PL207 reports it.
@@ -26,10 +27,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
     severity = None if isinstance(binary, Kernel) and binary.sorts_at_build else _HARMLESS
-    lost = ~binary.symbols.is_function_start(begins)
+    # A symbol that lost its type is a name, and the leftover of a weak function has none.
+    lost = ~(binary.symbols.is_function_start(begins) | among(begins, binary.symbols.place_starts))
     lost[binary.other_layouts.places] = False
     for k in np.flatnonzero(lost).tolist():
-        what = "no function symbol begins here: the leftover of an overridden weak function?"
+        what = "no function symbol begins here: the leftover of an overridden weak function, or its symbol was stripped"
         yield Hit(int(entry[k]), what, severity=severity)
 
 

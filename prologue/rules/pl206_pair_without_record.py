@@ -6,52 +6,38 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prologue.arrays import U64, among, sorted_unique
+from prologue.arrays import among, sorted_unique
 from prologue.insn import a64
 from prologue.insn.decode import find
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.binary import Binary
-from prologue.sites.slotmap import SlotMap
+from prologue.sites.kernel import Kernel
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """MOV X9, X30; NOP anywhere in text, and NOP; NOP where a function begins, that are no site."""
-    from prologue.sites.tables import alternatives, jump_labels
+    from prologue.sites.unlisted import lost_table, without_owner
 
     binary, sites = subject.binary, subject.binary.sites
-    if sites is None:
-        return
-    own = SlotMap(binary.text, sites.first)
-    pairs = _pairs_at_entries(binary)
-    pairs = pairs[~own.contains(pairs)]
+    if isinstance(binary, Kernel) and ((binary.bounds and binary.bounds.problem) or binary.lost_relocations):
+        return  # PL101, PL102: which pairs have a record is not known
+    first = np.zeros(0, np.uint64) if sites is None else sites.first
+    at_entries = binary.entry_pairs.unlisted
+    known = np.concatenate([first, at_entries])
     other = binary.other_layouts.entry
-    pairs = pairs[~among(pairs, other) & ~among(pairs - np.uint64(4), other)]  # at it, or after its landing pad
-    if len(pairs):
-        # Functions may begin with NOPs that alternatives replace, or that are jump labels; none with MOV X9, X30.
-        labels = jump_labels(binary).code
-        owned = np.concatenate([alternatives(binary)[0].words(), labels, labels - np.uint64(4)])
-        pairs = pairs[~among(pairs, owned)]
-    found = [pairs]
+    at_entries = at_entries[~among(at_entries, other) & ~among(at_entries - np.uint64(4), other)]  # PL208's
+    lost = lost_table(binary) is not None  # then PL112 says so, once
+    found = [at_entries[:0] if lost else without_owner(binary, at_entries)]
     for section in binary.text.text_sections:
         words = binary.text.view(section, "<u4")
         movs = find(words[:-1], (0xFFFFFFFF, a64.MOV_X9_X30))
         movs = movs[words[movs + 1] == a64.NOP]
         vaddrs = np.uint64(section.addr) + movs.astype(np.uint64) * np.uint64(4)
-        found.append(vaddrs[~own.contains(vaddrs)])
+        found.append(vaddrs[~among(vaddrs, known)])
     vaddrs = sorted_unique(np.concatenate(found))
     vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.text.words(vaddrs).tolist(), strict=True):
         what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
         yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))
-
-
-def _pairs_at_entries(binary: Binary) -> U64:
-    """Addresses of NOP; NOP that begin a function, or follow the landing pad that does."""
-    starts = binary.symbols.function_starts
-    words = binary.text.words_around(starts, (0, 1, 2))
-    bare = (words[0] == a64.NOP) & (words[1] == a64.NOP)
-    padded = (words[0] & a64.BTI_MASK == a64.BTI) & (words[1] == a64.NOP) & (words[2] == a64.NOP)
-    return np.concatenate([starts[bare], starts[padded] + np.uint64(4)])
 
 
 RULE = Rule(
@@ -60,7 +46,8 @@ RULE = Rule(
     severity="warn",
     inputs=("V", "K"),
     finds_insns=True,
-    what="MOV X9, X30; NOP, or NOP; NOP at a function entry, that no record lists.",
+    what="MOV X9, X30; NOP, or NOP; NOP at a function entry, that no record lists. Where so many have none that the "
+    "table was lost, PL112 says so instead.",
     why="The function looks traceable, but ftrace does not know it: its record was lost, or points elsewhere. A MOV "
     "without a record was written by a tool that does not follow the records.",
     example="vfs_read: d503201f d503201f, and no record holds its address",

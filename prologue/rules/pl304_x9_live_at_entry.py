@@ -13,7 +13,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.sites.liveness import Liveness
 
     binary, sites = subject.binary, subject.binary.sites
-    if sites is None or not len(sites):
+    if sites is None or not len(sites) or binary.unnamed_functions:
         return
     liveness, locate = Liveness(binary), binary.symbols.locate
     for lost in liveness.over_calls:

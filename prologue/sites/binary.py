@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from prologue.sites.sites import Layout, Sites, find_sites
 from prologue.sites.slotmap import SlotMap
 from prologue.sites.state import State
 from prologue.sites.text import Text
+
+if TYPE_CHECKING:
+    from prologue.sites.unlisted import EntryPairs
 
 
 def version_of(release: str) -> tuple[int, int] | None:
@@ -111,9 +114,28 @@ class Binary(ABC):
         return find_other_layouts(self.text, self.symbols, sites, records.values[sites.record])
 
     @cached_property
+    def unnamed_functions(self) -> int:
+        """How many sites are at no function symbol, if too many are for leftovers of weak functions; else 0.
+
+        Of those Debian's 6.1 has 8 in 1,000. Then symbols of functions were stripped.
+        """
+        if self.sites is None or not len(self.sites):
+            return 0
+        named = self.symbols.is_function_start(self.sites.entry) | self.symbols.is_function_start(self.sites.first)
+        lost = int((~named).sum())
+        return lost if 2 * lost > len(named) or (lost >= 8 and 20 * lost > len(named)) else 0
+
+    @cached_property
     def second_slots(self) -> SlotMap:
         """Every second slot."""
         return SlotMap(self.text, self.sites.second if self.sites is not None else np.zeros(0, np.uint64))
+
+    @cached_property
+    def entry_pairs(self) -> EntryPairs:
+        """The pairs at function entries, and which of them no record lists."""
+        from prologue.sites.unlisted import entry_pairs
+
+        return entry_pairs(self)
 
     @cached_property
     def build_id(self) -> str:

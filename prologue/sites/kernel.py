@@ -24,6 +24,7 @@ from prologue.sites.state import State, native_state, stock_state
 
 if TYPE_CHECKING:
     from prologue.sites.native_code import Problem
+    from prologue.sites.restored import Restored
 
 Contract = Literal["native", "stock"]
 
@@ -43,6 +44,25 @@ class Kernel(LinkedBinary):
         if image.relocatable:
             raise InputError("is a kernel module, where a vmlinux is needed", path=image.path)
         super().__init__(image)
+        self.restored: Restored | None = None
+
+    @classmethod
+    def to_be_judged(cls, image: ElfImage, *, by_name: bool = False) -> Kernel:
+        """Open a kernel whose stripped symbols are restored (see ``restore_symbols``), or are bad input.
+
+        The build step opens it without: its rules need few symbols, and it has to be quick.
+
+        Raises:
+            InputError: as the class, or stripped in part.
+
+        """
+        from prologue.sites.required import require_symbols
+        from prologue.sites.restored import restore_symbols
+
+        kernel = cls(image)
+        kernel.restored = restore_symbols(kernel, by_name=by_name)
+        require_symbols(kernel)
+        return kernel
 
     @cached_property
     def bounds(self) -> Bounds | None:
@@ -55,6 +75,21 @@ class Kernel(LinkedBinary):
         if self.bounds is None or self.bounds.problem:
             return None
         return read_records(self.image, self.bounds)
+
+    @cached_property
+    def relocates_itself(self) -> tuple[str, ...]:
+        """What says that this kernel is relocated before it runs; empty for a static link."""
+        from prologue.sites.relocating import evidence
+
+        return evidence(self.image, self.symbols)
+
+    @property
+    def lost_relocations(self) -> bool:
+        """Whether a kernel that relocates itself has records and relocates none of them."""
+        records = self.records
+        if records is None or not len(records) or records.rela_count.any() or records.relr.any():
+            return False
+        return bool(self.relocates_itself)
 
     @cached_property
     def layout(self) -> Layout:
@@ -73,12 +108,21 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def native_problem(self) -> Problem | None:
-        """Why the code is not recognised to obey the marker; None if it is, or if there is no marker or no site."""
+        """Why the code is not recognised to obey the marker; None if it is, or if there is no marker or no site.
+
+        Raises:
+            InputError: a function that it calls has no symbol.
+
+        """
         if self.marker is None or self.sites is None:
             return None
         from prologue.sites.native_code import find_problem
+        from prologue.sites.required import require_names_of_calls
 
-        return find_problem(self, self.marker)
+        problem = find_problem(self, self.marker)
+        if problem is not None:
+            require_names_of_calls(self)
+        return problem
 
     @property
     def writes_no_prologues(self) -> bool:

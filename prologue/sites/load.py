@@ -23,8 +23,8 @@ MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
 def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> Binary:
     """Open a vmlinux or a module.
 
-    ``unsigned`` leaves a module's appended signature out. ``unpack`` takes a compressed vmlinux, too, for those that
-    only read it.
+    ``unsigned`` leaves a module's appended signature out. ``unpack`` is for those that
+    only read it: a compressed vmlinux, too, and symbols that were stripped are looked for.
 
     Raises:
         InputError: neither, damaged, or compressed in a way that it may not be.
@@ -35,7 +35,7 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
     if not identify(head, len(head)).kind.startswith("compressed-"):
         image = ElfImage(path)
         if not image.relocatable:
-            return Kernel(image)
+            return Kernel.to_be_judged(image) if unpack else Kernel(image)
         module = Module(image)
         return _without_signature(module) if unsigned and module.signature else module
 
@@ -44,7 +44,7 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
     pieces = _pieces(path)
     begin, kind = _begin(pieces)
     if kind.kind == "elf" and unpack:
-        return Kernel(ElfImage(path, _unpacked(path, chain((begin,), pieces))))
+        return Kernel.to_be_judged(ElfImage(path, _unpacked(path, chain((begin,), pieces))))
     if kind.kind != "module":
         advice = kind.advice if kind.kind in BOOT_FILES else ": unpack it first"
         raise InputError(f"{kind.description}, compressed{advice}", path=path)
@@ -105,6 +105,22 @@ def _without_signature(module: Module) -> Module:
     assert module.signature is not None  # noqa: S101 - the callers looked
     proper = module.image.read(0, module.signature.start)
     return Module(ElfImage(module.path, proper), module.compression, stripped=True)
+
+
+def require_unstripped(image: ElfImage, *, by_name: bool = False) -> None:
+    """Check that a vmlinux has all symbols of its kernel, for work that needs those of the file itself.
+
+    Raises:
+        InputError: some are gone.
+
+    """
+    restored = Kernel.to_be_judged(image, by_name=by_name).restored
+    if restored is not None:
+        more = f" (and {restored.lacking - 1:,} more)" if restored.lacking > 1 else ""
+        raise InputError(
+            f"stripped in part: the symbol {restored.name}{more} is gone: give the vmlinux as it was linked",
+            path=image.path,
+        )
 
 
 def named_files(paths: list[Path]) -> list[Path]:

@@ -54,6 +54,7 @@ def find_marker(image: ElfImage, symbols: Symbols) -> Marker | None:
     """
     symbol = symbols.find(SYMBOL)
     if symbol is None:
+        _require_none(image)
         return None
     where = symbols.locate(symbol.vaddr)
     raw = image.read_at(symbol.vaddr, _LAYOUT.size)
@@ -68,3 +69,21 @@ def find_marker(image: ElfImage, symbols: Symbols) -> Marker | None:
         )
     offset = int(image.offsets(np.array([symbol.vaddr], np.uint64))[0])
     return Marker(symbol.vaddr, offset, flags, sites)
+
+
+def _require_none(image: ElfImage) -> None:
+    """Refuse a marker without its symbol: the kernel would still obey it."""
+    section = image.section(".init.data")
+    if section is None:
+        return
+    word, offset = MAGIC.to_bytes(8, "little"), -1
+    while (offset := image.find(word, section, offset + 1)) >= 0:
+        if (section.addr + offset) % 8 or offset + _LAYOUT.size > section.size:
+            continue
+        _, version, flags, _ = _LAYOUT.unpack(image.read(section.offset + offset, _LAYOUT.size))
+        if version == VERSION and flags <= PROCESSED:
+            raise InputError(
+                f"stripped in part: a marker at {section.addr + offset:#x} without its symbol {SYMBOL}: "
+                "give the vmlinux as it was linked",
+                path=image.path,
+            )

@@ -95,8 +95,8 @@ class Module(Binary):
 
     @cached_property
     def layout(self) -> Layout:
-        """A module does not say, but its functions do: see ``_find_layout``."""
-        return _find_layout(self.image, self.symbols, self.records) if self.records else "2"
+        """A module does not say, but its functions do: see ``layout_of``."""
+        return layout_of(self.image, self.symbols, self.records) if self.records else "2"
 
     @cached_property
     def state(self) -> State:
@@ -211,7 +211,7 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
     )
 
 
-def _find_layout(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
+def layout_of(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
     """Tell ``=4,2`` from ``=2`` by what the records point at.
 
     A function symbol stands at a record in layout ``2`` (one word before it, if that is a landing pad), and 8 bytes

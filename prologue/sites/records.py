@@ -17,6 +17,7 @@ from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, rela_in, relr_in
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
 
 START: Final = "__start_mcount_loc"
 STOP: Final = "__stop_mcount_loc"
@@ -35,12 +36,21 @@ class Bounds(NamedTuple):
 
 
 def find_bounds(image: ElfImage, symbols: Symbols) -> Bounds | None:
-    """Find the record table; None if the kernel has none at all (no dynamic ftrace)."""
-    start, stop = symbols.find(START), symbols.find(STOP)
-    if start is None and stop is None:
+    """Find the record table; None if the kernel has none at all (no dynamic ftrace).
+
+    Raises:
+        InputError: its symbols are gone, without which a kernel that has ``ftrace_init`` cannot be linked.
+
+    """
+    start, stop, init = (symbols.find(name) for name in (START, STOP, "ftrace_init"))
+    if start is None and stop is None and init is None:
         return None
     if start is None or stop is None:
-        return Bounds(problem=f"{START if start is None else STOP} is missing")
+        raise InputError(
+            f"stripped in part: the symbol {START if start is None else STOP} is gone, which a kernel with dynamic "
+            "ftrace has: give the vmlinux as it was linked",
+            path=image.path,
+        )
     low, high = start.vaddr, stop.vaddr
     if high < low:
         return Bounds(problem=f"{STOP} ({high:#x}) is below {START} ({low:#x})", vaddr=high)

@@ -1,4 +1,4 @@
-"""PL109: a record at a label instead of a function."""
+"""PL109: a record where no symbol is: that of the function is one instruction too late."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit
 
 
-def damage(elf: ElfEdit) -> None:
-    elf.set_symbol("work_leaf", info=0x10)  # STB_GLOBAL, STT_NOTYPE
+def damage(elf: ElfEdit, function: str = "work_leaf") -> None:
+    row = elf.symbols[function]
+    elf.set_symbol(function, value=row["st_value"] + 12, info=0x10)  # STB_GLOBAL, STT_NOTYPE
 
 
 def broken(mini: Mini) -> Arguments:
@@ -19,9 +20,10 @@ def broken(mini: Mini) -> Arguments:
 
 
 def healthy(mini: Mini) -> Arguments:
+    """A local symbol without a type is a name, too."""
     with edit(mini(Spec())) as elf:
-        elf.set_symbol("work_leaf", info=0x02)  # STB_LOCAL, STT_FUNC
+        elf.set_symbol("work_leaf", info=0x00)  # STB_LOCAL, STT_NOTYPE
     return [elf.path]
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf")
+FIXTURE = Fixture(broken, healthy)

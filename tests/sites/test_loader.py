@@ -41,7 +41,7 @@ def changed(path: Path, name: str, field: int, value: int) -> Path:
         ((f".rela{RECORDS}", INFO, 0), "is for section 0, which does not exist"),
         ((f".rela{RECORDS}", INFO, 999), "is for section 999, which does not exist"),
         ((RECORDS, FLAGS, 1), "is not allocated (SHF_ALLOC)"),
-        ((RECORDS, TYPE, NOBITS), "has no bytes in the file (SHT_NOBITS)"),
+        ((RECORDS, TYPE, NOBITS), "has no bytes (NOBITS)"),
         ((".text", FLAGS, 6 | 1 << 11), ".text is compressed"),
     ],
 )

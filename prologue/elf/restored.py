@@ -1,0 +1,59 @@
+"""A symbol table with rows that the file's own does not have any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import U64
+from prologue.elf.image import ElfImage, unaligned
+from prologue.elf.symbols import STT_FUNC, SYM, Symbols
+
+_GLOBAL: Final = 1 << 4
+_SHN_ABS: Final = 0xFFF1
+
+
+class RestoredSymbols(Symbols):
+    """The file's symbols, and others of which names, addresses and extents are known; errors as ``Symbols``."""
+
+    def __init__(self, image: ElfImage, names: list[str], starts: U64, stops: U64) -> None:
+        super().__init__(image)
+        self._typed = self.function_starts
+        del self.function_starts  # it is to be made again, of all rows
+        encoded = [name.encode() + b"\0" for name in names]
+        lengths = np.array([len(name) for name in encoded], np.int64)
+        self._text = image.data(self._strings) + b"".join(encoded) + b"\0" * 8
+        rows = np.zeros(len(names), SYM)
+        rows["name"] = self._strings.size + np.cumsum(lengths) - lengths
+        rows["value"], rows["size"] = starts, stops - starts
+        rows["shndx"] = _SHN_ABS
+        for section in image.sections:
+            if section.allocated and section.size:
+                inside = starts - np.uint64(section.addr) < np.uint64(section.size)
+                rows["shndx"][inside] = section.index
+                rows["info"][inside] = _GLOBAL | (STT_FUNC if section.executable else 0)
+        self._strings = replace(self._strings, size=len(self._text) - 8)
+        self.table = np.concatenate([self.table, rows])
+        self._names = np.ascontiguousarray(self.table["name"])
+        self._values = np.ascontiguousarray(self.table["value"])
+
+    @property
+    def typed_function_starts(self) -> U64:
+        """Sorted addresses of the functions of the file: of a restored symbol in text only the address is known."""
+        return self._typed
+
+    def _name(self, offset: int) -> str:
+        return self._text[offset : self._text.index(b"\0", offset)].decode("utf-8", "backslashreplace")
+
+    @cached_property
+    def _heads(self) -> U64:
+        heads: U64 = unaligned(self._text, 8)[self._names.astype(np.int64)].astype(np.uint64)
+        return heads
+
+    @cached_property
+    def _string_bytes(self) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self._text, np.uint8)

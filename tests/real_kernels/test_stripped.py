@@ -1,0 +1,112 @@
+"""Debian's own kernels without some of their symbols, relocations, records or bytes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.real_kernels.debian import Case
+from tests.support.needs import needs_tools
+
+pytestmark = pytest.mark.kernel
+
+BOUNDS = ["_text", "_stext", "_etext", "__init_begin", "linux_banner", "__start_mcount_loc", "__stop_mcount_loc"]
+BOUNDS += ["__start___jump_table", "__stop___ex_table", "__idmap_text_start", "__noinstr_text_end", "__hyp_text_start"]
+BOUNDS += ["__initcall_start", "__stop_kprobe_blacklist", "kallsyms_names"]
+# Functions that rules know by name, some of which have another name at their address.
+FUNCTIONS = ["ftrace_init", "ftrace_caller", "ftrace_call_adjust", "ftrace_process_locs", "panic", "__stack_chk_fail"]
+FUNCTIONS += ["kvm_update_va_mask", "_printk", "ftrace_make_call", "vfs_read"]
+
+
+@pytest.fixture(scope="module")
+def small(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without debug information, which takes a second to copy."""
+    needs_tools("aarch64-linux-gnu-objcopy", "aarch64-linux-gnu-strip")
+    out = tmp_path_factory.mktemp("small") / "vmlinux"
+    subprocess.run(["aarch64-linux-gnu-strip", "-g", str(case.vmlinux), "-o", str(out)], check=True)
+    return out
+
+
+def changed(small: Path, out: Path, *options: str) -> Path:
+    subprocess.run(["aarch64-linux-gnu-objcopy", *options, str(small), str(out)], check=True)
+    return out
+
+
+def without(small: Path, out: Path, *names: str) -> Path:
+    return changed(small, out, *(f"--strip-symbol={name}" for name in names))
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_symbol_that_every_kernel_has(
+    small: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux = without(small, tmp_path / "vmlinux", name)
+    status = main(["verify", str(vmlinux), "--ignore", "PL109"])
+    said = capsys.readouterr()
+    if "(kallsyms)" in said.out:  # it lists bounds, too, if no other symbol is there
+        assert status == 0
+        assert "1 file: clean" in said.out
+    else:
+        assert status == 2
+        assert f"stripped in part: the symbol {name}" in said.err
+
+
+@pytest.mark.parametrize("names", [[name] for name in FUNCTIONS] + [FUNCTIONS], ids=lambda names: names[0])
+def test_functions_are_restored(
+    small: Path, tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = {line.split()[-1] for line in nm(small)}
+    vmlinux = without(small, tmp_path / "vmlinux", *(name for name in names if name in known))
+    assert main(["verify", str(vmlinux), "--ignore", "PL109"]) == 0
+    said = capsys.readouterr().out
+    assert "1 file: clean" in said
+    assert "taken from the kernel's own table (kallsyms)" in said or not known.intersection(names)
+    assert main(["patch", str(vmlinux), "-o", str(tmp_path / "out"), "--contract", "stock"]) in (0, 2)
+    error = capsys.readouterr().err
+    assert not error or "stripped in part" in error
+
+
+def nm(vmlinux: Path) -> list[str]:
+    done = subprocess.run(["aarch64-linux-gnu-nm", str(vmlinux)], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "options", [["--strip-unneeded", "-K", "linux_banner"], ["--strip-unneeded", "-K", "vfs_read"]]
+)
+def test_nearly_all_symbols(
+    small: Path, tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux = tmp_path / "vmlinux"
+    subprocess.run(["aarch64-linux-gnu-strip", *options, str(small), "-o", str(vmlinux)], check=True)
+    for command in (["scan"], ["verify"], ["patch", "--dry-run"]):
+        assert main([*command, str(vmlinux)]) == 2
+        assert "stripped" in capsys.readouterr().err
+
+
+def test_local_symbols(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Restored, or refused where bounds that kallsyms does not list are among them; never accused."""
+    vmlinux = changed(small, tmp_path / "vmlinux", "-x")
+    assert main(["verify", str(vmlinux), "--ignore", "PL109"]) in (0, 2)
+    said = capsys.readouterr()
+    assert "stripped in part" in said.out + said.err
+    assert "error)" not in said.out
+
+
+def test_removed_relocations(small: Path, tmp_path: Path, case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    section = ".rela.dyn" if case.kernel.suite == "bookworm" else ".relr.dyn"
+    vmlinux = changed(small, tmp_path / "vmlinux", "-R", section)
+    assert main(["verify", str(vmlinux)]) in (1, 2)
+    said = capsys.readouterr()
+    assert "PL102" in said.out or "stripped in part" in said.err
+    assert main(["patch", str(vmlinux), "-o", str(tmp_path / "out"), "--contract", "stock"]) == 2
+
+
+def test_a_separate_debug_file(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    debug = changed(small, tmp_path / "vmlinux", "--only-keep-debug")
+    for command in ("scan", "verify"):
+        assert main([command, str(debug)]) == 2
+        assert "a separate debug file" in capsys.readouterr().err
