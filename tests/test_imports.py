@@ -16,9 +16,9 @@ import prologue_bench
 
 # Ground floor first: a room may import from itself and from those before it. What each is for: docs/architecture.md.
 TOOL = (
-    "words", "arrays", "errors", "releases", "held", "outputs", "insn", "elf", "memory", "writes", "perf", "record", "sites",
-    "plan", "rules", "reread", "write", "overlay", "audit", "patch", "verify", "gate", "probe", "trace", "report",
-    "kernel_tree", "protocol", "cli",
+    "words", "arrays", "errors", "releases", "held", "outputs", "insn", "elf", "memory", "writes", "perf", "record",
+    "sites", "plan", "rules", "reread", "write", "overlay", "audit", "patch", "verify", "gate", "probe", "trace",
+    "report", "kernel_tree", "protocol", "cli",
 )  # fmt: skip
 # A room of the bench, and those that it may import besides itself and errors.
 BENCH: dict[str, tuple[str, ...]] = {

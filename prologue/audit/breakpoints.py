@@ -1,9 +1,9 @@
 """Breakpoints in text: those of kprobes and of kgdb. Each covers a word that another mechanism may own.
 
 ``struct kprobe`` begins with hlist (16 bytes), list (16), nmissed (8), addr (8), symbol_name (8), offset (4, padded),
-pre_handler (8), post_handler (8), opcode (4, padded), and then what arm64 needs for the copied instruction
-(include/linux/kprobes.h, 6.1-7.2). ``struct kgdb_bkpt``: bpt_addr (8), saved_instr (4), type (4), state (4), padded
-(include/linux/kgdb.h, 6.1-7.2).
+pre_handler (8), post_handler (8), before 5.14 fault_handler (8), opcode (4, padded), and then what arm64 needs for the
+copied instruction (include/linux/kprobes.h, 5.10-7.3). ``struct kgdb_bkpt``: bpt_addr (8), saved_instr (4), type (4),
+state (4), padded (include/linux/kgdb.h, 5.10-7.3).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from prologue.audit.variables import Variables
 KPROBE_BRK: Final = 0xD4200080  # BRK #4, KPROBES_BRK_IMM (arch/arm64/include/asm/brk-imm.h, 6.1-7.2)
 KGDB_BRK: Final = 0xD4208000  # BRK #0x400, KGDB_DYN_DBG_BRK_IMM
 _AFTER_COPY: Final = 0xD42000C0  # BRK #6, KPROBES_BRK_SS_IMM: what follows a copied instruction
-_BUCKETS, _KPROBE, _ADDR, _OPCODE = 64, 104, 40, 80
-_COPIES: Final = (88, 96)  # where the pointer to the copy may be: it moved in 6.13
+_BUCKETS, _KPROBE, _ADDR = 64, 104, 40
+_OPCODES: Final = (80, 88)  # where the opcode may be: the latter, if fault_handler is before it
+_COPIES: Final = (88, 96)  # where the pointer to the copy may be: it moved in 5.14, and in 6.13
 _MOST: Final = 100_000  # kprobes: a list that is longer is none
 _KGDB_ENTRY, _KGDB_ACTIVE = 24, 3
 # "report_probe" in kernel/kprobes.c: address, k or r, symbol+offset, module, flags.
@@ -89,7 +90,7 @@ def _kprobes(variables: Variables) -> list[Breakpoint] | None:
 
 def _kprobe(variables: Variables, data: bytes) -> Breakpoint:
     vaddr = int.from_bytes(data[_ADDR : _ADDR + 8], "little")
-    original = int.from_bytes(data[_OPCODE : _OPCODE + 4], "little")
+    original = _opcode(data)
     copy = None
     for offset in _COPIES:
         code = variables.read(int.from_bytes(data[offset : offset + 8], "little"), 8)
@@ -97,6 +98,12 @@ def _kprobe(variables: Variables, data: bytes) -> Breakpoint:
             copy = int.from_bytes(code[:4], "little")
             break
     return Breakpoint(vaddr, KPROBE_BRK, original, copy)
+
+
+def _opcode(data: bytes) -> int:
+    """The instruction under the probe: never 0, and its padding is; a handler is 0 or an address."""
+    first, second = (int.from_bytes(data[at : at + 8], "little") for at in _OPCODES)
+    return first if 0 < first < 1 << 32 else second & 0xFFFFFFFF
 
 
 def _kgdb(variables: Variables) -> Iterator[Breakpoint]:

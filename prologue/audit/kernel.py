@@ -25,6 +25,7 @@ from prologue.audit.variables import Variables
 from prologue.memory.base import Memory
 from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
+from prologue.releases import not_known
 from prologue.rules.live import Audited
 from prologue.sites.running import LiveSection, LiveText, RunningKernel
 
@@ -45,6 +46,7 @@ class KernelFacts:
     breakpoints: Breakpoints
     state: KernelState | None
     realtime: bool
+    not_known: str = ""  # why no word of this kernel may be called wrong
 
 
 def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
@@ -56,7 +58,20 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     ftrace = FtraceState(
         kernel, variables, state, realtime=realtime, restless=is_restless(kernel.memory, kernel.live_text)
     )
-    return KernelFacts(variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, realtime=realtime)
+    return KernelFacts(
+        variables=variables,
+        ftrace=ftrace,
+        breakpoints=breakpoints,
+        state=state,
+        realtime=realtime,
+        not_known=_not_known(kernel),
+    )
+
+
+def _not_known(kernel: RunningKernel) -> str:
+    """Of the two releases that the vmlinux and memory name, one that was never compared is enough."""
+    named = [release for release in (kernel.release, kernel.memory.info.release) if release] or [""]
+    return next((why for release in named if (why := not_known(release))), "")
 
 
 def is_restless(memory: Memory, text: LiveText) -> bool:
@@ -71,7 +86,7 @@ def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
     lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
     claims = list(kernel_claims(kernel, facts))
     sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
-    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state))
+    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
     return judge.judge(claims, list(unlooked(sections)))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from prologue.cli.trace_disasm import print_said
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
-from prologue.errors import InputError
+from prologue.errors import UndecidedError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import ImageCheck, StaleWord
 from prologue.trace.known import KnownRanges
@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
             print(_text(check, one, programs[one.program], owners))
         print_said(rest)
     if not check.judged:
-        raise InputError(
+        raise UndecidedError(
             "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?",
             path=trace.name,
         )

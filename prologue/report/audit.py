@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, Final
 
 from prologue.audit.outcome import all_errors, all_undecided, every_finding, failed, is_open
-from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
+from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
-from prologue.report.undecided import counted_undecided, unstable_lines, why_undecided
+from prologue.report.undecided import (
+    agreement_lines,
+    counted_undecided,
+    unknown_lines,
+    unstable_lines,
+    why_undecided,
+)  # fmt: skip
 from prologue.rules.base import FAILING, Input
 from prologue.rules.live import MechanismCount
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
@@ -34,7 +41,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     both = [*([audit.before] if audit.before is not None else []), replace(audit, before=None)]
     files = list(dict.fromkeys(str(one.path) for every in both for one in every.files))
     findings = every_finding(audit)
-    notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
+    notes = [*_table(audit), *agreement_lines(audit), *_transitions(audit), *_not_looked_at(audit), closing(audit)]
     left = [every for every in both if is_open(every, lacking_allowed=lacking_allowed)]
     unread = {f"words of {every.source}": "; ".join(why_undecided(every)) for every in left}
     unread |= _unaudited(audit, files)
@@ -88,7 +95,9 @@ def _text(audit: Audit, *, show_all: bool) -> str:
     findings = every_finding(audit)
     lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE.code], show_all=show_all)
     lines += [] if show_all else unstable_lines(audit, findings)
+    lines += unknown_lines(audit, show_all=show_all)
     lines += _table(audit)
+    lines += agreement_lines(audit)
     lines += _transitions(audit)
     lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
     lines += why_undecided(audit)
@@ -165,6 +174,27 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "not_looked_at": _not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
         "findings": [finding_data(finding) for finding in every_finding(audit)],
+        "unknown": [
+            _unknown(one.path, word)
+            for every in (audit.before, audit) if every is not None
+            for one in every.files
+            for word in one.unknown
+        ],
+    }  # fmt: skip
+
+
+def _unknown(path: Path, unknown: UnknownWord) -> dict[str, Any]:
+    where, word = unknown
+    return {
+        "file": str(path),
+        "mechanism": word.mechanism or None,
+        "vaddr": None if where.vaddr is None else f"{where.vaddr:#x}",
+        "symbol": where.symbol,
+        "symbol_offset": where.symbol_offset,
+        "words": word.words,
+        "message": word.message,
+        "found": [f"{word.live:#x}"],
+        "expected": [f"{word.expected:#x}"],
     }
 
 
@@ -174,4 +204,7 @@ def _file(one: AuditedFile) -> dict[str, Any]:
         "name": one.name,
         "words": one.audited.text,
         "mechanisms": [asdict(row) for row in one.audited.mechanisms],
+        "agreements": [
+            {"name": found.name, "value": hex(found.value), "places": found.places} for found in one.audited.agreements
+        ],
     }
