@@ -144,18 +144,22 @@ def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) ->
     """Let the rules say what was found; ``before`` is an earlier look at the same boot."""
     earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
     files = tuple(
-        AuditedFile(
-            path=binary.path,
-            name=name,
-            audited=audited,
-            findings=run_rules(Subject(binary, earlier.get(name), live=audited), rules),
-            unknown=_unknown_words(binary, audited),
-        )
-        for name, binary, audited in look.files
+        _audited_file(name, binary, audited, earlier.get(name), rules) for name, binary, audited in look.files
     )
     return Audit(
         source=look.source, release=look.release, slide=look.slide, files=files, notes=look.notes, errors=look.errors
     )
+
+
+def _audited_file(
+    name: str, binary: RunningBinary, audited: Audited, before: RunningBinary | None, rules: tuple[Rule, ...]
+) -> AuditedFile:
+    unknown = _unknown_words(binary, audited)
+    open_words = {one.word.vaddr for one in unknown}
+    found = run_rules(Subject(binary, before, live=audited), rules)
+    # PL308, PL309 and PL310 read the text themselves, and accuse a word of which the audit can say nothing.
+    findings = tuple(finding for finding in found if finding.where.vaddr not in open_words)
+    return AuditedFile(path=binary.path, name=name, audited=audited, findings=findings, unknown=unknown)
 
 
 def _unknown_words(binary: RunningBinary, audited: Audited) -> tuple[UnknownWord, ...]:
