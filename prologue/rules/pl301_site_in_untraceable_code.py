@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import U64, among
-from prologue.releases import UNTRACED, Untraced, is_compared
+from prologue.releases import UNTRACED, Untraced, is_compared, not_known
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.kernel import Kernel
 
@@ -75,10 +75,15 @@ def check(subject: Subject) -> Iterator[Hit]:
         for vaddr in entry[named].tolist():
             if not _is_host_alias(kernel, vaddr):
                 yield Hit(vaddr, f"site in a function named {prefix}...")
+    unknown = not_known(kernel.release)
     for name in TRACERS:
         symbol = kernel.symbols.find(name)
         if symbol is not None and (entry == np.uint64(symbol.vaddr)).any():
-            yield Hit(symbol.vaddr, f"site in {name}, which ftrace itself runs")
+            message = f"site in {name}, which ftrace itself runs"
+            if unknown:  # it may guard against that in another way
+                yield Hit(symbol.vaddr, f"{message}: whether it may be traced is {unknown}", severity="warn")
+            else:
+                yield Hit(symbol.vaddr, message)
 
 
 def _between(kernel: Kernel, vaddrs: U64, low: str, high: str) -> list[int]:
@@ -121,7 +126,8 @@ RULE = Rule(
     release_may_leave_out=True,
     what="A patch site in EL2, identity-mapped, entry, noinstr, EFI stub or position-independent early code; in a "
     "function that ftrace itself runs for every call or while it rewrites sites; in the idle loop from 6.12 on, and in "
-    "`.kprobes.text` from 7.2 on, or where the same kernel leaves the other functions of that section untraced.",
+    "`.kprobes.text` from 7.2 on, or where the same kernel leaves the other functions of that section untraced. Only "
+    "warn: a function of ftrace's own in a release that prologue does not know.",
     why="Such code runs where the trampoline is not mapped, or before the state that it needs exists. A BL there goes "
     "to an unmapped address, often with no way to report it. A traced function of ftrace's own enters ftrace again. In "
     "the idle loop RCU does not watch.",

@@ -82,3 +82,12 @@ def test_what_ftrace_itself_runs(mini: Mini, name: str) -> None:
     with edit(elf.path) as elf:
         elf.set_symbol(name, value=elf.value("work_leaf") + 8)
     assert fired(elf.path) == []
+
+
+def test_ftrace_s_own_functions_in_a_release_that_is_not_known(mini: Mini) -> None:
+    with edit(mini(Spec())) as elf:
+        set_release(elf, "8.0.0")
+        elf.set_symbol("ftrace_call_adjust", value=elf.value("work_leaf"))
+    (finding,) = run_rules(Subject(Kernel(elf.path)), (find_rule("PL301"),))
+    assert finding.severity == "warn"
+    assert finding.message.endswith("whether it may be traced is not known for 8.0")
