@@ -34,6 +34,16 @@ def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
+def test_the_graph_tracer_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """5.10 patches a branch of ftrace_caller for it."""
+    guest.shell(f"echo function_graph >{TRACING}/current_tracer")
+    dump = guest.dump()
+    guest.shell(f"echo function >{TRACING}/current_tracer")
+    capsys.readouterr()
+    assert main(["live", "audit", str(guest.vmlinux), str(dump)]) == 0
+    assert " clean (" in capsys.readouterr().out
+
+
 def test_every_word_is_decided_and_damage_is_found(
     guest: Guest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
