@@ -14,11 +14,12 @@ Version = tuple[int, int]
 
 COMPARED: Final[tuple[Version, ...]] = ((5, 10), (6, 1), (6, 12), (7, 2), (7, 3))
 """Debian's, with their sources: linux-source-5.10 to 7.3."""
-PROBES_COMPARED: Final[tuple[Version, ...]] = ((6, 1), (6, 12), (7, 2))
+PROBES_COMPARED: Final[tuple[Version, ...]] = ((6, 1), (6, 12), (7, 2), (7, 3))
 """Those whose kernels were asked where they take kprobes (docs/probe.md)."""
 
 OLDEST: Final[Version] = (5, 5)  # before it, ftrace of arm64 has no two slots
 DECODES_MOPS: Final[Version] = (6, 12)  # arch/arm64/kernel/probes/decode-insn.c: CPY and SET; not in 6.1
+TELLS_EXCLUSIVES: Final[Version] = (7, 2)  # ... tells LDXR from LDAR by bit 23
 TESTS_ZERO_RECORDS_FIRST: Final[Version] = (6, 15)  # "ftrace_process_locs"; stable 6.12 has it, too
 SORTS_RECORDS_AT_BUILD: Final[Version] = (6, 15)  # arch/arm64/Kconfig, BUILDTIME_MCOUNT_SORT; stable 6.12 has it, too
 NEEDS_INIT_TRAMPOLINE: Final[Version] = (7, 0)  # arch/arm64/kernel/module.c, "module_init_ftrace_plt"

@@ -8,7 +8,7 @@ import numpy as np
 
 from prologue.errors import InputError
 from prologue.insn.kprobes import NEW_EXCLUSIVE, OLD_EXCLUSIVE, Decoding
-from prologue.releases import DECODES_MOPS, OLDEST, PROBES_COMPARED
+from prologue.releases import DECODES_MOPS, OLDEST, PROBES_COMPARED, TELLS_EXCLUSIVES
 from prologue.sites.kernel import Kernel
 
 _DECODER: Final = "arm_kprobe_decode_insn"
@@ -52,4 +52,4 @@ def _exclusive_mask(kernel: Kernel, version: tuple[int, int]) -> int:
     for (mask, value), meaning in ((_LOADS_OLD, OLD_EXCLUSIVE), (_HOLDS_NEW, NEW_EXCLUSIVE)):
         if (words & np.uint32(mask) == np.uint32(value)).any():
             return meaning
-    return NEW_EXCLUSIVE if version >= PROBES_COMPARED[-1] else OLD_EXCLUSIVE
+    return NEW_EXCLUSIVE if version >= TELLS_EXCLUSIVES else OLD_EXCLUSIVE
