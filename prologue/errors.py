@@ -5,7 +5,7 @@ One tree, so that the command line maps a class to an exit code and prints one l
 
 from __future__ import annotations
 
-from typing import NamedTuple  # a dataclass takes seven times as long to make, and every command waits for it
+from typing import Final, NamedTuple  # a dataclass takes seven times as long to make, and every command waits for it
 
 
 class Location(NamedTuple):
@@ -27,6 +27,10 @@ class Location(NamedTuple):
             return f"({inner})" if inner else "(the file)"
         offset = f"+{self.symbol_offset:#x}" if self.symbol_offset else ""
         return f"{self.symbol}{offset} ({inner})"
+
+
+UNDECIDED: Final = 5
+"""The exit code of a command that found nothing wrong, and could not decide everything that it was asked."""
 
 
 def how_to_install(extra: str) -> str:
@@ -68,6 +72,12 @@ class InputError(PrologueError):
     """A file that we were given is not what it must be."""
 
     exit_code = 2
+
+
+class UndecidedError(PrologueError):
+    """A file is what it should be, and nothing in it decides what was asked."""
+
+    exit_code = UNDECIDED
 
 
 class OutputError(PrologueError):

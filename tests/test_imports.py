@@ -16,7 +16,8 @@ import prologue_bench
 
 # Ground floor first: a room may import from itself and from those before it. What each is for: docs/architecture.md.
 TOOL = (
-    "words", "arrays", "errors", "documents", "held", "outputs", "insn", "elf", "memory", "writes", "perf", "record",
+    "words", "arrays", "errors", "documents", "releases", "held", "outputs", "insn", "elf", "memory", "writes", "perf",
+    "record",
     "sites", "plan", "rules", "reread", "write", "overlay", "audit", "patch", "verify", "gate", "probe", "trace",
     "report", "kernel_tree", "protocol", "cli",
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Alternatives: the original, or the whole replacement, or what a callback made, as ``applied_alternatives`` says.
 
-arch/arm64/kernel/alternative.c (6.1-7.2): branches of a replacement that leave it, and its ADRPs, get new distances.
-``__apply_alternatives`` notes in a bitmap which capabilities' entries it has gone through.
+arch/arm64/kernel/alternative.c (5.10-7.3): branches of a replacement that leave it, and its ADRPs, get new distances.
+``__apply_alternatives`` notes in a bitmap which capabilities' entries it has gone through. Callbacks before 6.1 belong
+to no capability; ``all_alternatives_applied`` says when these were called.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from prologue.insn.decode import ADRP, B_OR_BC_COND, B_OR_BL, CB, TB, Pattern, a
 from prologue.sites.rewritten import PATCHES_NOPS
 from prologue.sites.tables import Ranges, alternative_entries
 
-_APPLIED: Final = "applied_alternatives"
-_BITS: Final = 128  # of the bitmap; ARM64_NCAPS is less (arch/arm64/tools/cpucaps, 6.1-7.2)
+_APPLIED, _ALL_APPLIED = "applied_alternatives", "all_alternatives_applied"
+_BYTES: Final = 16  # of the bitmap, where its symbol has no size
 
 # Branches whose distance the kernel corrects: pattern, lowest bit and width of the distance in instructions
 # ("aarch64_insn_is_branch_imm", arch/arm64/include/asm/insn.h, 6.12-7.2; 6.1 lets BC.cond be). It knows no CBGT.
@@ -50,13 +51,16 @@ class _Table:
 
     def _read_applied(self) -> Bool | None:
         """Whether each entry was applied; None if memory does not say."""
-        place = self._scene.variables.place(_APPLIED)
-        data = None if place is None else self._scene.variables.read(place, _BITS // 8)
+        variables = self._scene.variables
+        place = variables.place(_APPLIED)
+        data = None if place is None else variables.read(place, variables.size(_APPLIED) or _BYTES)
         if data is None:
             return None
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(np.bool_)
         capability = self._entries.capability
-        return bits[np.minimum(capability, _BITS - 1)] & (capability < _BITS)
+        applied = bits[np.minimum(capability, len(bits) - 1)] & (capability < len(bits))
+        every = variables.number(_ALL_APPLIED, 4)
+        return np.where(self._entries.of_all, bool(bits.any() if every is None else every), applied)
 
     def claims(self) -> Claims:
         """All words of the table."""
@@ -69,8 +73,9 @@ class _Table:
             expected, unsure = np.where(whole[entry], live, linked), np.ones(len(entry), np.bool_)
         else:
             expected, unsure = np.where(self._applied[entry], replaced, linked), np.zeros(len(entry), np.bool_)
-        self._add_callbacks(live, linked, expected)
-        return claim("alternatives", "word", Compared(vaddrs, live, expected), self._why, But(unsure=unsure))
+        unknown = self._add_callbacks(live, linked, expected)
+        but = But(unsure=unsure, unknown=unknown)
+        return claim("alternatives", "word", Compared(vaddrs, live, expected), self._why, but)
 
     def _replacements(self, linked: U32) -> U32:
         """What each word is once its entry is applied; of callbacks but the one that writes NOPs the original."""
@@ -84,14 +89,16 @@ class _Table:
                 words[callback & (entries.replacement.start[entry] == start)] = a64.NOP
         return words
 
-    def _add_callbacks(self, live: U32, linked: U32, expected: U32) -> None:
-        """Put into ``expected`` what the other callbacks may have written."""
+    def _add_callbacks(self, live: U32, linked: U32, expected: U32) -> Bool:
+        """Put into ``expected`` what the other callbacks may have written; return the words of unknown ones."""
         entries = self._entries
+        unknown = np.zeros(len(live), np.bool_)
         mine = entries.is_callback if self._applied is None else entries.is_callback & self._applied
         chosen = np.flatnonzero(mine[self._entry])
         starts = np.flatnonzero(np.diff(self._entry[chosen], prepend=-1))
         for group in np.split(chosen, starts[1:]) if len(chosen) else ():
             name = known(self._names_of(int(entries.replacement.start[self._entry[group[0]]])))
+            unknown[group] = not name
             if name in ("", PATCHES_NOPS):
                 continue
             may = forms(name, tuple(linked[group].tolist()), self._scene.variables)
@@ -100,6 +107,7 @@ class _Table:
                 expected[group] = live[group]
             else:
                 expected[group] = may[0].values
+        return unknown
 
     def _names_of(self, start: int) -> tuple[str, ...]:
         if start not in self._names:
@@ -113,7 +121,7 @@ class _Table:
         if self._entries.is_callback[number]:
             names = self._names_of(int(self._entries.replacement.start[number]))
             name = known(names)
-            said = f"the callback {name or (names or ('?',))[0]}{'' if name else ', which is not known'}"
+            said = f"the callback {name or (names or ('?',))[0]}{'' if name else ', which prologue does not know'}"
         if self._applied is None:
             return f"an alternative of {said}, not known from memory whether applied"
         return f"an alternative of {said}, {'applied' if self._applied[number] else 'not applied'}"

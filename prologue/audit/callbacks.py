@@ -2,7 +2,7 @@
 
 Where a callback computes words from variables that memory has, they must be those words; where it computes them from
 the machine, they must be of its form. Sources: arch/arm64/kernel/{alternative,proton-pack,mte}.c and
-arch/arm64/kvm/va_layout.c (6.1-7.2).
+arch/arm64/kvm/va_layout.c and vgic/vgic-v3.c (5.10-7.3).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _ALL: Final = 0xFFFFFFFF
 _MOVZ, _MOVK, _ORR_W = 0xD2800000, 0xF2800000, 0x32000000
 _IMM16: Final = 0xFFFF << 5
 _HVC, _SMC, _BR_X0 = 0xD4000002, 0xD4000003, 0xD61F0000
+_STP_X0_X1: Final = 0xA9BF07E0  # STP X0, X1, [SP, #-16]!
 _RD, _RN = 0x1F, 0x1F << 5
 # ORR Wd, WZR, #0x80003fff, ARM_SMCCC_ARCH_WORKAROUND_3 (include/linux/arm-smccc.h): immr 1, imms 14.
 _WORKAROUND_3: Final = _ORR_W | 1 << 16 | 14 << 10 | 0x1F << 5
@@ -91,9 +92,18 @@ def _kimage_voffset(original: Originals, variables: Variables) -> tuple[Form, ..
 
 
 def _vector_branch(original: Originals, variables: Variables) -> tuple[Form, ...]:
-    """Kept but with ARM64_SPECTRE_V3A: MOVZ, MOVK, MOVK of an address below 1 << 48, BR X0."""
-    masks, values = (_ALL & ~_IMM16,) * 3 + (_ALL,), (*_move(0, 0)[:3], _BR_X0)
-    return (*_keep(original, variables), Form(masks, values))
+    """Kept except with ARM64_SPECTRE_V3A: MOVZ, MOVK, MOVK of an address below 1 << 48, BR X0.
+
+    In 5.10, which has five words, STP X0, X1 comes before them (ARM64_HARDEN_EL2_VECTORS).
+    """
+    saves = (_STP_X0_X1,) * (len(original) - 4)
+    masks = (*(_ALL,) * len(saves), *(_ALL & ~_IMM16,) * 3, _ALL)
+    return (*_keep(original, variables), Form(masks, (*saves, *_move(0, 0)[:3], _BR_X0)))
+
+
+def _ich_vtr(original: Originals, variables: Variables) -> tuple[Form, ...]:
+    """MOVZ and MOVK of ICH_VTR_EL2, as the machine has it; kept where there is none."""
+    return (*_keep(original, variables), Form((_ALL & ~_IMM16,) * 2, _move(original[0] & _RD, 0)[:2]))
 
 
 def _va_mask(original: Originals, variables: Variables) -> tuple[Form, ...]:
@@ -131,6 +141,7 @@ _MAKERS: Final[dict[str, Maker]] = {
     "kvm_compute_ich_hcr_trap_bits": _movz,
     "kvm_get_kimage_voffset": _kimage_voffset,
     "kvm_pan_patch_el2_entry": _keep_or_nops,
+    "kvm_patch_ich_vtr_el2": _ich_vtr,
     "kvm_patch_vector_branch": _vector_branch,
     "kvm_update_va_mask": _va_mask,
     "smccc_patch_fw_mitigation_conduit": _conduit,

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from prologue.arrays import U32, U64, Bool
+from prologue.rules.live import Agreement
 
 ClaimKind = Literal["first slot", "call", "label", "word", "data"]
 """What a word is: first slots, calls and labels have rules of their own if ``malformed``; data are not disassembled."""
@@ -21,7 +22,8 @@ class Claims:
     ``expected`` is what should stand there; of several that may, the one that the mechanism would write now.
     ``unsure`` are right in form, but what decides which form it is could not be read. ``changing`` are right in form,
     and the mechanism is at work. ``busy`` if it was at work while memory was read, so that ``unsure`` may be of the
-    moment. ``why`` says of one of them, by index, what decides.
+    moment. ``why`` says of one of them, by index, what decides. Of those ``unknown`` that are not right, what would be
+    right is not known. ``agreement``: the words are right because all places of one value agree, if they are.
     """
 
     mechanism: str
@@ -33,7 +35,9 @@ class Claims:
     changing: Bool
     why: Callable[[int], str]
     malformed: Bool | None = None  # the words that are wrong in a way that ``kind`` has a rule for; None for none
+    unknown: Bool | None = None  # None for none
     busy: bool = False
+    agreement: Agreement | None = None
 
 
 class Compared(NamedTuple):
@@ -52,7 +56,9 @@ class But:
     unsure: Bool | None = None
     changing: Bool | None = None
     malformed: Bool | None = None
+    unknown: Bool | None = None
     busy: bool = False
+    agreement: Agreement | None = None
 
 
 NOTHING: Final = But()
@@ -73,5 +79,7 @@ def claim(mechanism: str, kind: ClaimKind, words: Compared, why: Callable[[int],
         changing=no if but.changing is None else but.changing & right & ~same,
         why=why,
         malformed=but.malformed,
+        unknown=but.unknown,
         busy=but.busy,
+        agreement=but.agreement,
     )

@@ -18,6 +18,7 @@ from prologue.rules.live import Audited
 from prologue.sites.own_text import AnotherKernelError
 
 _DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses")
+_SAID_ABOVE: Final = {1: "wrong, see above", 2: "not decided, see above"}
 # Words that have names of their own, besides the classes of insn/a64.
 _NAMED: Final = {"MOV X9, X30": a64.MOV_X9_X30, "PACIASP": a64.PACIASP, "AUTIASP": a64.AUTIASP}
 _OTHER: Final = "another"
@@ -73,18 +74,23 @@ def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> l
     if not len(vaddrs):
         return []
     covered = sorted({*before.live_text.lifted, *after.live_text.lifted})
-    wrong = np.array(sorted(word.vaddr + 4 * k for word in audited.words for k in range(word.words)), np.uint64)
+    wrong, unknown = _words_at(audited, unknown=False), _words_at(audited, unknown=True)
     owner, mechanisms = _owners(vaddrs, audited, np.array(covered, np.uint64))
-    bad = among(vaddrs, wrong)
-    codes = np.stack([owner, _class_of(old), _class_of(new), bad.astype(np.int64)], axis=1)
+    said = np.where(among(vaddrs, wrong), 1, np.where(among(vaddrs, unknown), 2, 0))
+    codes = np.stack([owner, _class_of(old), _class_of(new), said], axis=1)
     rows, first, counts = np.unique(codes, axis=0, return_index=True, return_counts=True)
     result = []
-    for (who, _, _, is_bad), at, count in zip(rows.tolist(), first.tolist(), counts.tolist(), strict=True):
+    for (who, _, _, which), at, count in zip(rows.tolist(), first.tolist(), counts.tolist(), strict=True):
         mechanism, pair = mechanisms[who], (int(old[at]), int(new[at]))
         names = tuple("data" if mechanism in _DATA else _name(word) for word in pair)
-        verdict = "wrong, see above" if is_bad else _verdict(mechanism, *pair)
+        verdict = _SAID_ABOVE.get(which) or _verdict(mechanism, *pair)
         result.append(Transition(mechanism=mechanism, old=names[0], new=names[1], words=count, verdict=verdict))
     return result
+
+
+def _words_at(audited: Audited, *, unknown: bool) -> U64:
+    words = [word for word in audited.words if (word.kind == "unknown") == unknown]
+    return np.array(sorted(word.vaddr + 4 * k for word in words for k in range(word.words)), np.uint64)
 
 
 def _different(before: RunningBinary, after: RunningBinary) -> tuple[U64, U32, U32]:

@@ -1,4 +1,4 @@
-"""ftrace's words: first and second slots, CALL_OPS literals, and ``ftrace_call`` in kernels without CALL_OPS.
+"""ftrace's words: first and second slots, CALL_OPS literals, and what of ``ftrace_caller`` is patched without CALL_OPS.
 
 arch/arm64/kernel/ftrace.c (6.1-7.2): ``ftrace_init`` writes every MOV. A second slot is NOP, or BL to ``ftrace_caller``
 (``ftrace_regs_caller``, a direct trampoline). A literal is the address of ``ftrace_nop_ops`` unless the site is traced;
@@ -31,6 +31,7 @@ def claim_ftrace(scene: Scene, state: FtraceState, plts: U64) -> Iterator[Claims
         if sites.layout == "4,2":
             yield slots.literals()
     yield from _ftrace_call(scene, state)
+    yield from _ftrace_graph_call(scene, state)
 
 
 def _first_slots(scene: Scene, sites: Sites) -> Claims:
@@ -193,3 +194,23 @@ def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
     why = "ftrace_call, which calls what ftrace_trace_function has"
     but = But(allowed=busy, unsure=unsure, changing=busy, malformed=matches(live, BL))
     yield claim("ftrace_call", "call", Compared(vaddrs, live, wanted), lambda _: why, but)
+
+
+def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
+    """NOP, or B to ``ftrace_graph_caller`` while the graph tracer is used (5.10; gone before 6.1)."""
+    symbol, target = (scene.binary.symbols.find(name) for name in ("ftrace_graph_call", "ftrace_graph_caller"))
+    if symbol is None or target is None:
+        return
+    vaddrs = np.array([symbol.vaddr], np.uint64)
+    if not scene.binary.text.in_text(vaddrs).all():
+        return
+    live = scene.binary.text.words(vaddrs)
+    nop, branch = a64.NOP, a64.encode_b(symbol.vaddr, target.vaddr)
+    formed: Bool = (live == np.uint32(nop)) | (live == np.uint32(branch))
+    active = scene.variables.number("ftrace_graph_active", 4)
+    wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
+    busy = formed & state.busy
+    why = "ftrace_graph_call, a branch while ftrace_graph_active is not 0"
+    but = But(allowed=busy, unsure=np.array([active is None]), changing=busy)
+    words = Compared(vaddrs, live, wanted.astype(np.uint32))
+    yield claim("ftrace_graph_call", "word", words, lambda _: why, but)

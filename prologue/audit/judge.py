@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from prologue.audit.breakpoints import Breakpoint
 from prologue.audit.claims import Claims
 from prologue.audit.describe import Describer
 from prologue.insn import a64
-from prologue.rules.live import Audited, LiveWord, MechanismCount, OwnedWords
+from prologue.rules.live import Audited, LiveKind, LiveWord, MechanismCount, OwnedWords
 from prologue.sites.running_text import LiveSection
 
 TWICE: Final = -1
@@ -22,12 +23,17 @@ class TextJudge:
     """One file's text. ``sections`` are without breakpoints; ``lifted`` are those, by link-time address."""
 
     def __init__(
-        self, sections: Sequence[tuple[LiveSection, U32]], lifted: dict[int, Breakpoint], describer: Describer
+        self,
+        sections: Sequence[tuple[LiveSection, U32]],
+        lifted: dict[int, Breakpoint],
+        describer: Describer,
+        not_known: str = "",
     ) -> None:
-        """``sections`` come with the words that were linked."""
+        """``sections`` come with the words that were linked; ``not_known``: why no word may be called wrong."""
         self._sections = sections
         self._lifted = lifted
         self._describer = describer
+        self._not_known = not_known
         # Of these the original is not known, only that a breakpoint covers it.
         covered = [vaddr for vaddr, one in lifted.items() if one.original is None]
         self._covered: U64 = np.array(sorted(covered), np.uint64)
@@ -41,8 +47,10 @@ class TextJudge:
         words += self._breakpoints()
         for (section, linked), owner in zip(self._sections, owners, strict=True):
             words += self._unexplained(section, linked, owner, claims)
+        words = [without_verdict(word, self._not_known) for word in words] if self._not_known else words
+        for (section, linked), owner in zip(self._sections, owners, strict=True):
             words += self._restless(section, linked, owner, claims)
-        free = sum(word.kind == "unstable" and not word.mechanism for word in words)
+        free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
         looked = sum(int(section.there.sum()) for section, _ in self._sections)
         owned = [OwnedWords(one.mechanism, one.vaddrs, np.not_equal(*self._both(one.vaddrs))) for one in claims]
@@ -55,8 +63,10 @@ class TextJudge:
             text=looked,
             unlooked=tuple(unlooked),
             owned=tuple(owned),
-            restless=free,
+            restless=sum(word.kind == "unstable" for word in free),
             missing=sum(section.missing for section, _ in self._sections),
+            unknown=sum(word.words for word in free if word.kind == "unknown"),
+            agreements=tuple(one.agreement for one in claims if one.agreement is not None and one.right.all()),
         )
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
@@ -82,7 +92,9 @@ class TextJudge:
             ]
             message = f"holds {shown[0]}, linked {shown[1]}; expected {shown[2]}: {one.why(k)}"
             own = one.malformed is not None and bool(one.malformed[k]) and one.kind != "data"
-            kind = one.kind if own and one.kind != "data" else "word"
+            kind: LiveKind = one.kind if own and one.kind != "data" else "word"
+            if one.unknown is not None and one.unknown[k]:
+                kind = "unknown"
             yield LiveWord(
                 kind=kind, vaddr=vaddr, live=live, expected=expected, message=message, mechanism=one.mechanism
             )
@@ -156,18 +168,20 @@ class TextJudge:
         for one in claims:
             live, linked = self._both(one.vaddrs)
             settled = self._settled(one.vaddrs)
-            old = rows.get(
-                one.mechanism, MechanismCount(mechanism=one.mechanism, words=0, changed=0, wrong=0, unsure=0)
-            )
-            rows[one.mechanism] = MechanismCount(
+            wrong = ~one.right & settled
+            unknown = wrong if self._not_known else wrong & False if one.unknown is None else wrong & one.unknown
+            row = MechanismCount(
                 mechanism=one.mechanism,
-                words=old.words + len(one.vaddrs),
-                changed=old.changed + int((live != linked).sum()),
-                wrong=old.wrong + int((~one.right & settled).sum()),
-                unsure=old.unsure + int((one.unsure | one.changing | ~settled).sum()),
-                restless=old.restless
-                + int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
+                words=len(one.vaddrs),
+                changed=int((live != linked).sum()),
+                wrong=int((wrong & ~unknown).sum()),
+                unsure=int((one.unsure | one.changing | ~settled | unknown).sum()),
+                restless=int((one.changing | among(one.vaddrs, self._unstable) | one.unsure & one.busy).sum()),
+                unknown=int(unknown.sum()),
+                agreed=int((one.right & settled).sum()) if one.agreement is not None else 0,
             )
+            old = rows.get(one.mechanism)
+            rows[one.mechanism] = row if old is None else old.plus(row)
         count = len(self._lifted)
         counted = among(self._covered, self._unstable)
         for one in claims:
@@ -185,6 +199,13 @@ class TextJudge:
             at = (offset[inside] >> np.uint64(2)).astype(np.int64)
             live[inside], before[inside] = section.words[at], linked[at]
         return live, before
+
+
+def without_verdict(word: LiveWord, not_known: str) -> LiveWord:
+    """Return a word that does not fit as one of which nothing can be said, and why."""
+    if word.kind == "unknown":
+        return word
+    return replace(word, kind="unknown", message=f"{word.message}; {not_known}")
 
 
 def _what(word: int) -> str:

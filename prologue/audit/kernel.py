@@ -26,16 +26,17 @@ from prologue.audit.variables import Variables
 from prologue.memory.base import Memory
 from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
+from prologue.releases import not_known, version_of
 from prologue.rules.live import Audited
-from prologue.sites.binary import version_of
 from prologue.sites.running import LiveText, RunningKernel
 from prologue.sites.running_text import LiveSection
 
 # Read with one question, for sources that answer slowly.
 _NAMES: Final = (
     "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_lock", "ftrace_ops_list",
-    "ftrace_pages_start", "ftrace_trace_function", "jump_label_mutex", "kimage_voffset", "kprobe_table",
-    "memstart_addr", "removed_ops", "tag_lsb", "tag_val", "va_mask",
+    "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start", "ftrace_trace_function",
+    "jump_label_mutex", "kimage_voffset", "kprobe_table", "memstart_addr", "removed_ops", "tag_lsb", "tag_val",
+    "va_mask",
 )  # fmt: skip
 
 
@@ -47,6 +48,7 @@ class KernelFacts:
     ftrace: FtraceState
     breakpoints: Breakpoints
     state: KernelState | None
+    not_known: str = ""  # why no word of this kernel may be called wrong
 
 
 def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
@@ -57,7 +59,15 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     variables.fetch_named(_NAMES)
     breakpoints = find_breakpoints(variables, state.kprobes if state else ())
     ftrace = FtraceState(kernel, variables, state, restless=is_restless(kernel.memory, kernel.live_text))
-    return KernelFacts(variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state)
+    return KernelFacts(
+        variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, not_known=_not_known(kernel)
+    )
+
+
+def _not_known(kernel: RunningKernel) -> str:
+    """Of the two releases that the vmlinux and memory name, one that was never compared is enough."""
+    named = [release for release in (kernel.release, kernel.memory.info.release) if release] or [""]
+    return next((why for release in named if (why := not_known(release))), "")
 
 
 def is_restless(memory: Memory, text: LiveText) -> bool:
@@ -72,7 +82,7 @@ def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
     lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
     claims = list(kernel_claims(kernel, facts))
     sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
-    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state))
+    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
     return judge.judge(claims, list(unlooked(sections)))
 
 

@@ -13,7 +13,7 @@ from prologue.audit.alternatives import claim_alternatives
 from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.describe import Describer
 from prologue.audit.ftrace import claim_ftrace
-from prologue.audit.judge import TextJudge
+from prologue.audit.judge import TextJudge, without_verdict
 from prologue.audit.jump_labels import claim_jump_labels
 from prologue.audit.kernel import KernelFacts, is_restless, lift, unlooked
 from prologue.audit.placing import FREED, PlacedModule
@@ -127,10 +127,15 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
     claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
     claims += [*claim_shadow_stacks(scene), _claim_unknown(module)]
     sections = [(one, linked[one.section.index]) for one in module.live_text.live.values()]
-    audited = TextJudge(sections, lifted, Describer(module, 0, facts.state)).judge(claims, list(unlooked(sections)))
-    words = tuple(sorted((*audited.words, *plts.wrong), key=lambda word: word.vaddr))
-    wrong, hidden = sum(word.words for word in plts.wrong), len(plts.hidden_calls)
-    row = MechanismCount(mechanism="module PLTs", words=plts.words, changed=plts.words, wrong=wrong, unsure=0)
+    judge = TextJudge(sections, lifted, Describer(module, 0, facts.state), facts.not_known)
+    audited = judge.judge(claims, list(unlooked(sections)))
+    odd = [without_verdict(word, facts.not_known) for word in plts.wrong] if facts.not_known else plts.wrong
+    words = tuple(sorted((*audited.words, *odd), key=lambda word: word.vaddr))
+    count, hidden = sum(word.words for word in odd), len(plts.hidden_calls)
+    wrong, unknown = (0, count) if facts.not_known else (count, 0)
+    row = MechanismCount(
+        mechanism="module PLTs", words=plts.words, changed=plts.words, wrong=wrong, unsure=unknown, unknown=unknown
+    )
     return replace(
         audited,
         words=words,

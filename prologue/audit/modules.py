@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from prologue.audit.exports import global_places
 from prologue.audit.kernel import KernelFacts
 from prologue.audit.module import LiveModule, audit_module
-from prologue.audit.placing import Placer, global_places, wanted_names
+from prologue.audit.placing import Placer, wanted_names
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.errors import InputError, PrologueError
@@ -43,7 +44,7 @@ def audit_modules(
     """Judge every loaded module of which there is a file."""
     chosen, errors, unlooked = _choose(files, state, kernel.memory)
     wanted = wanted_names(one.image for one in chosen)
-    others = _modules_symbols(chosen, wanted) | global_places(kernel.symbols, wanted, kernel.slide)
+    others = _modules_symbols(chosen, wanted) | global_places(kernel, wanted, kernel.slide)
     done = []
     for one in chosen:
         try:

@@ -37,7 +37,7 @@ def failed(audit: Audit) -> bool:
 def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
     """Whether words are left that may not be taken for right."""
     words = all_undecided(audit)
-    return bool(words.restless or (words.lacking and not lacking_allowed))
+    return bool(words.restless or words.unknown or (words.lacking and not lacking_allowed))
 
 
 def every_finding(audit: Audit) -> list[MemoryFinding]:

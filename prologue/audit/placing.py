@@ -75,16 +75,6 @@ def wanted_names(images: Iterable[ElfImage]) -> set[str]:
     return found - {""}
 
 
-def global_places(symbols: Symbols, wanted: set[str], slide: int) -> dict[str, int]:
-    """Run-time addresses of global symbols of a vmlinux, by name."""
-    rows = np.flatnonzero((symbols.table["info"] >> 4 != 0) & (symbols.table["shndx"] != SHN_UNDEF))
-    found = {}
-    for row in rows.tolist():
-        if (name := symbols.name_of(row)) in wanted:
-            found[name] = int(symbols.values[row]) + slide & (1 << 64) - 1
-    return found
-
-
 class Placer:
     """Places one module."""
 

@@ -12,7 +12,7 @@ from prologue.audit.kernel import audit_kernel, read_facts
 from prologue.audit.module import LiveModule
 from prologue.audit.modules import audit_modules
 from prologue.elf.image import ElfImage
-from prologue.errors import InputError, PrologueError
+from prologue.errors import InputError, Location, PrologueError
 from prologue.memory.base import Memory
 from prologue.memory.state import KernelState
 from prologue.rules.base import Finding, Rule, Subject
@@ -46,13 +46,22 @@ class Transition:
         return self.verdict != NOT_ALLOWED
 
 
-class AuditedFile(NamedTuple):
+class UnknownWord(NamedTuple):
+    """A word that does not fit, of which nothing can be said; ``message`` says why."""
+
+    where: Location
+    word: LiveWord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedFile:
     """One file and what was found in its text."""
 
     path: Path
     name: str  # "kernel", or a module's
     audited: Audited
     findings: tuple[Finding, ...]
+    unknown: tuple[UnknownWord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +146,7 @@ def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) ->
     """Let the rules say what was found; ``before`` is an earlier look at the same boot."""
     earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
     files = tuple(
-        AuditedFile(binary.path, name, audited, run_rules(Subject(binary, earlier.get(name), live=audited), rules))
-        for name, binary, audited in look.files
+        _audited_file(name, binary, audited, earlier.get(name), rules) for name, binary, audited in look.files
     )
     return Audit(
         source=look.source,
@@ -151,11 +159,28 @@ def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) ->
     )
 
 
+def _audited_file(
+    name: str, binary: RunningBinary, audited: Audited, before: RunningBinary | None, rules: tuple[Rule, ...]
+) -> AuditedFile:
+    unknown = _unknown_words(binary, audited)
+    open_words = {one.word.vaddr for one in unknown}
+    found = run_rules(Subject(binary, before, live=audited), rules)
+    # PL308, PL309 and PL310 read the text themselves, and accuse a word of which the audit can say nothing.
+    findings = tuple(finding for finding in found if finding.where.vaddr not in open_words)
+    return AuditedFile(path=binary.path, name=name, audited=audited, findings=findings, unknown=unknown)
+
+
+def _unknown_words(binary: RunningBinary, audited: Audited) -> tuple[UnknownWord, ...]:
+    words = [word for word in audited.words if word.kind == "unknown"]
+    places = binary.symbols.locate_all([word.vaddr for word in words]) if words else []
+    return tuple(map(UnknownWord, places, words))
+
+
 def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
     """An audit that says only that it is another kernel."""
     audited = Audited(words=(), mechanisms=(), text=0, unlooked=(), mismatch=str(error))
     findings = run_rules(Subject(Kernel(vmlinux), live=audited), LIVE_RULES)
-    file = AuditedFile(vmlinux, KERNEL, audited, findings)
+    file = AuditedFile(path=vmlinux, name=KERNEL, audited=audited, findings=findings)
     return Audit(source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=())
 
 
@@ -226,16 +251,30 @@ def _again(before: Look, now: Look) -> Look:
 def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
     """``new`` words are not wrong, nor are they decided."""
     words = tuple(_restless(word) if word in new else word for word in audited.words)
-    counts: Counter[str] = Counter()
+    wrong, unknown = Counter[str](), Counter[str]()
     for word in new:
-        if word.kind != "unstable":
-            counts[word.mechanism] += word.words
-    rows = tuple(_moved(row, counts[row.mechanism]) for row in audited.mechanisms)
-    return replace(audited, words=words, mechanisms=rows, restless=audited.restless + counts[""])
+        if word.kind == "unknown":
+            unknown[word.mechanism] += word.words
+        elif word.kind != "unstable":
+            wrong[word.mechanism] += word.words
+    rows = tuple(_moved(row, wrong[row.mechanism], unknown[row.mechanism]) for row in audited.mechanisms)
+    return replace(
+        audited,
+        words=words,
+        mechanisms=rows,
+        restless=audited.restless + wrong[""] + unknown[""],
+        unknown=audited.unknown - unknown[""],
+    )
 
 
-def _moved(row: MechanismCount, count: int) -> MechanismCount:
-    return replace(row, wrong=row.wrong - count, unsure=row.unsure + count, restless=row.restless + count)
+def _moved(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
+    return replace(
+        row,
+        wrong=row.wrong - wrong,
+        unsure=row.unsure + wrong,
+        restless=row.restless + wrong + unknown,
+        unknown=row.unknown - unknown,
+    )
 
 
 def _restless(word: LiveWord) -> LiveWord:

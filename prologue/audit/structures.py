@@ -17,7 +17,7 @@ from prologue.errors import InputError
 from prologue.memory.base import KERNEL_HALF, Memory, Range, UnmappedError
 from prologue.memory.state import BTF_BEGIN, BTF_END, FTRACE_CALLER
 from prologue.memory.take import Structures
-from prologue.sites.binary import version_of
+from prologue.releases import version_of
 from prologue.sites.kernel import Kernel
 
 HEADS: Final = ("ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops")

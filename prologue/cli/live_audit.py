@@ -13,7 +13,7 @@ from prologue.audit.run import LIVE_RULES, Audit, audit
 from prologue.cli.arguments import selected_names, shell_words, split_names
 from prologue.cli.parallel import print_errors
 from prologue.elf.image import ElfImage
-from prologue.errors import UsageError
+from prologue.errors import UNDECIDED, UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.memory.sources import open_memory
@@ -26,7 +26,7 @@ from prologue.sites.load import require_unstripped
 
 
 def run(args: Namespace) -> int:
-    """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 2 if something could not be decided."""
+    """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 5 if some could not be decided."""
     sources = [args.source, *([args.later] if args.later else [])]
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources))
@@ -56,12 +56,15 @@ def run(args: Namespace) -> int:
         plot_audit(done, args.plot)
     if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
-    return 2 if done.mismatch else max([_status(args, done), *(error.exit_code for error in errors)])
+    if done.mismatch:
+        return 2
+    # What could not be read comes before what was read and not decided.
+    return max(error.exit_code for error in errors) if errors else _status(args, done)
 
 
 def _status(args: Namespace, done: Audit) -> int:
     """What is wrong is wrong, whatever else could not be decided."""
-    return 1 if failed(done) else 2 if is_open(done, lacking_allowed=args.allow_undecided) else 0
+    return 1 if failed(done) else UNDECIDED if is_open(done, lacking_allowed=args.allow_undecided) else 0
 
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:

@@ -36,7 +36,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         formatter_class=formatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
-        "4 machine lost (bench)\n\n"
+        "4 machine lost (bench); 5 nothing wrong found, not everything decided\n\n"
         "examples:\n  prologue scan vmlinux\n  prologue patch vmlinux --in-place\n  prologue verify vmlinux",
     )
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")

@@ -11,8 +11,9 @@ from prologue.probe.arguments import arguments_at
 from prologue.probe.event import described_at, event_line
 from prologue.probe.judge import Judge
 from prologue.probe.places import find_places
-from prologue.probe.release import COMPARED, rules_of
+from prologue.probe.release import rules_of
 from prologue.probe.verdict import ProbeVerdict, verdict_on
+from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
 from prologue.report.probe import probe_data, probe_text, summary
 from prologue.sites.kernel import Kernel
@@ -46,7 +47,7 @@ def _event_text(verdict: ProbeVerdict, event: str | None) -> str:
 
 
 def _note_release(judge: Judge) -> None:
-    if judge.kernel.version not in COMPARED:
+    if judge.kernel.version not in PROBES_COMPARED:
         major, minor = rules_of(judge.kernel)
         said = (
             f"{judge.kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared"

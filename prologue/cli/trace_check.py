@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
-from prologue.errors import InputError
+from prologue.errors import UndecidedError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import Findings, ImageCheck, StaleWord
 from prologue.trace.known import KnownRanges
@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
             print(_reported_text(word, programs))
         print_notes(rest)
     if not check.judged and not check.impossible and not reported:
-        raise InputError(
+        raise UndecidedError(
             "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?",
             path=trace.name,
         )

@@ -137,6 +137,14 @@ def ends_path(word: int) -> bool:
     return any(word & mask == value for mask, value in ENDS)
 
 
+def loads(word: int, number: int) -> bool:
+    """Whether an instruction loads all of a register from memory: LDR, LDUR and LDP of 64 bits."""
+    if word & 0xFE400000 == 0xA8400000:  # LDP and LDNP Xt, Xt2
+        return number in (word & 31, word >> 10 & 31)
+    single = word & 0xFFC00000 == 0xF9400000 or word & 0xFFE00000 == 0xF8400000 or word & 0xFFE00C00 == 0xF8600800
+    return single and word & 31 == number
+
+
 def stores_all(before: int, word: int, after: int) -> bool:
     """Whether a word is STP X8, X9 between STP X6, X7 and STP X10, X11, to places that follow each other.
 

@@ -8,11 +8,8 @@ import numpy as np
 
 from prologue.errors import InputError
 from prologue.insn.kprobes import NEW_EXCLUSIVE, OLD_EXCLUSIVE, Decoding
+from prologue.releases import DECODES_MOPS, OLDEST, PROBES_COMPARED, TELLS_EXCLUSIVES
 from prologue.sites.kernel import Kernel
-
-COMPARED: Final = ((6, 1), (6, 12), (7, 2))
-"""Releases whose answers were compared with ours (docs/probe.md)."""
-_OLDEST: Final = (5, 5)
 
 _DECODER: Final = "arm_kprobe_decode_insn"
 # How a compiler loads each mask (Arm ARM, "MOVZ", "AND (immediate)"): (mask, value) of the instruction, registers left
@@ -32,19 +29,19 @@ def decoding_of(kernel: Kernel) -> Decoding:
         raise InputError("has no kprobes: built without CONFIG_KPROBES", path=kernel.path)
     if kernel.version is None:
         raise InputError("its release is unknown (no linux_banner), and so are its rules for kprobes", path=kernel.path)
-    if kernel.version < _OLDEST:
+    if kernel.version < OLDEST:
         raise InputError(f"is {kernel.release}: kprobes are judged for 5.5 and newer", path=kernel.path)
     return Decoding(
         exclusive=_exclusive_mask(kernel, kernel.version),
         simulates_nop=kernel.symbols.find("simulate_nop") is not None,
-        knows_mops=kernel.version >= (6, 12),
+        knows_mops=kernel.version >= DECODES_MOPS,
     )
 
 
 def rules_of(kernel: Kernel) -> tuple[int, int]:
     """The newest compared release that is not newer than the kernel; the oldest for those before it."""
-    version = kernel.version or COMPARED[0]
-    return max((release for release in COMPARED if release <= version), default=COMPARED[0])
+    version = kernel.version or PROBES_COMPARED[0]
+    return max((release for release in PROBES_COMPARED if release <= version), default=PROBES_COMPARED[0])
 
 
 def _exclusive_mask(kernel: Kernel, version: tuple[int, int]) -> int:
@@ -55,4 +52,4 @@ def _exclusive_mask(kernel: Kernel, version: tuple[int, int]) -> int:
     for (mask, value), meaning in ((_LOADS_OLD, OLD_EXCLUSIVE), (_HOLDS_NEW, NEW_EXCLUSIVE)):
         if (words & np.uint32(mask) == np.uint32(value)).any():
             return meaning
-    return NEW_EXCLUSIVE if version >= COMPARED[-1] else OLD_EXCLUSIVE
+    return NEW_EXCLUSIVE if version >= TELLS_EXCLUSIVES else OLD_EXCLUSIVE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from prologue.audit.outcome import (
@@ -16,12 +17,18 @@ from prologue.audit.outcome import (
     is_open,
     name_in,
 )
-from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile
+from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
-from prologue.report.undecided import counted_undecided, unstable_lines, why_undecided
+from prologue.report.undecided import (
+    agreement_lines,
+    counted_undecided,
+    unknown_lines,
+    unstable_lines,
+    why_undecided,
+)  # fmt: skip
 from prologue.rules.base import FAILING, Input
 from prologue.rules.live import MechanismCount
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
@@ -41,7 +48,8 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     every = audits_of(audit)
-    notes = [*_table(audit), *_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
+    notes = [*_table(audit), *agreement_lines(audit), *_transitions(audit), *_not_looked_at(audit)]
+    notes += [*_struct_offsets(audit), closing(audit)]
     left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
     unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
     if kind == "sarif":
@@ -110,7 +118,9 @@ def _text(audit: Audit, *, show_all: bool) -> str:
     findings = [one.named for one in every_finding(audit)]
     lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE.code], show_all=show_all)
     lines += [] if show_all else unstable_lines(audit, findings)
+    lines += unknown_lines(audit, show_all=show_all)
     lines += _table(audit)
+    lines += agreement_lines(audit)
     lines += _transitions(audit)
     lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
     lines += _struct_offsets(audit)
@@ -193,6 +203,27 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "not_looked_at": _not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
         "findings": [_finding(audit, one) for one in every_finding(audit)],
+        "unknown": [
+            _unknown(one.path, word)
+            for every in (audit.before, audit) if every is not None
+            for one in every.files
+            for word in one.unknown
+        ],
+    }  # fmt: skip
+
+
+def _unknown(path: Path, unknown: UnknownWord) -> dict[str, Any]:
+    where, word = unknown
+    return {
+        "file": str(path),
+        "mechanism": word.mechanism or None,
+        "vaddr": None if where.vaddr is None else f"{where.vaddr:#x}",
+        "symbol": where.symbol,
+        "symbol_offset": where.symbol_offset,
+        "words": word.words,
+        "message": word.message,
+        "found": [f"{word.live:#x}"],
+        "expected": [f"{word.expected:#x}"],
     }
 
 
@@ -208,4 +239,7 @@ def _file(one: AuditedFile) -> dict[str, Any]:
         "name": one.name,
         "words": one.audited.text,
         "mechanisms": [asdict(row) for row in one.audited.mechanisms],
+        "agreements": [
+            {"name": found.name, "value": hex(found.value), "places": found.places} for found in one.audited.agreements
+        ],
     }

@@ -1,4 +1,7 @@
-"""What an audit of running text could not decide, and words that did not come to rest: how many, why, what to do."""
+"""What an audit of running text could not decide, and words that did not come to rest: how many, why, what to do.
+
+And what nothing but the agreement of several places decided.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"
 _MISSING: Final = "a part of memory was not copied, or could not be read: take a capture or a dump"
 _LACKING: Final = 'nothing that was read decides them (docs/live.md, "What it could not decide")'
+_UNKNOWN: Final = "they do not fit what is known, and what this kernel does there is not known"
+_REPORT: Final = "see whether the kernel's sources explain these words; then report a gap of prologue, with the release"
+_SHOWN: Final = 5  # words of one file in the text
 
 
 def counted_undecided(audit: Audit) -> list[str]:
@@ -36,7 +42,39 @@ def why_undecided(audit: Audit) -> list[str]:
         lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
     if words.lacking > missing:
         lines.append(f"not decided: right in form: {words.lacking - missing:,}; {_LACKING}")
+    if words.unknown:
+        lines.append(f"not decided: {words.unknown:,}: {_UNKNOWN}")
     return lines
+
+
+def unknown_lines(audit: Audit, *, show_all: bool) -> list[str]:
+    """Words that do not fit, of which nothing can be said: the first few of each file."""
+    lines: list[str] = []
+    for every in (audit.before, audit):
+        for one in every.files if every is not None else ():
+            if every is None or not one.unknown:
+                continue
+            prefix = f"in {every.source}: " if every is audit.before else ""
+            shown = one.unknown if show_all else one.unknown[:_SHOWN]
+            lines.append(printable(f"{one.path}: not decided: {len(one.unknown):,}"))
+            lines += [printable(f"  {prefix}{where}: {word.message}") for where, word in shown]
+            if len(one.unknown) > len(shown):
+                lines.append(f"  ... and {len(one.unknown) - len(shown):,} more (--all)")
+    return [*lines, f"  to do: {_REPORT}"] if lines else []
+
+
+def agreement_lines(audit: Audit) -> list[str]:
+    """What was decided because all places of a value agree, as a line for each mechanism."""
+    counts: Counter[str] = Counter()
+    for row in (row for one in audit.files for row in one.audited.mechanisms):
+        counts[row.mechanism] += row.agreed
+    named = [f"{one.name} at {one.places} places" for file in audit.files for one in file.audited.agreements]
+    said = f" ({', '.join(named)})" if named else ""
+    return [
+        f"decided by agreement: {count:,} words of {mechanism}: no variable says them, their places agree{said}"
+        for mechanism, count in counts.items()
+        if count
+    ]
 
 
 def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:

@@ -11,7 +11,7 @@ from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
 from prologue.rules.base import FAILING, Input
-from prologue.rules.writes import WRITE_RULES, JudgedWrites
+from prologue.rules.writes import NOT_DECIDED, WRITE_RULES, JudgedWrites
 from prologue.words import counted
 from prologue.writes.form import SIGHTS, Sight
 from prologue.writes.group import WriteGroup
@@ -92,16 +92,18 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
         return json.dumps(_data(judged), indent=2)
     files, findings = [judged.recording.path], list(judged.findings)
     notes = [*_table(judged), *_said(judged), summary(judged)]
+    left = {f"writers of {judged.recording.path}": line for line in _not_decided(judged)}
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
 
-        return json.dumps(findings_sarif(files, findings, notes), indent=2)
+        return json.dumps(findings_sarif([*files, *left], findings, notes, (), left), indent=2)
     from prologue.report.junit import findings_junit
     from prologue.report.ktap import findings_ktap
 
     recorded: frozenset[Input] = frozenset({"W"})
     write = findings_junit if kind == "junit" else findings_ktap
-    return write(files, findings, notes, FAILING, WRITE_RULES, inputs=dict.fromkeys(files, recorded))
+    inputs = dict.fromkeys(files, recorded)
+    return write([*files, *left], findings, notes, FAILING, WRITE_RULES, inputs=inputs, unreadable=left)
 
 
 def _text(judged: JudgedWrites, *, show_all: bool) -> str:
@@ -110,9 +112,18 @@ def _text(judged: JudgedWrites, *, show_all: bool) -> str:
 
 
 def _said(judged: JudgedWrites) -> list[str]:
-    return [f"not seen: {printable(text)}" for text in unseen(judged)] + [
-        f"note: {printable(text)}" for text in judged.recording.ending.notes
-    ]
+    said = [f"not decided: {printable(text)}" for text in _not_decided(judged)]
+    said += [f"not seen: {printable(text)}" for text in unseen(judged)]
+    return said + [f"note: {printable(text)}" for text in judged.recording.ending.notes]
+
+
+def _not_decided(judged: JudgedWrites) -> list[str]:
+    """Writers that may be the kernel's own, of a release that was never compared."""
+    if not judged.undecided:
+        return []
+    groups = zip(judged.groups, judged.verdicts, strict=True)
+    names = dict.fromkeys(group.writer.function for group, codes in groups if NOT_DECIDED in codes)
+    return [f"{counted(len(judged.undecided), 'word')} written by {', '.join(names)}: {judged.not_known}"]
 
 
 def _table(judged: JudgedWrites) -> list[str]:
@@ -133,7 +144,10 @@ def summary(judged: JudgedWrites) -> str:
     """The last line."""
     recording = judged.recording
     live = sum(len(group.rows) for group in judged.groups if group.live)
-    outcome = ", ".join(f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count)
+    found = [f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count]
+    if judged.undecided:
+        found += [*([] if found else ["no finding"]), f"{counted(len(judged.undecided), 'word')} not decided"]
+    outcome = ", ".join(found)
     what = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
     clean = "no finding" if not unseen(judged) else "no finding in what was seen"
     return printable(
@@ -147,7 +161,7 @@ def _data(judged: JudgedWrites) -> dict[str, Any]:
     origin, ending = recording.origin, recording.ending
     return {
         "schema": SCHEMA,
-        "passed": not judged.failing,
+        "passed": not (judged.failing or judged.undecided),
         "summary": summary(judged),
         "file": recording.path,
         "source": origin.source,
@@ -166,4 +180,5 @@ def _data(judged: JudgedWrites) -> dict[str, Any]:
         "notes": list(ending.notes),
         "counts": counts(judged.findings),
         "findings": [finding_data(finding) for finding in judged.findings],
+        "unknown": [finding_data(finding) for finding in judged.undecided],
     }  # fmt: skip

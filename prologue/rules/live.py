@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 from prologue.arrays import U64, Bool
 from prologue.rules.base import Hit
 
-LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable"]
+LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable", "unknown"]
+"""What is wrong with a word. No rule reports ``unknown``: it does not fit, but what would fit is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,10 @@ class LiveWord:
 class MechanismCount:
     """How many words a mechanism could change in text that memory has, and how many differ from the file.
 
-    ``unsure`` are right in form, but could not be decided: ``restless`` of them because they, or what decides, were
-    being changed; nothing that was read decides the others.
+    ``unsure`` could not be decided: ``restless`` of them because they, or what decides, were being changed;
+    ``unknown`` because they do not fit, and what fits in this release, or with this callback, is not known. Nothing
+    that was read decides the others, which are right in form. ``agreed`` are right because all places of one value
+    agree, which nothing else says.
     """
 
     mechanism: str
@@ -43,6 +46,8 @@ class MechanismCount:
     wrong: int
     unsure: int
     restless: int = 0
+    unknown: int = 0
+    agreed: int = 0
 
     def plus(self, other: MechanismCount) -> MechanismCount:
         """Those of two files together."""
@@ -53,7 +58,17 @@ class MechanismCount:
             wrong=self.wrong + other.wrong,
             unsure=self.unsure + other.unsure,
             restless=self.restless + other.restless,
+            unknown=self.unknown + other.unknown,
+            agreed=self.agreed + other.agreed,
         )
+
+
+class Agreement(NamedTuple):
+    """A value that stands at several places of the text, and nowhere else: all of them agree."""
+
+    name: str
+    value: int
+    places: int
 
 
 class OwnedWords(NamedTuple):
@@ -76,26 +91,32 @@ class Audited:
     mismatch: str = ""  # why the memory is not that of this file; then there is nothing else
     restless: int = 0  # words that did not come to rest and that no mechanism owns
     missing: int = 0  # words that memory ought to have: the kernel gives no such memory away
+    unknown: int = 0  # words that no mechanism that is known owns
+    agreements: tuple[Agreement, ...] = ()
 
 
 class Undecided(NamedTuple):
-    """Words that are right in form, and of which cannot be said whether they are right.
+    """Words of which cannot be said whether they are right.
 
     ``restless`` were being changed, or what decides was: memory of another moment decides them. Nothing that was read
-    decides ``lacking``: memory does not have it, or the vmlinux does not say where it is.
+    decides ``lacking``, which are right in form: memory does not have it, or the vmlinux does not say where it is.
+    ``unknown`` do not fit, but what this release does is not known.
     """
 
     restless: int
     lacking: int
+    unknown: int = 0
 
 
 def undecided(every: Iterable[Audited]) -> Undecided:
-    """Those of several files."""
+    """Return the counts of several files together."""
     files = tuple(every)
     rows = [row for one in files for row in one.mechanisms]
-    restless = sum(row.restless for row in rows)
-    lacking = sum(row.unsure for row in rows) - restless + sum(one.missing for one in files)
-    return Undecided(restless + sum(one.restless for one in files), lacking)
+    restless, unknown = sum(row.restless for row in rows), sum(row.unknown for row in rows)
+    lacking = sum(row.unsure for row in rows) - restless - unknown + sum(one.missing for one in files)
+    return Undecided(
+        restless + sum(one.restless for one in files), lacking, unknown + sum(one.unknown for one in files)
+    )
 
 
 def live_hits(live: Audited | None, kind: LiveKind) -> Iterator[Hit]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import U64, among
+from prologue.releases import UNTRACED, Untraced, is_compared, not_known
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.kernel import Kernel
 
@@ -26,18 +27,9 @@ RANGES = (
 SECTIONS = (".rodata.text", ".hyp.", ".idmap.text", ".entry.text", ".noinstr.text")
 PREFIXES = ("__kvm_nvhe_", "__efistub_", "__pi_")
 
-# Sections that some releases trace and others do not: the symbols that bound them, and the first release that is known
-# to leave all of it untraced. __cpuidle is noinstr in 6.12 (include/linux/compiler_types.h): RCU does not watch
-# there, and ftrace may warn (trace_warn_on_no_rcu, include/linux/trace_recursion.h, 6.12). __kprobes is notrace in
-# 7.2.13 and in some stable releases, such as 6.12.107 (include/asm-generic/kprobes.h).
-BY_RELEASE = (
-    ("__cpuidle_text_start", "__cpuidle_text_end", (6, 12)),
-    ("__kprobes_text_start", "__kprobes_text_end", (7, 2)),
-)
-
 # What a trampoline calls before anything guards against recursion, and what runs while sites are rewritten. No release
 # traces them: arch/arm64/kernel/Makefile builds ftrace.o and return_address.o, and kernel/trace/Makefile its own
-# objects, without the NOPs (6.1, 6.12, 7.2).
+# objects, without the NOPs (5.10-7.3).
 TRACERS = (
     "arch_ftrace_ops_list_func",
     "ftrace_ops_list_func",
@@ -70,23 +62,28 @@ def check(subject: Subject) -> Iterator[Hit]:
     entry = sites.entry
     for low, high in RANGES:
         yield from (Hit(vaddr, f"site between {low} and {high}") for vaddr in _between(kernel, entry, low, high))
-    for low, high, since in BY_RELEASE:
-        if _is_left_out(kernel, entry, low, high, since):
-            what = f"site between {low} and {high}, which this kernel's build leaves untraced"
-            yield from (Hit(vaddr, what) for vaddr in _between(kernel, entry, low, high))
-    for section in kernel.text.text_sections:
-        if section.name.startswith(SECTIONS):
-            inside = (entry >= np.uint64(section.addr)) & (entry < np.uint64(section.addr + section.size))
-            yield from (Hit(vaddr, f"site in {section.name}") for vaddr in entry[inside].tolist())
+    for section in UNTRACED:
+        if _is_left_out(kernel, entry, section):
+            what = f"site between {section.low} and {section.high}, which this kernel's build leaves untraced"
+            yield from (Hit(vaddr, what) for vaddr in _between(kernel, entry, section.low, section.high))
+    for text in kernel.text.text_sections:
+        if text.name.startswith(SECTIONS):
+            inside = (entry >= np.uint64(text.addr)) & (entry < np.uint64(text.addr + text.size))
+            yield from (Hit(vaddr, f"site in {text.name}") for vaddr in entry[inside].tolist())
     for prefix in PREFIXES:
         named = among(entry, kernel.symbols.values_with_prefix(prefix))
         for vaddr in entry[named].tolist():
             if not _is_host_alias(kernel, vaddr):
                 yield Hit(vaddr, f"site in a function named {prefix}...")
+    unknown = not_known(kernel.release)
     for name in TRACERS:
         symbol = kernel.symbols.find(name)
         if symbol is not None and (entry == np.uint64(symbol.vaddr)).any():
-            yield Hit(symbol.vaddr, f"site in {name}, which ftrace itself runs")
+            message = f"site in {name}, which ftrace itself runs"
+            if unknown:  # it may guard against that in another way
+                yield Hit(symbol.vaddr, f"{message}: whether it may be traced is {unknown}", severity="warn")
+            else:
+                yield Hit(symbol.vaddr, message)
 
 
 def _between(kernel: Kernel, vaddrs: U64, low: str, high: str) -> list[int]:
@@ -98,15 +95,21 @@ def _between(kernel: Kernel, vaddrs: U64, low: str, high: str) -> list[int]:
     return inside
 
 
-def _is_left_out(kernel: Kernel, entry: U64, low: str, high: str, since: tuple[int, int]) -> bool:
+def _is_left_out(kernel: Kernel, entry: U64, section: Untraced) -> bool:
     """Whether the build leaves this section untraced: the release says so, or most of the functions in it.
 
-    Stable releases have it earlier than their number says. A build traces all of a section's functions or none.
+    Stable releases have it earlier than their number says, and of one that was never compared the number says nothing.
+    A build traces all of a section's functions or none, except where it traces nothing of an object.
     """
-    if kernel.version is not None and kernel.version >= since:
+    if kernel.version is not None and is_compared(kernel.version) and kernel.version >= section.since:
         return True
-    functions = set(_between(kernel, kernel.symbols.function_starts, low, high))
-    return 2 * len(_between(kernel, entry, low, high)) < len(functions)
+    functions = set(_between(kernel, kernel.symbols.function_starts, section.low, section.high))
+    speaking = [vaddr for vaddr in functions if not _begins_with(kernel, vaddr, section.never)]
+    return 2 * len(_between(kernel, entry, section.low, section.high)) < len(speaking)
+
+
+def _begins_with(kernel: Kernel, vaddr: int, prefixes: tuple[str, ...]) -> bool:
+    return any(name.startswith(prefixes) for name in kernel.symbols.names_at(vaddr)) if prefixes else False
 
 
 def _is_host_alias(kernel: Kernel, vaddr: int) -> bool:
@@ -123,7 +126,8 @@ RULE = Rule(
     release_may_leave_out=True,
     what="A patch site in EL2, identity-mapped, entry, noinstr, EFI stub or position-independent early code; in a "
     "function that ftrace itself runs for every call or while it rewrites sites; in the idle loop from 6.12 on, and in "
-    "`.kprobes.text` from 7.2 on, or where the same kernel leaves the other functions of that section untraced.",
+    "`.kprobes.text` from 7.2 on, or where the same kernel leaves the other functions of that section untraced. Only "
+    "warn: a function of ftrace's own in a release that prologue does not know.",
     why="Such code runs where the trampoline is not mapped, or before the state that it needs exists. A BL there goes "
     "to an unmapped address, often with no way to report it. A traced function of ftrace's own enters ftrace again. In "
     "the idle loop RCU does not watch.",

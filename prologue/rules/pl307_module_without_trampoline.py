@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from prologue.releases import NEEDS_INIT_TRAMPOLINE, NEEDS_INIT_TRAMPOLINE_STABLE
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.sites.module import Module
 from prologue.words import counted
@@ -30,11 +31,11 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _needs_init_twin(module: Module) -> bool:
-    """``module_init_ftrace_plt`` requires it in 7.x and in 6.12.107 (arch/arm64/kernel/module.c)."""
+    """Whether ``module_init_ftrace_plt`` (arch/arm64/kernel/module.c) of the module's release requires it."""
     release = module.release.split("-")[0].split("+")[0].split(".")
     patch = int(release[2]) if len(release) > 2 and release[2].isdigit() else 0
     version = module.version or (0, 0)
-    return version >= (7, 0) or (version == (6, 12) and patch >= 107)
+    return version >= NEEDS_INIT_TRAMPOLINE or patch >= NEEDS_INIT_TRAMPOLINE_STABLE.get(version, patch + 1)
 
 
 def _in_init_text(module: Module) -> list[int]:

@@ -7,23 +7,32 @@ from typing import Final
 
 from prologue.errors import InputError, Location
 from prologue.insn.disasm import insn_text
+from prologue.releases import not_known
 from prologue.rules.base import FAILING, Finding, Hit, Rule
+from prologue.rules.pl507_live_write_by_unknown import RULE as UNKNOWN_WRITER
 from prologue.rules.registry import RULES
 from prologue.writes.form import Recording
 from prologue.writes.group import WriteGroup, chain_of, group_writes
 from prologue.writes.names import NameTable
 
+NOT_DECIDED: Final = "not decided"
+"""The verdict on a writer that no mechanism has, of a release whose writers are not known."""
 WRITE_RULES: Final = tuple(rule for rule in RULES if rule.check_write is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedWrites:
-    """A recording, its writes in groups, and what each group violates: codes, empty where it is allowed."""
+    """A recording, its writes in groups, and what each group violates: codes, empty where it is allowed.
+
+    ``undecided`` are findings that would accuse a release that was never compared; ``not_known`` says which.
+    """
 
     recording: Recording
     groups: tuple[WriteGroup, ...]
     verdicts: tuple[tuple[str, ...], ...]
     findings: tuple[Finding, ...]
+    undecided: tuple[Finding, ...] = ()
+    not_known: str = ""
 
     @property
     def failing(self) -> bool:
@@ -43,13 +52,25 @@ def judge_writes(recording: Recording) -> JudgedWrites:
             f"was recorded on {recording.origin.machine}, not arm64: these rules say nothing of it", path=recording.path
         )
     groups, names = group_writes(recording), NameTable(recording.ending.functions)
-    verdicts, findings = [], []
+    unknown = not_known(recording.origin.release) if recording.origin.release else ""
+    verdicts, findings, undecided = [], list[Finding](), list[Finding]()
     for group in groups:
         against = [(rule, said) for rule in WRITE_RULES if rule.check_write and (said := rule.check_write(group))]
-        verdicts.append(tuple(rule.code for rule, _ in against))
-        findings += [_finding(recording, names, rule, said, k) for rule, said in against for k in group.rows.tolist()]
+        # Who writes is known by name, release by release; what a write may be is the architecture's.
+        opened = [rule.code for rule, _ in against if rule is UNKNOWN_WRITER and unknown]
+        verdicts.append(tuple(NOT_DECIDED if rule.code in opened else rule.code for rule, _ in against))
+        for rule, said in against:
+            into = undecided if rule.code in opened else findings
+            into += [_finding(recording, names, rule, said, k) for k in group.rows.tolist()]
     findings.sort(key=lambda finding: finding.code)
-    return JudgedWrites(recording=recording, groups=groups, verdicts=tuple(verdicts), findings=tuple(findings))
+    return JudgedWrites(
+        recording=recording,
+        groups=groups,
+        verdicts=tuple(verdicts),
+        findings=tuple(findings),
+        undecided=tuple(undecided),
+        not_known=unknown if undecided else "",
+    )
 
 
 def _finding(recording: Recording, names: NameTable, rule: Rule, said: str, index: int) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +23,6 @@ from prologue.sites.text import Text
 
 if TYPE_CHECKING:
     from prologue.sites.unlisted import EntryPairs
-
-
-def version_of(release: str) -> tuple[int, int] | None:
-    """Major and minor of a kernel release; None if it does not say."""
-    match = re.match(r"(\d+)\.(\d+)", release)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 class Pointers(NamedTuple):

@@ -15,7 +15,8 @@ from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import calls_to
-from prologue.sites.binary import LinkedBinary, Pointers, version_of
+from prologue.releases import SORTS_RECORDS_AT_BUILD, TESTS_ZERO_RECORDS_FIRST, version_of
+from prologue.sites.binary import LinkedBinary, Pointers
 from prologue.sites.init_stub import InitStub, find_init_stub
 from prologue.sites.marker import Marker, find_marker
 from prologue.sites.records import Bounds, Records, find_bounds, read_records
@@ -203,7 +204,7 @@ class Kernel(LinkedBinary):
         with 6.15. Backports have lower numbers, so scripts/sorttable's trace decides there: only it zeroes records, and
         it puts them first.
         """
-        if self.version is not None and self.version >= (6, 15):
+        if self.version is not None and self.version >= SORTS_RECORDS_AT_BUILD:
             return True
         return self.records is not None and len(self.records) > 0 and not bool(self.records.live[0])
 
@@ -216,7 +217,7 @@ class Kernel(LinkedBinary):
         """
         adjust = self.symbols.find(_ADJUST)
         if adjust is None:
-            return None if self.version is None else self.version < (6, 15)
+            return None if self.version is None else self.version < TESTS_ZERO_RECORDS_FIRST
         caller = self.symbols.find("ftrace_process_locs")
         tests = []
         for section in self.text.text_sections:

@@ -18,8 +18,8 @@ import numpy as np
 
 from prologue.arrays import I32, I64, U64, Bool, among, sorted_unique
 from prologue.insn.decode import BL, B, matches
-from prologue.insn.effect import effect, ends_path, stores_all
-from prologue.insn.x9 import look_over, may_read, must_write
+from prologue.insn.effect import effect, ends_path, loads, stores_all
+from prologue.insn.x9 import X9, look_over, may_read, must_write
 from prologue.sites.binary import Binary
 from prologue.sites.callees import Callees
 from prologue.sites.feasible import Meaning, is_call, read_from
@@ -69,7 +69,7 @@ class Liveness:
         begin = second + 1
         sites = np.flatnonzero((second >= 0) & self._seen[self._next(begin)])
         found = self._reads_from(begin[sites]).items()
-        confirmed = ((k, self._confirmed(int(begin[sites[k]]), where, dumps=True)) for k, where in found)
+        confirmed = ((k, self._confirmed(int(begin[sites[k]]), where, at_entry=True)) for k, where in found)
         return [Read(int(sites[k]), *where) for k, where in confirmed if where is not None]
 
     @cached_property
@@ -87,13 +87,13 @@ class Liveness:
             calls = calls[~among(calls, done)]
             done = np.concatenate([done, calls])
             kept = []
-            for k, found in self._reads_from(calls + 1, dumps=False).items():
+            for k, found in self._reads_from(calls + 1, at_entry=False).items():
                 call, target = self._call(int(calls[k]))
                 # A module's call of another file's function has no target yet, and seems to call itself.
                 callee = callees.find(target) if target != call else None
                 if callee is None or not callee.returns:
                     continue
-                where = self._confirmed(int(calls[k]) + 1, found, dumps=False)
+                where = self._confirmed(int(calls[k]) + 1, found, at_entry=False)
                 if where is not None:
                     kept.append(int(calls[k]))
                     self._origin[kept[-1]] = where
@@ -138,10 +138,10 @@ class Liveness:
         both.sort()
         return both.astype(np.int32), (both >> 32).astype(np.int32)
 
-    def _reads_from(self, begin: I64, *, dumps: bool = True) -> dict[int, tuple[int, int]]:
+    def _reads_from(self, begin: I64, *, at_entry: bool = True) -> dict[int, tuple[int, int]]:
         """Walk from the positions: index of each from which a read is reached, address and word of that read.
 
-        ``dumps``: whether code that stores all registers, whatever they hold, reads X9.
+        ``at_entry``: from functions' entries, and not from what comes after calls.
         """
         words, over = self._flow.words, self._over
         seen = np.zeros(len(words), np.bool_)
@@ -154,7 +154,7 @@ class Liveness:
             reads += todo[among(todo, self._kept)].tolist()
             todo = todo[~over[todo]]
             maybe = todo[self._may_read[todo]]
-            effects = {p: effect(int(words[p])) for p in maybe.tolist() if dumps or not self._is_dump(p)}
+            effects = {p: effect(int(words[p])) for p in maybe.tolist() if not self._is_dump(p, at_entry=at_entry)}
             reads += [p for p, what in effects.items() if what == "read"]
             ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
             going = todo[~among(todo, ended)]
@@ -166,7 +166,7 @@ class Liveness:
             todo = _fresh(target, seen)
         return self._attribute(starts, reads, edges) if reads else {}
 
-    def _confirmed(self, begin: int, where: tuple[int, int], *, dumps: bool) -> tuple[int, int] | None:
+    def _confirmed(self, begin: int, where: tuple[int, int], *, at_entry: bool) -> tuple[int, int] | None:
         """Where X9 is read on a way that constants leave open, or None; ``where`` if there are too many ways."""
 
         def meaning(position: int) -> Meaning | None:
@@ -176,7 +176,7 @@ class Liveness:
                 word = int(self._flow.words[position])
                 ends = self._pairs[position] or (ends_path(word) and not is_call(word))
                 return "end" if ends else "written"
-            if not self._may_read[position] or (not dumps and self._is_dump(position)):
+            if not self._may_read[position] or self._is_dump(position, at_entry=at_entry):
                 return "untouched"
             return None
 
@@ -197,9 +197,26 @@ class Liveness:
         """Address and word."""
         return int(self._flow.vaddrs(np.array([position]))[0]), int(self._flow.words[position])
 
-    def _is_dump(self, position: int) -> bool:
+    def _is_dump(self, position: int, *, at_entry: bool) -> bool:
+        """Whether code there writes down all registers, whatever they hold.
+
+        At a function's entry that is so if the function does not load X9 again: one that does preserves it.
+        """
         before, word, after = self._flow.words[[position - 1, position, position + 1]].tolist()
-        return stores_all(before, word, after)
+        if not stores_all(before, word, after):
+            return False
+        return not at_entry or not self._loads_x9(position)
+
+    def _loads_x9(self, position: int) -> bool:
+        """Whether the function there loads X9 from memory; yes if no symbol says where it begins and ends."""
+        vaddr, _ = self._at(position)
+        offset = self._binary.symbols.locate(vaddr).symbol_offset
+        symbol = self._binary.symbols.function_at(vaddr - offset)
+        if symbol is None or symbol.size <= offset:
+            return True
+        first = position - offset // 4
+        words = self._flow.words[max(first, 0) : first + symbol.size // 4]
+        return any(loads(word, X9) for word in words.tolist())
 
     def _next(self, positions: I64) -> I64:
         """The first stop at or after each position."""

@@ -16,7 +16,8 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import branches
-from prologue.sites.binary import Binary, Pointers, version_of
+from prologue.releases import version_of
+from prologue.sites.binary import Binary, Pointers
 from prologue.sites.loader import RECORDS, record_sections, require_readable
 from prologue.sites.records import Records
 from prologue.sites.sites import Layout

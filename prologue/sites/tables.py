@@ -6,6 +6,7 @@ nothing in this file are 0.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -151,17 +152,19 @@ def runtime_constants(binary: Binary) -> U64:
     return np.sort(np.concatenate(words))
 
 
-# struct alt_instr (arch/arm64/include/asm/alternative.h, 5.5-6.12): offsets are from their own field.
+# struct alt_instr (arch/arm64/include/asm/alternative.h, 5.5-7.3): offsets are from their own field.
 _ALT: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cpucap", "<u2"), ("orig_len", "u1"), ("alt_len", "u1")])
 
 
-class Alternatives(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
     """``.altinstructions``: what each entry replaces at boot, and with what; arrays of shape (n,)."""
 
     original: Ranges
     replacement: Ranges  # a callback's code, where ``is_callback``: size 0
     is_callback: Bool
     capability: I64  # of the CPUs, or number of an erratum: entries with the same one are applied together
+    of_all: Bool  # applied on every machine, and ``capability`` is no capability: callbacks before 6.1
 
 
 def alternative_entries(binary: Binary) -> Alternatives:
@@ -169,13 +172,26 @@ def alternative_entries(binary: Binary) -> Alternatives:
     section = binary.image.section(".altinstructions")
     if section is None or not section.has_bytes:
         empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-        return Alternatives(empty, empty, np.zeros(0, np.bool_), np.zeros(0, np.int64))
+        none = np.zeros(0, np.bool_)
+        return Alternatives(
+            original=empty, replacement=empty, is_callback=none, capability=np.zeros(0, np.int64), of_all=none
+        )
     table: npt.NDArray[np.void] = binary.text.view(section, _ALT)
     fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)
     original = Ranges(binary.relative32(fields), table["orig_len"].astype(np.int64))
     replacement = Ranges(binary.relative32(fields + np.uint64(4)), table["alt_len"].astype(np.int64))
     capability = table["cpucap"].astype(np.int64)
-    return Alternatives(original, replacement, capability & _CALLBACK != 0, capability & ~_CALLBACK)
+    # Before 6.1 a callback has the number after those of all capabilities (ARM64_CB_PATCH), which differs from release
+    # to release. What tells it in all: it has no replacement (the kernel's BUG_ON on ``alt_len``).
+    marked = capability & _CALLBACK != 0
+    of_all: Bool = ~marked & (replacement.size == 0) & (original.size > 0)
+    return Alternatives(
+        original=original,
+        replacement=replacement,
+        is_callback=marked | of_all,
+        capability=capability & ~_CALLBACK,
+        of_all=of_all,
+    )
 
 
 def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:

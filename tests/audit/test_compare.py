@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from prologue.errors import UNDECIDED
 from prologue.insn import a64
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.state import KernelState
@@ -131,7 +132,7 @@ def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: py
         command = [word for word in AUDIT if allowed or word != "--allow-undecided"]
         for kind in ("ktap", "junit", "sarif"):
             capsys.readouterr()
-            assert main([*command, str(vmlinux), str(first), str(second), "--format", kind]) == 2
+            assert main([*command, str(vmlinux), str(first), str(second), "--format", kind]) == UNDECIDED
             said[kind] = capsys.readouterr().out
             assert f"words of {first}" in said[kind].replace("%20", " ")
             assert (f"words of {second}" in said[kind].replace("%20", " ")) != allowed

@@ -10,6 +10,7 @@ import pytest
 
 from prologue.audit.run import _acquitted
 from prologue.cli.main import main
+from prologue.errors import UNDECIDED
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.state import KernelState
 from prologue.rules.live import Audited, LiveWord, MechanismCount, undecided
@@ -46,12 +47,12 @@ def test_what_memory_lacks(vmlinux: Path, capsys: pytest.CaptureFixture[str]) ->
     """Of the mini kernel no ftrace says which second slots are traced; who knows that may let it pass."""
     command = ["live", "audit", str(vmlinux), str(captured(vmlinux, ()))]
     capsys.readouterr()
-    for options, status in (((), 2), (("--allow-undecided",), 0)):
+    for options, status in (((), UNDECIDED), (("--allow-undecided",), 0)):
         assert main([*command, *options]) == status
         said = capsys.readouterr().out.splitlines()
         assert ": nothing wrong found, 15 words not decided (6.1.0-mini, " in said[-1]
         assert said[-2].startswith("not decided: right in form: 15; nothing that was read decides them (docs/live.md, ")
-    assert main([*command, "-q"]) == 2
+    assert main([*command, "-q"]) == UNDECIDED
     assert "15 words not decided" in capsys.readouterr().out
     assert main([*command, "-q", "--allow-undecided"]) == 0
     assert capsys.readouterr().out == ""
@@ -72,7 +73,7 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
     source = captured(vmlinux, (*seconds(vmlinux), free))
     command = ["live", "audit", str(vmlinux), str(source), "--allow-undecided"]
     capsys.readouterr()
-    assert main(command) == 2
+    assert main(command) == UNDECIDED
     said = capsys.readouterr().out.splitlines()
     assert said[0].endswith("vmlinux: PL504 live-unstable (warn): 16")
     (slots,) = [line for line in said if line.startswith("  second slots: ")]
@@ -83,13 +84,13 @@ def test_what_did_not_come_to_rest(vmlinux: Path, capsys: pytest.CaptureFixture[
     assert sum(line.startswith("  to do: ") for line in said) == 1
     assert ": 16 warn, 16 words not decided (" in said[-1]
     assert said[-2].startswith("not decided: being changed while they were read: 16; ")
-    assert main([*command, "--all"]) == 2
+    assert main([*command, "--all"]) == UNDECIDED
     assert capsys.readouterr().out.count("still changed after several readings") == SITES + 1
-    assert main([*command, "--format", "json"]) == 2
+    assert main([*command, "--format", "json"]) == UNDECIDED
     data = json.loads(capsys.readouterr().out)
     assert {int(finding["vaddr"], 16) for finding in data["findings"]} == {*seconds(vmlinux), free}
-    assert (data["passed"], data["undecided"]) == (False, {"restless": 16, "lacking": 0})
-    assert main([*command, "--format", "json", "--ignore", "PL504"]) == 2
+    assert (data["passed"], data["undecided"]) == (False, {"restless": 16, "lacking": 0, "unknown": 0})
+    assert main([*command, "--format", "json", "--ignore", "PL504"]) == UNDECIDED
 
 
 def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +99,7 @@ def test_no_format_passes(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> 
     for allowed in (False, True):
         for kind in ("json", "sarif", "junit", "ktap"):
             capsys.readouterr()
-            assert main([*command, kind, *(["--allow-undecided"] if allowed else [])]) == (0 if allowed else 2)
+            assert main([*command, kind, *(["--allow-undecided"] if allowed else [])]) == (0 if allowed else UNDECIDED)
             said[kind] = capsys.readouterr().out
         assert json.loads(said["json"])["passed"] == allowed
         (invocation,) = json.loads(said["sarif"])["runs"][0]["invocations"]
@@ -128,4 +129,4 @@ def test_a_word_that_was_right_a_moment_before() -> None:
         MechanismCount(mechanism="second slots", words=9, changed=2, wrong=1, unsure=2, restless=1),
         MechanismCount(mechanism="module PLTs", words=9, changed=9, wrong=0, unsure=3, restless=3),
     )
-    assert undecided([now]) == (7, 1)
+    assert undecided([now]) == (7, 1, 0)

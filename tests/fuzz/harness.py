@@ -76,7 +76,7 @@ class Harness:
             except BaseException as error:
                 raise WrongEndError(f"{type(error).__name__} left main: {error}") from error
         took, text = time.process_time() - begun, said.getvalue()
-        if code not in (0, 1, 2) or "Traceback" in text:
+        if code not in (0, 1, 2, 5) or "Traceback" in text:
             raise WrongEndError(f"exit code {code}: {text}")
         lines = [line for line in text.splitlines() if not line.startswith(_LISTING)]
         told = words[0] == "trace"  # it says what it read before it says what is wrong

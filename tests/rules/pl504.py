@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prologue.errors import UNDECIDED
 from prologue.memory.capture import Piece, write_capture
 from prologue.memory.state import KernelState
 from tests.mini_kernel.build import Spec
@@ -29,4 +30,4 @@ def healthy(mini: Mini) -> Arguments:
     return captured(mini)
 
 
-FIXTURE = Fixture(broken, healthy, symbol="work_leaf", command=AUDIT, status=2)
+FIXTURE = Fixture(broken, healthy, symbol="work_leaf", command=AUDIT, status=UNDECIDED)

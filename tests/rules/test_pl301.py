@@ -38,6 +38,8 @@ def bound(elf: ElfEdit, section: str, low: int, high: int) -> None:
         ("cpuidle", "6.12.0", True),
         ("kprobes", "6.12.0", False),
         ("kprobes", "7.2.0", True),
+        ("cpuidle", "8.0.0", False),  # never compared: its number says nothing
+        ("kprobes", "8.0.0", False),
     ],
 )
 def test_releases(mini: Mini, section: str, release: str, *, fires: bool) -> None:
@@ -56,8 +58,18 @@ def test_the_one_traced_function_of_a_section(mini: Mini, section: str) -> None:
         set_release(elf, "6.1.0")
         functions = sorted(s["st_value"] for s in elf.symbols.values() if s["st_info"]["type"] == "STT_FUNC")
         leaf = functions.index(elf.value("work_local"))  # what comes before it is not traced
-        bound(elf, section, functions[leaf - 3], functions[leaf] + 8)
+        bound(elf, section, functions[leaf - 10], functions[leaf] + 8)
     assert fired(elf.path) == ["work_local"]
+
+
+def test_an_object_of_which_nothing_is_traced_says_nothing(mini: Mini) -> None:
+    """5.10 builds insn.o without the NOPs: most of .kprobes.text, whose other functions it traces."""
+    with edit(mini(Spec())) as elf:
+        set_release(elf, "5.10.0")
+        functions = sorted(s["st_value"] for s in elf.symbols.values() if s["st_info"]["type"] == "STT_FUNC")
+        leaf = functions.index(elf.value("work_local"))
+        bound(elf, "kprobes", functions[leaf - 5], functions[leaf] + 8)  # aarch64_insn_... before it
+    assert fired(elf.path) == []
 
 
 @pytest.mark.parametrize("name", TRACERS)
@@ -70,3 +82,12 @@ def test_what_ftrace_itself_runs(mini: Mini, name: str) -> None:
     with edit(elf.path) as elf:
         elf.set_symbol(name, value=elf.value("work_leaf") + 8)
     assert fired(elf.path) == []
+
+
+def test_ftrace_s_own_functions_in_a_release_that_is_not_known(mini: Mini) -> None:
+    with edit(mini(Spec())) as elf:
+        set_release(elf, "8.0.0")
+        elf.set_symbol("ftrace_call_adjust", value=elf.value("work_leaf"))
+    (finding,) = run_rules(Subject(Kernel(elf.path)), (find_rule("PL301"),))
+    assert finding.severity == "warn"
+    assert finding.message.endswith("whether it may be traced is not known for 8.0")

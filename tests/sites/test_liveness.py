@@ -147,6 +147,12 @@ CASES = {
     "half of it spilt": ([0xB9001BE9, 0xD65F03C0], False),  # str w9, [sp, #24]
     "all of it spilt": ([0xF9000FE9, 0xD65F03C0], True),  # str x9, [sp, #24]
     "pair store": ([0xA90127E8, 0xD65F03C0], True),  # stp x8, x9, [sp, #16]
+    # stp x6, x7, [x1, #48]; stp x8, x9, [x1, #64]; stp x10, x11, [x1, #80]: a crash writes down all registers
+    "all registers, written down": ([0xA9031C26, 0xA9042428, 0xA9052C2A, 0xD65F03C0], False),
+    "all registers, and restored": (  # ..., ldp x8, x9, [x1, #64]
+        [0xA9031C26, 0xA9042428, 0xA9052C2A, 0xA9442428, 0xD65F03C0],
+        True,
+    ),
     "MRS": ([0xD53B4209, 0x8B090000], False),  # mrs x9, nzcv
     "load": ([0xF9400009, 0x8B090000], False),
     "compared": ([0xEB00013F, 0xD65F03C0], True),  # cmp x9, x0

@@ -54,7 +54,7 @@ def test_no_damage_is_an_internal_error(kind: str, tmp_path: Path, capsys: pytes
         for action in ("check", "disasm", "stats")[: 3 if number % 5 == 0 else 1]:
             code = main(["trace", action, str(path), "--vmlinux", str(vmlinux)])
             error = capsys.readouterr().err
-            assert code in (0, 1, 2), (number, action, error)
+            assert code in (0, 1, 2, 5), (number, action, error)
             assert "internal error" not in error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from prologue.report.writes import render_writes, table_of, unseen
 from prologue.rules.writes import JudgedWrites, judge_writes
 from prologue.writes.form import Ending, Flag, Function, Loss, Maintenance, Sight
 from prologue.writes.maintenance import missing_maintenance
-from tests.rules.recorded import FUNCTIONS, PLACE, STORE, SWITCHED
+from tests.rules.recorded import CALLERS, FUNCTIONS, PLACE, STORE, SWITCHED
 from tests.writes.made import recording_of
 
 BL = 0x94000010
@@ -164,3 +165,18 @@ def test_functions_that_are_not_known_are_addresses() -> None:
     (finding,) = judge_writes(made).findings
     assert finding.code == "PL507"
     assert hex(STORE) in finding.message
+
+
+@pytest.mark.parametrize(("release", "known"), [("6.12.107-made", True), ("6.6.3-made", False), ("8.0.0", False)])
+def test_a_writer_of_a_release_that_was_never_compared(release: str, *, known: bool) -> None:
+    """It may be that release's own: no finding, and no pass."""
+    functions = tuple(f._replace(name="new_patcher") if f.start == CALLERS[2] & ~0xFFF else f for f in FUNCTIONS)
+    made = recording_of(SWITCHED, ending=Ending(functions=functions))
+    done = judge_writes(replace(made, origin=replace(made.origin, release=release)))
+    assert {finding.code for finding in done.findings} == ({"PL507"} if known else set())
+    assert {finding.code for finding in done.undecided} == (set() if known else {"PL507"})
+    text, data = render_writes(done, "text", show_all=False), render_writes(done, "json", show_all=False)
+    assert not json.loads(data)["passed"]
+    assert ("not decided: 1 word written by " in text) != known
+    assert ("not known for" in render_writes(done, "sarif", show_all=False)) != known
+    assert ("not known for" in render_writes(done, "ktap", show_all=False)) != known

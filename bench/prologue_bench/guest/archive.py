@@ -18,8 +18,9 @@ KEYRINGS = (
 )
 
 # Suites whose kernels come through the security archive: long-term support has no point releases. The others are
-# read from the main suite alone, which changes a few times a year, so that results stay comparable.
-_WITH_SECURITY = frozenset({"bullseye", "bookworm"})
+# read from the main suite alone, which changes a few times a year, so that results stay comparable; bullseye is, too:
+# its support has ended, and the security archive lists packages that it does not have any more.
+_WITH_SECURITY = frozenset({"bookworm"})
 
 _NAMES = r"(?:bullseye|bookworm|trixie|forky|duke|sid|(?:old)*stable|testing|unstable)"
 _MAIN = re.compile(_NAMES)

@@ -1,0 +1,109 @@
+"""A small running kernel of any release: alternatives as 5.10 and as 6.1 have them, and runtime constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from prologue.cli.main import main
+from tests.mini_kernel.build import run_command
+from tests.support.cores import running
+from tests.support.elf_edit import ElfEdit
+
+TEXT = 0xFFFF_8000_0800_1000  # where tests' VMCOREINFO has _stext
+NOP, MOVZ, MOVK = 0xD503201F, 0xD2800000, 0xF2800000
+POINTER = 0xFFFF_0000_0C12_3456
+
+_BODY = r"""
+	.text
+	.globl _stext, _etext
+_stext:
+	.type	plain, %function
+plain:	mov	x0, #1
+	mov	x0, #2
+	ret
+	.type	kvm_patch_vector_branch, %function
+kvm_patch_vector_branch: ret
+	.type	made_up_callback, %function
+made_up_callback: ret
+vector:	stp	x0, x1, [sp, #-16]!
+	b	. + 4
+	nop
+	nop
+	nop
+made:	mov	x3, #0
+	.type	first, %function
+first:	movz	x0, #0xcdef
+	movk	x0, #0x89ab, lsl #16
+	movk	x0, #0x4567, lsl #32
+	movk	x0, #0x0123, lsl #48
+	ret
+	.type	second, %function
+second:	movz	x1, #0xcdef
+	movk	x1, #0x89ab, lsl #16
+	movk	x1, #0x4567, lsl #32
+	movk	x1, #0x0123, lsl #48
+	ret
+	.type	third, %function
+third:	movz	x2, #0xcdef
+	movk	x2, #0x89ab, lsl #16
+	movk	x2, #0x4567, lsl #32
+	movk	x2, #0x0123, lsl #48
+	ret
+	.rept	64
+	nop
+	.endr
+_etext:
+	.section .altinstructions, "a"
+	.word	vector - ., kvm_patch_vector_branch - .
+	.hword	CALLBACK
+	.byte	20, 0
+	.word	made - ., made_up_callback - .
+	.hword	CALLBACK
+	.byte	4, 0
+	.section "runtime_ptr_gone", "a"
+PLACES
+	.section .rodata, "a"
+linux_banner: .asciz "Linux version RELEASE (made for a test)"
+	.size	linux_banner, . - linux_banner
+	.data
+	.balign	8
+applied_alternatives: .quad 2
+	.size	applied_alternatives, 8
+all_alternatives_applied: .word 1
+	.size	all_alternatives_applied, 4
+"""
+
+
+def make(directory: Path, release: str, *, places: int = 3, marked: bool = False) -> Path:
+    """Assemble and link it; ``marked`` callbacks are those of 6.1, others those of 5.10."""
+    source, made, out = (directory / name for name in ("running.S", "running.o", "vmlinux"))
+    names = ("first", "second", "third")[:places]
+    text = _BODY.replace("RELEASE", release).replace("CALLBACK", "0x8001" if marked else "62")
+    source.write_text(text.replace("PLACES", "\n".join(f"\t.word {name} - ." for name in names)))
+    run_command(["aarch64-linux-gnu-gcc", "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "_stext", "-o", str(out), str(made)])
+    return out
+
+
+def moves(register: int, value: int) -> list[int]:
+    """MOVZ and three MOVKs."""
+    parts = [(value >> 16 * k & 0xFFFF) << 5 | register for k in range(4)]
+    return [MOVZ | parts[0], *(MOVK | k << 21 | parts[k] for k in (1, 2, 3))]
+
+
+def constants(vmlinux: Path, values: Mapping[str, int]) -> dict[int, int]:
+    """Words of a constant at its places, by function."""
+    elf = ElfEdit(vmlinux)
+    return {
+        elf.value(name) + 4 * k: word
+        for name, value in values.items()
+        for k, word in enumerate(moves(("first", "second", "third").index(name), value))
+    }
+
+
+def audit(vmlinux: Path, changes: Mapping[int, int], *options: str) -> int:
+    """The exit code of an audit of the kernel with these words changed, by link-time address."""
+    core = vmlinux.with_name("core")
+    core.write_bytes(running(vmlinux, changes))
+    return main(["live", "audit", str(vmlinux), str(core), *options])

@@ -1,0 +1,75 @@
+"""Debian's 5.10, 7.2 and 7.3 while they run, traced and probed: every word is decided, and damage is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from prologue.audit.run import KERNEL, audit
+from prologue.cli.main import main
+from prologue.memory.sources import open_memory
+from prologue.overlay.modules import module_files
+from prologue.sites.running import RunningKernel, open_running
+from tests.support.live_guest import TRACING, Guest, live_guest
+from tests.support.needs import needs_kernel, needs_modules
+from tests.support.planted import ChangedMemory, Planter
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+
+_TRACE = (
+    f"echo p:mine vfs_read >{TRACING}/kprobe_events; echo 1 >{TRACING}/events/kprobes/mine/enable;"
+    f"echo function >{TRACING}/current_tracer"
+)
+
+
+@pytest.fixture(scope="module", params=["bullseye", "sid", "trixie-backports"])
+def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    kernel = needs_kernel(request.param)
+    package, directory = needs_modules(request.param, kernel.release), tmp_path_factory.mktemp(request.param)
+    with live_guest(kernel.vmlinux, directory, package=package, modules=("overlay",)) as made:
+        made.shell(_TRACE)
+        yield made
+
+
+def test_the_graph_tracer_is_explained(guest: Guest, capsys: pytest.CaptureFixture[str]) -> None:
+    """5.10 patches a branch of ftrace_caller for it."""
+    guest.shell(f"echo function_graph >{TRACING}/current_tracer")
+    dump = guest.dump()
+    guest.shell(f"echo function >{TRACING}/current_tracer")
+    capsys.readouterr()
+    assert main(["live", "audit", str(guest.vmlinux), str(dump)]) == 0
+    assert " clean (" in capsys.readouterr().out
+
+
+def test_every_word_is_decided_and_damage_is_found(
+    guest: Guest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = guest.dump()
+    command = ["live", "audit", str(guest.vmlinux), str(dump), "--modules", str(guest.modules), "--format", "json"]
+    capsys.readouterr()
+    assert main(command) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["findings"] == data["unknown"] == data["errors"] == []
+    (probe,) = [row for row in data["files"][0]["mechanisms"] if row["mechanism"] == "breakpoints"]
+    assert probe["words"] == 1
+
+    memory = open_memory(str(dump))
+    kernel = RunningKernel(open_running(guest.vmlinux, memory), memory)
+    planted = [
+        change for change in Planter(kernel, 3).changes(40) if kernel.text.in_text(np.array([change[1]], np.uint64))[0]
+    ]
+    changed = ChangedMemory(memory, {vaddr + kernel.slide: word for _, vaddr, word in planted})
+    done = audit(guest.vmlinux, changed, module_files(guest.modules))
+    words = next(one for one in done.files if one.name == KERNEL).audited.words
+    found = {word.vaddr + 4 * k for word in words for k in range(word.words)}
+    assert [one for one in planted if one[1] not in found] == []
+
+    # The same machine, if its release had never been compared: nothing is accused, and nothing passes.
+    monkeypatch.setattr("prologue.releases.COMPARED", ())
+    done = audit(guest.vmlinux, changed)
+    assert done.findings == ()
+    assert len(done.files[0].unknown) == len(words)
+    assert main([*command, "-q"]) == 0
