@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from prologue.audit.breakpoints import find_breakpoints
 from prologue.audit.exports import _bsearch
 from prologue.errors import UNDECIDED
 from prologue.releases import COMPARED, not_known
 from tests.audit.made_kernel import POINTER, audit, constants, make, moves
-from tests.audit.test_breakpoints import NODE, PLACE, MadeVariables
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_mini_kernel_tools
 
@@ -118,17 +116,6 @@ def test_constants_without_a_variable(
         assert audit(vmlinux, changes) == 0
         assert f"decided by agreement: {4 * places} words of runtime constants: no variable says them, their places " \
                f"agree (gone at {places} places)" in capsys.readouterr().out  # fmt: skip
-
-
-@pytest.mark.parametrize("handler", [0, 0xFFFF_8000_0801_0000])
-def test_where_a_probe_keeps_its_instruction(handler: int) -> None:
-    """Before 5.14 a fault_handler stands before it."""
-    made = MadeVariables(has_table=True, has_heap=True)
-    probe = bytearray(made._memory[NODE])
-    probe[80:92] = handler.to_bytes(8, "little") + 0xAA1E03E9.to_bytes(4, "little")
-    made._memory[NODE] = bytes(probe)
-    variables: Any = made
-    assert find_breakpoints(variables, ()).at[PLACE].original == 0xAA1E03E9
 
 
 def test_the_loader_searches_names_by_halves() -> None:

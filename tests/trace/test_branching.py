@@ -55,6 +55,18 @@ def test_classes_and_targets(instruction: str | int, kind: int, target: int | No
 
 
 def test_words_of_a_text_that_never_go_on() -> None:
-    lines = ["nop", "b #4", "ret", 0, 0x10000, "b.al #8", "b.eq #8", "svc #0", 0x55FFFFFF, "b #-4", "eret"]
+    lines: list[str | int] = [
+        "nop",
+        "b #4",
+        "ret",
+        0,
+        0x10000,
+        "b.al #8",
+        "b.eq #8",
+        "svc #0",
+        0x55FFFFFF,
+        "b #-4",
+        "eret",
+    ]
     words = np.array([line if isinstance(line, int) else assemble(line) for line in lines], np.uint32)
     assert branching.find_never_goes_on(words, BASE).tolist() == [2, 3, 5, 9, 10]
