@@ -27,10 +27,12 @@ def check(subject: Subject) -> Iterator[Hit]:
     signed = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
     begins = np.where(signed & ~binary.symbols.is_function_start(entry), entry - np.uint64(4), entry)
     severity = None if isinstance(binary, Kernel) and binary.sorts_at_build else _HARMLESS
-    # A symbol that lost its type is a name, and the leftover of a weak function has none.
-    lost = ~(binary.symbols.is_function_start(begins) | among(begins, binary.symbols.place_starts))
-    lost[binary.other_layouts.places] = False
-    for k in np.flatnonzero(lost).tolist():
+    unnamed = ~binary.symbols.is_function_start(begins)
+    unnamed[binary.other_layouts.places] = False
+    lost = np.flatnonzero(unnamed)
+    if len(lost):  # a symbol that lost its type is a name, and the leftover of a weak function has none
+        lost = lost[~among(begins[lost], binary.symbols.named_values)]
+    for k in lost.tolist():
         what = "no function symbol begins here: the leftover of an overridden weak function, or its symbol was stripped"
         yield Hit(int(entry[k]), what, severity=severity)
 

@@ -18,8 +18,8 @@ from prologue.elf.symbols import Symbols
 _LOOPS: Final = ("__pi_relocate_kernel", "__relocate_kernel")
 # First and last address of each table (6.1; 6.9 and later), or offset from the first address, and size (5.10).
 _BOUNDS: Final = {
-    "RELA": (("__rela_start", "__rela_end"), ("__pi_rela_start", "__pi_rela_end"), ("rela_start", "rela_end")),
-    "RELR": (("__relr_start", "__relr_end"), ("__pi_relr_start", "__pi_relr_end"), ("relr_start", "relr_end")),
+    "RELA": (("__pi_rela_start", "__pi_rela_end"), ("__rela_start", "__rela_end")),
+    "RELR": (("__pi_relr_start", "__pi_relr_end"), ("__relr_start", "__relr_end")),
 }
 _OFFSETS: Final = {"RELA": ("__rela_offset", "__rela_size"), "RELR": ("__relr_offset", "__relr_size")}
 # Elf64_Dyn tags of address and size (System V gABI, "Dynamic Section").
@@ -46,13 +46,14 @@ def table_mismatches(image: ElfImage, symbols: Symbols) -> Iterator[Mismatch]:
     for kind, bounds in _BOUNDS.items():
         sections = relocation_sections(image, kind)
         for low, high in bounds:
-            start, stop = symbols.find(low), symbols.find(high)
-            if start is not None and stop is not None:
+            if (start := symbols.find(low)) is not None and (stop := symbols.find(high)) is not None:
                 yield from _compare(sections, kind, start.vaddr, stop.vaddr, f"{low} and {high}")
-        offset, size = (symbols.find(name) for name in _OFFSETS[kind])
-        if offset is not None and size is not None:
-            start_at = base + offset.vaddr
-            yield from _compare(sections, kind, start_at, start_at + size.vaddr, " and ".join(_OFFSETS[kind]))
+                break
+        else:
+            offset, size = (symbols.find(name) for name in _OFFSETS[kind])
+            if offset is not None and size is not None:
+                start_at = base + offset.vaddr
+                yield from _compare(sections, kind, start_at, start_at + size.vaddr, " and ".join(_OFFSETS[kind]))
         tags = _dynamic(image)
         address, length = (tags.get(tag, 0) for tag in _TAGS[kind])
         if length:

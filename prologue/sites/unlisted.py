@@ -32,15 +32,15 @@ class EntryPairs(NamedTuple):
 
 def entry_pairs(binary: Binary) -> EntryPairs:
     """Find NOP; NOP and MOV X9, X30; NOP at function entries, or after the landing pads there."""
-    starts = sorted_unique(binary.symbols.typed_function_starts)
-    starts = starts[binary.text.in_text(starts)]
+    starts = binary.symbols.typed_function_starts
+    starts = starts[np.diff(starts, prepend=np.uint64(0)) != 0]
     words = binary.text.words_around(starts, (0, 1, 2))
     bti = words[0] & a64.BTI_MASK == a64.BTI
     word0, word1 = np.where(bti, words[1], words[0]), np.where(bti, words[2], words[1])
     pair = ((word0 == a64.NOP) | (word0 == a64.MOV_X9_X30)) & (word1 == a64.NOP)
     first = sorted_unique(starts[pair] + np.where(bti[pair], np.uint64(4), np.uint64(0)))
     unlisted = first if binary.sites is None else first[~among(first, binary.sites.first)]
-    return EntryPairs(starts, first, unlisted)
+    return EntryPairs(starts[words[0] != 0], first, unlisted)  # others are not in text
 
 
 def without_owner(binary: Binary, pairs: U64) -> U64:

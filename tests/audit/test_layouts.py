@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prologue.errors import UNDECIDED
 from prologue.audit.layouts import by_release, by_types, layouts_of
 from prologue.cli.main import main
 from prologue.elf.image import ElfImage
