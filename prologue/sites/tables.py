@@ -135,9 +135,9 @@ def kprobe_blacklist(binary: Binary) -> U64:
     return binary.absolute64(_table(binary, "kprobe_blacklist", "_kprobe_blacklist", 8))
 
 
-# Instructions that one entry of a section so named stands for: MOVZ and three MOVKs, or one LSR
-# (arch/arm64/include/asm/runtime-const.h, 6.12-7.2). Modules have no such sections.
-_RUNTIME_CONSTANTS: Final = (("runtime_ptr_", 4), ("runtime_shift_", 1))
+# Instructions that one entry of a section so named stands for: MOVZ and three MOVKs, one LSR, or one UBFX (since 7.3)
+# (arch/arm64/include/asm/runtime-const.h, 6.12-7.3). Modules have no such sections.
+_RUNTIME_CONSTANTS: Final = (("runtime_ptr_", 4), ("runtime_shift_", 1), ("runtime_mask_", 1))
 
 
 def runtime_constants(binary: Binary) -> U64:

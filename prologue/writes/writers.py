@@ -1,6 +1,6 @@
 """Who writes kernel text: functions of the kernel by name, and what each of them is for.
 
-Names are those of 5.5 to 7.2: arch/arm64/kernel/{ftrace,jump_label,alternative,patching,insn,kgdb}.c, pi/, probes/,
+Names are those of 5.5 to 7.3: arch/arm64/kernel/{ftrace,jump_label,alternative,patching,insn,kgdb}.c, pi/, probes/,
 arch/arm64/kvm/va_layout.c, arch/arm64/net/bpf_jit_comp.c, arch/arm64/include/asm/runtime-const.h.
 """
 
@@ -33,6 +33,13 @@ _PASSED: Final = frozenset((
     "memset", "__memset", "__memcpy_generic", "memcpy_generic", "memset_generic", "__memset_generic",
 ))  # fmt: skip
 
+_CONSTANTS: Final = "runtime constants"
+# They store a runtime constant for the function that made the value.
+_FIXUPS: Final = (
+    "__runtime_fixup_ptr", "__runtime_fixup_shift", "__runtime_fixup_mask", "__runtime_fixup_16", "__runtime_fixup_caches",
+    "runtime_const_fixup",
+)  # fmt: skip
+
 _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
     "ftrace": (
         "ftrace_init_nop", "ftrace_make_call", "ftrace_make_nop", "ftrace_modify_call", "ftrace_update_ftrace_func",
@@ -48,7 +55,8 @@ _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
         "__apply_alternatives_multi_stop",
     ),
     "relocation": ("relocate_kernel", "__relocate_kernel", "early_map_kernel", "__primary_switch"),
-    "runtime constants": ("__runtime_fixup_ptr", "__runtime_fixup_shift", "__runtime_fixup_caches"),
+    # kernel/futex/core.c, 7.3: the compiler put the fixups into the function that calls them.
+    _CONSTANTS: (*_FIXUPS, "futex_init"),
     "dynamic SCS": ("scs_patch", "scs_patch_vmlinux", "scs_handle_fde_frame"),
     "KVM": ("kvm_apply_hyp_relocations",),
     "BPF": ("bpf_arch_text_copy", "bpf_arch_text_poke", "bpf_arch_text_invalidate"),
@@ -76,18 +84,24 @@ def writer_of(chain: Iterable[NamedPlace | None], *, constant: bool = False) -> 
 
     A mechanism is believed if nothing else is between it and the store: no code that is not known, no module, no
     exception. Functions of modules and others than the kernel are never a mechanism, whatever their names are. A
-    ``constant`` is a word of a runtime constant: its writer is inlined into the kernel's function that makes the value.
+    ``constant`` is a word of a runtime constant: any function of the kernel may make its value, and is the writer.
     """
-    stored, others = "", False
+    stored, others, fixup = "", False, ""
     for place in chain:
         name = "" if place is None else _CLONE.sub("", place.name).removeprefix("__pi_")
         stored = stored or (str(place) if place else "code without a name")
         if place is None or place.owner or _EXCEPTION.match(name):
             break
-        if constant:
-            return TextWriter("runtime constants", name)
+        if constant and name in _FIXUPS:
+            fixup = fixup or name
+            continue
         mechanism = _BY_FUNCTION.get(name)
         if mechanism is not None and (not others or mechanism in _WITH_CALLBACKS):
             return TextWriter(mechanism, name, _ASIDE.get(name, ""))
+        if constant and name not in _PASSED:
+            return TextWriter(_CONSTANTS, name)
         others = others or name not in _PASSED
+    else:  # the callers of a fixup may not be known
+        if fixup:
+            return TextWriter(_CONSTANTS, fixup)
     return TextWriter(None, stored)

@@ -18,18 +18,23 @@ POINTER = (0xD299BDE0, 0xF2B13560, 0xF2C8ACE0, 0xF2E02460)
 LSR_12 = 0x530C7C00  # LSR Wd, Wn, #12
 
 
-# Entries of runtime_ptr_* and of runtime_shift_* in these releases; 6.1 has none.
-@pytest.mark.parametrize(("suite", "release", "pointers", "shifts"), [
-    ("bookworm", "6.1", 0, 0),
-    ("trixie", "6.12", 5, 5),
+UBFX_32 = 0x53007C00  # UBFX Wd, Wn, #0, #32: a mask
+
+
+# Entries of runtime_ptr_*, runtime_shift_* and runtime_mask_* in these releases; 6.1 has none.
+@pytest.mark.parametrize(("suite", "release", "pointers", "shifts", "masks"), [
+    ("bookworm", "6.1", 0, 0, 0),
+    ("trixie", "6.12", 5, 5, 0),
+    ("trixie-backports", "7.3", 24, 6, 1),
 ])  # fmt: skip
-def test_runtime_constants(suite: str, release: str, pointers: int, shifts: int) -> None:
+def test_runtime_constants(suite: str, release: str, pointers: int, shifts: int, masks: int) -> None:
     kernel = Kernel(needs_kernel(suite).vmlinux)
     assert kernel.release.startswith(release)
     found = runtime_constants(kernel)
     words = kernel.image.words(found)
-    assert len(found) == 4 * pointers + shifts
+    assert len(found) == 4 * pointers + shifts + masks
     assert (words & 0xFFFFFC00 == LSR_12).sum() == shifts
+    assert (words & 0xFFFFFC00 == UBFX_32).sum() == masks
     by_pattern = []
     for section in kernel.text.text_sections:
         text = kernel.image.view(section, "<u4")
@@ -38,7 +43,7 @@ def test_runtime_constants(suite: str, release: str, pointers: int, shifts: int)
                 set((text[k : k + 4] & 31).tolist())
             ) == 1:
                 by_pattern += [section.addr + 4 * step for step in range(k, k + 4)]
-    assert by_pattern == found[words & 0xFFFFFC00 != LSR_12].tolist()
+    assert by_pattern == found[~np.isin(words & 0xFFFFFC00, (LSR_12, UBFX_32))].tolist()
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])

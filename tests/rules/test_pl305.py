@@ -44,10 +44,12 @@ def fired(directory: Path, *defines: str) -> list[tuple[int, str]]:
         ("runtime_shift_d_hash_shift", 0, [0]),
         ("runtime_shift_d_hash_shift", 1, [1]),
         ("runtime_shift_d_hash_shift", 7, []),
+        ("runtime_mask___futex_mask", -1, []),
+        ("runtime_mask___futex_mask", 1, [1]),
     ],
 )
 def test_runtime_constants(tmp_path: Path, section: str, named: int, words: list[int]) -> None:
-    """A pointer takes four instructions, a shift one."""
+    """A pointer takes four instructions, a shift or a mask one."""
     assert fired(tmp_path, f"RUNTIME={section}", f"NAMED={named}") == [(word, "fatal") for word in words]
 
 

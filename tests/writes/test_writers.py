@@ -56,6 +56,47 @@ def test_a_runtime_constant_is_written_by_any_function_of_the_kernel() -> None:
     assert writer_of(chain("hook@rootkit"), constant=True).mechanism is None
 
 
+POKE = ("copy_to_kernel_nofault", "__aarch64_insn_write", "aarch64_insn_patch_text_nosync")
+
+
+@pytest.mark.parametrize(
+    ("names", "function"),
+    [
+        ((*POKE, "futex_init", "do_one_initcall"), "futex_init"),
+        ((*POKE, "__runtime_fixup_16", "futex_init"), "futex_init"),
+        ((*POKE, "__runtime_fixup_mask"), "__runtime_fixup_mask"),  # no callers are known
+        ((*POKE, "another_init"), "another_init"),
+    ],
+)
+def test_a_runtime_constant_that_is_written_through_helpers(names: tuple[str, ...], function: str) -> None:
+    """As 7.3 does: the function that made the value is the writer, not the helper that stored."""
+    writer = writer_of(chain(*names), constant=True)
+    assert (writer.mechanism, writer.function) == ("runtime constants", function)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (*POKE, "hook@rootkit"),
+        (*POKE, "__runtime_fixup_16", "hook@rootkit"),
+        (*POKE, "el1h_64_irq", "futex_init"),
+        POKE,
+    ],
+)
+def test_helpers_alone_do_not_make_a_runtime_constant(names: tuple[str, ...]) -> None:
+    assert writer_of(chain(*names), constant=True).mechanism is None
+
+
+def test_another_mechanism_at_a_runtime_constant_keeps_its_name() -> None:
+    assert writer_of(chain(*FTRACE), constant=True).mechanism == "ftrace"
+
+
+def test_the_fixups_of_an_unmarked_constant() -> None:
+    """Recordings by a recorder that did not know constants of this kind."""
+    for names in ((*POKE, "futex_init"), (*POKE, "__runtime_fixup_mask", "another_init")):
+        assert writer_of(chain(*names)).mechanism == "runtime constants"
+
+
 def test_names_of_modules_hold_while_they_are_loaded() -> None:
     table = NameTable(
         (
