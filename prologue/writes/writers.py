@@ -36,8 +36,8 @@ _PASSED: Final = frozenset((
 _CONSTANTS: Final = "runtime constants"
 # They store a runtime constant for the function that made the value.
 _FIXUPS: Final = (
-    "__runtime_fixup_ptr", "__runtime_fixup_shift", "__runtime_fixup_mask", "__runtime_fixup_16", "__runtime_fixup_caches",
-    "runtime_const_fixup",
+    "__runtime_fixup_ptr", "__runtime_fixup_shift", "__runtime_fixup_mask", "__runtime_fixup_16",
+    "__runtime_fixup_caches", "runtime_const_fixup",
 )  # fmt: skip
 
 _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from prologue.errors import UNDECIDED
 from prologue.audit.layouts import by_release, by_types, layouts_of
 from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.elf.struct_types import struct_types
+from prologue.errors import UNDECIDED
 from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
