@@ -15,7 +15,7 @@ from prologue.arrays import U32, Bool
 from prologue.insn import decode
 from prologue.insn.disasm import insn_text
 
-Version = tuple[int, ...]
+DecoderVersion = tuple[int, ...]
 _CONDITIONAL_BC: Final = (0xFF000010, 0x54000010)
 _RETURN_REGISTER: Final = (0xFFFFFBE0, 0xD65F0BE0)  # RETAASPPCR, RETABSPPCR; with register 31 RETAA, RETAB
 _TEXIT: Final = (0xFFFFFBFF, 0xD6FF03E0)
@@ -35,7 +35,7 @@ _AUTHENTICATED: Final = (
 )
 """What every version follows where it was told that the core has Armv8.3."""
 _NAMES: Final = {0xD6FF03E0: "texit", 0xD6FF07E0: "texit nb"}
-_BANNER: Final = re.compile(rb"\*\* Library Version : (\d+)\.(\d+)\.(\d+)")
+_BANNER: Final = re.compile(rb"\*\* Library DecoderVersion : (\d+)\.(\d+)\.(\d+)")
 _ETE: Final = b"Protocol printer ETE on"  # its decoder always knows Armv8.3 and more
 _ETM: Final = b"Protocol printer ETMV4I on"
 
@@ -43,7 +43,7 @@ _ETM: Final = b"Protocol printer ETMV4I on"
 class Decoder(NamedTuple):
     """The OpenCSD that followed a program; ``version`` is None if a text does not name it, as perf's does not."""
 
-    version: Version | None = None
+    version: DecoderVersion | None = None
     authenticates: bool = False
     """Whether it surely follows branches with pointer authentication."""
 
@@ -97,7 +97,7 @@ def name_of(word: int) -> str:
     return _NAMES.get(word) or insn_text(word).partition(" ")[0]
 
 
-def _since(word: int) -> Version | None:
+def _since(word: int) -> DecoderVersion | None:
     """The version that knows an instruction first; None for what depends on the core that it is told."""
     number = np.array([word], np.uint32)
     if any(decode.matches(number, pattern)[0] for pattern in _AUTHENTICATED):
