@@ -35,7 +35,7 @@ _AUTHENTICATED: Final = (
 )
 """What every version follows where it was told that the core has Armv8.3."""
 _NAMES: Final = {0xD6FF03E0: "texit", 0xD6FF07E0: "texit nb"}
-_BANNER: Final = re.compile(rb"\*\* Library DecoderVersion : (\d+)\.(\d+)\.(\d+)")
+_BANNER: Final = re.compile(rb"\*\* Library Version : (\d+)\.(\d+)\.(\d+)")
 _ETE: Final = b"Protocol printer ETE on"  # its decoder always knows Armv8.3 and more
 _ETM: Final = b"Protocol printer ETMV4I on"
 
