@@ -11,10 +11,10 @@ from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
 from prologue.rules.base import FAILING, Input
-from prologue.rules.writes import NOT_DECIDED, WRITE_RULES, JudgedWrites
+from prologue.rules.writes import WRITE_RULES, JudgedWrites
 from prologue.words import counted
 from prologue.writes.form import SIGHTS, Sight
-from prologue.writes.group import WriteGroup
+from prologue.writes.group import Executed, WriteGroup
 
 SCHEMA: Final = "prologue.live-judge/1"
 _UNSEEN: Final[dict[Sight, str]] = {
@@ -24,14 +24,17 @@ _UNSEEN: Final[dict[Sight, str]] = {
     "maintenance": "cache maintenance and barriers: PL506 is not judged",
     "literal": "which words are data: all are judged as instructions",
     "lines": "which lines a DC or an IC was for: PL506 judges their kinds and order only",
-    "ran": "what CPUs executed: slots and programs count as unreachable by their writer's name alone",
+    "ran": "what CPUs executed: slots and programs count as unreachable by their writer's name alone, and live writes "
+    "as writes to code in use",
+    "first_runs": "which CPUs executed a word first after its write: whether these had synchronised is not known",
 }
 
 
 class TableRow(NamedTuple):
     """Writes of one kind: ``why`` they were not live (empty: live), and the ``verdict``: allowed, data, or ``against``.
 
-    ``against`` are the codes of the rules that they violate.
+    ``against`` are the codes of the rules that they violate. ``executed``: whether a CPU had executed the words, where
+    that decides: live writes that are on no list.
     """
 
     writer: str
@@ -39,6 +42,7 @@ class TableRow(NamedTuple):
     why: str
     verdict: str
     against: tuple[str, ...]
+    executed: str = ""
 
 
 def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
@@ -53,7 +57,12 @@ def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
     calm = "not live" if group.not_live else "data" if group.literal else "same word" if group.same else "allowed"
     writer = group.writer.mechanism or f"unknown: {group.writer.function or 'not recorded'}"
     return TableRow(
-        writer=writer, transition=group.transition, why=group.not_live, verdict=", ".join(codes) or calm, against=codes
+        writer=writer,
+        transition=group.transition,
+        why=group.not_live,
+        verdict=", ".join(codes) or calm,
+        against=codes,
+        executed=group.executed.value if group.unlisted else "",
     )
 
 
@@ -65,8 +74,10 @@ def unseen(judged: JudgedWrites) -> list[str]:
     # What nothing here depends on need not be said.
     if "maintenance" in hidden or not any(group.live for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "lines"]
-    if not any(group.writer.aside for group in judged.groups):
+    if not any(group.writer.aside or group.unlisted for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "ran"]
+    if not any(group.unlisted and group.executed is Executed.NEVER for group in judged.groups):
+        hidden = [sight for sight in hidden if sight != "first_runs"]
     said = [_UNSEEN[sight] for sight in hidden]
     if "pc" not in sees and "callers" not in sees:
         said.append("who wrote: PL507 is not judged")
@@ -92,7 +103,7 @@ def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
         return json.dumps(_data(judged), indent=2)
     files, findings = [judged.recording.path], list(judged.findings)
     notes = [*_table(judged), *_said(judged), summary(judged)]
-    left = {f"writers of {judged.recording.path}": line for line in _not_decided(judged)}
+    left = {f"writers of {judged.recording.path}": line for line in ["; ".join(_not_decided(judged))] if line}
     if kind == "sarif":
         from prologue.report.sarif import findings_sarif
 
@@ -118,19 +129,20 @@ def _said(judged: JudgedWrites) -> list[str]:
 
 
 def _not_decided(judged: JudgedWrites) -> list[str]:
-    """Writers that may be the kernel's own, of a release that was never compared."""
-    if not judged.undecided:
-        return []
-    groups = zip(judged.groups, judged.verdicts, strict=True)
-    names = dict.fromkeys(group.writer.function for group, codes in groups if NOT_DECIDED in codes)
-    return [f"{counted(len(judged.undecided), 'word')} written by {', '.join(names)}: {judged.not_known}"]
+    """Writers that may be the kernel's own, of a release that was never compared; writes that lack what decides."""
+    lines = []
+    for why in dict.fromkeys(question.why for question in judged.questions):
+        same = [question for question in judged.questions if question.why == why]
+        names = dict.fromkeys(question.writer for question in same)
+        lines.append(f"{counted(sum(q.words for q in same), 'word')} written by {', '.join(names)}: {why}")
+    return lines
 
 
 def _table(judged: JudgedWrites) -> list[str]:
     from tabulate import tabulate
 
     rows = [
-        (row.writer, row.transition, f"no: {row.why}" if row.why else "yes", f"{count:,}", row.verdict)
+        (row.writer, row.transition, _live_text(row), f"{count:,}", row.verdict)
         for row, count in table_of(judged).items()
     ]
     if not rows:
@@ -138,6 +150,13 @@ def _table(judged: JudgedWrites) -> list[str]:
     head, align = ("writer", "transition", "live", "words", "verdict"), ("left", "left", "left", "right", "left")
     table = tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align)
     return [printable(line.rstrip()) for line in table.splitlines()]
+
+
+def _live_text(row: TableRow) -> str:
+    if row.why:
+        return f"no: {row.why}"
+    executed = {"": "yes", Executed.NOT_KNOWN.value: "yes: not known whether it was executed"}
+    return executed.get(row.executed, f"yes: {row.executed}")
 
 
 def summary(judged: JudgedWrites) -> str:
@@ -173,7 +192,7 @@ def _data(judged: JudgedWrites) -> dict[str, Any]:
         "live": sum(len(group.rows) for group in judged.groups if group.live),
         "table": [
             {"writer": r.writer, "transition": r.transition, "live": not r.why, "why": r.why or None, "words": count,
-             "verdict": r.verdict}
+             "verdict": r.verdict, "executed": r.executed or None}
             for r, count in table_of(judged).items()
         ],
         "not_seen": unseen(judged),

@@ -85,6 +85,18 @@ class Hit(NamedTuple):
     fix: str = ""
 
 
+class WriteHit(NamedTuple):
+    """What a rule has against a group of recorded writes.
+
+    ``severity`` is that of these writes, where it is less than the rule's. ``open``: why the rule cannot decide, where
+    the recording lacks what would; empty where it can.
+    """
+
+    message: str
+    severity: Severity | None = None
+    open: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule, with all that its documentation page needs.
@@ -110,7 +122,9 @@ class Rule:
     open_while_unfinished: bool = False
     release_may_leave_out: bool = False
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
-    check_write: Callable[[WriteGroup], str | None] | None = None  # what it has against recorded writes, for input W
+    check_write: Callable[[WriteGroup], WriteHit | None] | None = (
+        None  # what it has against recorded writes, for input W
+    )
 
     def finding(self, path: str, where: Location, hit: Hit, fix: str = "", follows: tuple[str, ...] = ()) -> Finding:
         """What a report says of a hit; ``fix`` is the advice for this file, if it is not the rule's."""

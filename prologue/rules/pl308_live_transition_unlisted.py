@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
-from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.base import Hit, Rule, Subject, WriteHit
 
 if TYPE_CHECKING:
     from prologue.writes.group import WriteGroup
@@ -36,14 +36,17 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(change.vaddr, f"{change}, not listed in any issue", (change.new,), (change.old,))
 
 
-def check_write(group: WriteGroup) -> str | None:
-    """Live writes of instructions; where the old word is not known, the new one alone decides."""
-    if not group.live or group.literal or group.same:
+def check_write(group: WriteGroup) -> WriteHit | None:
+    """Live writes of instructions that a CPU had executed, or may have; PL513 has the others."""
+    from prologue.writes.group import Executed
+
+    if not group.unlisted or group.executed is Executed.NEVER:
         return None
-    old = group.old_word if group.old_known else group.new_word
-    judged = cmodx.judge(old, group.new_word, "new")
-    listed = judged.allowed and cmodx.listed(group.new_word, "new")
-    return None if listed else f"{group.transition} while other CPUs run, not listed in any issue"
+    unknown = group.executed is Executed.NOT_KNOWN
+    if unknown and group.writer.before_use:
+        return None
+    message = f"{group.transition} while other CPUs run, not listed in any issue"
+    return WriteHit(message + ("; whether a CPU had executed it is not known" if unknown else ""))
 
 
 RULE = Rule(

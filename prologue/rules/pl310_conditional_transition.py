@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from prologue.insn import cmodx
-from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.base import Hit, Rule, Subject, WriteHit
 
 if TYPE_CHECKING:
     from prologue.writes.group import WriteGroup
@@ -22,14 +22,14 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(change.vaddr, f"{change}, listed in newer issues only", (change.new,), (change.old,))
 
 
-def check_write(group: WriteGroup) -> str | None:
+def check_write(group: WriteGroup) -> WriteHit | None:
     """Live writes of instructions."""
     if not group.live or group.literal or group.same or not group.old_known:
         return None
     listed = cmodx.judge(group.old_word, group.new_word, "new").allowed
     if not listed or cmodx.judge(group.old_word, group.new_word, "old").allowed:
         return None
-    return f"{group.transition} while other CPUs run, listed in newer issues only"
+    return WriteHit(f"{group.transition} while other CPUs run, listed in newer issues only")
 
 
 RULE = Rule(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prologue.rules.base import Rule, of_no_file
+from prologue.rules.base import Rule, WriteHit, of_no_file
 
 if TYPE_CHECKING:
     from prologue.writes.group import WriteGroup
 
 
-def check_write(group: WriteGroup) -> str | None:
-    """Live writes of instructions whose maintenance was seen."""
+def check_write(group: WriteGroup) -> WriteHit | None:
+    """Live writes of instructions whose maintenance was seen, and CPUs that executed the new one too early."""
+    from prologue.writes.group import FirstRun
     from prologue.writes.maintenance import missing_maintenance, steps_text
 
-    if not group.live or group.literal or group.same or group.steps is None:
+    if not group.live or group.literal or group.same:
         return None
-    missing = missing_maintenance(group.steps, group.ctr)
-    return (
-        f"{group.transition} with {missing} before the writer returned: {steps_text(group.steps)}" if missing else None
-    )
+    if group.steps is not None and (missing := missing_maintenance(group.steps, group.ctr)):
+        return WriteHit(f"{group.transition} with {missing} before the writer returned: {steps_text(group.steps)}")
+    if group.unlisted and group.first_run is FirstRun.UNSYNCED:
+        return WriteHit(
+            f"{group.transition}, executed by a CPU without a context synchronization event since the write"
+        )
+    return None
 
 
 RULE = Rule(
@@ -29,11 +33,14 @@ RULE = Rule(
     inputs=("W",),
     what="A write to an instruction while another CPU could be executing it, after which the writer returned without "
     "all of: clean the data cache to the point of unification, DSB, invalidate the instruction cache, DSB, ISB; the "
-    "first and the third for the line of what was written.",
+    "first and the third for the line of what was written. Or an instruction that is on no list, and that a CPU "
+    "executed for the first time after the write without an ISB or an exception return in between.",
     why="Instruction fetches do not look into the data cache, and instruction caches keep what they have: a CPU may go "
-    "on executing the old instruction for any time. CTR_EL0.IDC makes the clean needless, and DIC the invalidation.",
+    "on executing the old instruction for any time. CTR_EL0.IDC makes the clean needless, and DIC the invalidation. "
+    "What another CPU has fetched already, only that CPU can discard: it must synchronise its own context.",
     example="jump label: NOP became B, followed by DC CVAU and DSB only",
-    fix="write text through aarch64_insn_patch_text_nosync(), or call caches_clean_inval_pou() for what was written",
+    fix="write text through aarch64_insn_patch_text_nosync(), or call caches_clean_inval_pou() for what was written; "
+    "kick_all_cpus_sync() synchronises the other CPUs",
     citation='Arm ARM DDI 0487, "Synchronization and coherency issues between data and instruction accesses" (B2.2.5 '
     "or B2.4.4, numbers move), and CTR_EL0.IDC and DIC",
     check=of_no_file,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prologue.rules.base import Rule, of_no_file
+from prologue.rules.base import Rule, WriteHit, of_no_file
 
 if TYPE_CHECKING:
     from prologue.writes.group import WriteGroup
 
 
-def check_write(group: WriteGroup) -> str | None:
+def check_write(group: WriteGroup) -> WriteHit | None:
     """Any write, live or not, whose writer was seen."""
     if not group.writer.function or group.writer.mechanism is not None:
         return None
-    return f"{group.transition}, written by {group.writer.function}, not called by any known mechanism"
+    return WriteHit(f"{group.transition}, written by {group.writer.function}, not called by any known mechanism")
 
 
 RULE = Rule(
@@ -28,7 +28,7 @@ RULE = Rule(
     why="Such a function follows no protocol that is known to be safe; root kits hook functions in this way.",
     example="a module stores a branch over the first instruction of a function",
     fix="find out from the call chain what it belongs to; a mechanism that is missing here is worth a report",
-    citation="arch/arm64/kernel/patching.c and its callers, kernels 5.5 to 7.2",
+    citation="arch/arm64/kernel/patching.c and its callers, kernels 5.5 to 7.3",
     check=of_no_file,
     check_write=check_write,
 )

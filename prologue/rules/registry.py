@@ -35,6 +35,7 @@ _MODULES: Final = (
     "pl506_live_write_without_maintenance",
     "pl507_live_write_by_unknown",
     "pl508_live_word_wrong",
+    "pl513_live_write_before_execution",
 )
 
 RULES: Final = tuple(sorted((*DECIDING, *load_rules(_MODULES)), key=attrgetter("code")))

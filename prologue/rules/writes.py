@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from prologue.errors import InputError, Location
 from prologue.insn.disasm import insn_text
 from prologue.releases import not_known
-from prologue.rules.base import FAILING, Finding, Hit, Rule
+from prologue.rules.base import FAILING, SEVERITIES, Finding, Hit, Rule, WriteHit
 from prologue.rules.pl507_live_write_by_unknown import RULE as UNKNOWN_WRITER
 from prologue.rules.registry import RULES
 from prologue.writes.form import Recording
@@ -16,15 +16,23 @@ from prologue.writes.group import WriteGroup, chain_of, group_writes
 from prologue.writes.names import NameTable
 
 NOT_DECIDED: Final = "not decided"
-"""The verdict on a writer that no mechanism has, of a release whose writers are not known."""
+"""The verdict on a writer that no mechanism has, of a release whose writers are not known; and on what was not seen."""
 WRITE_RULES: Final = tuple(rule for rule in RULES if rule.check_write is not None)
+
+
+class OpenQuestion(NamedTuple):
+    """Writes of one writer that were not decided."""
+
+    writer: str
+    words: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedWrites:
     """A recording, its writes in groups, and what each group violates: codes, empty where it is allowed.
 
-    ``undecided`` are findings that would accuse a release that was never compared; ``not_known`` says which.
+    ``undecided`` are findings that would accuse a kernel although what decides is not known; ``questions`` says what.
     """
 
     recording: Recording
@@ -32,7 +40,7 @@ class JudgedWrites:
     verdicts: tuple[tuple[str, ...], ...]
     findings: tuple[Finding, ...]
     undecided: tuple[Finding, ...] = ()
-    not_known: str = ""
+    questions: tuple[OpenQuestion, ...] = ()
 
     @property
     def failing(self) -> bool:
@@ -53,27 +61,28 @@ def judge_writes(recording: Recording) -> JudgedWrites:
         )
     groups, names = group_writes(recording), NameTable(recording.ending.functions)
     unknown = not_known(recording.origin.release) if recording.origin.release else ""
-    verdicts, findings, undecided = [], list[Finding](), list[Finding]()
+    verdicts, findings, undecided, questions = [], list[Finding](), list[Finding](), list[OpenQuestion]()
     for group in groups:
-        against = [(rule, said) for rule in WRITE_RULES if rule.check_write and (said := rule.check_write(group))]
+        against = [(rule, hit) for rule in WRITE_RULES if rule.check_write and (hit := rule.check_write(group))]
         # Who writes is known by name, release by release; what a write may be is the architecture's.
-        opened = [rule.code for rule, _ in against if rule is UNKNOWN_WRITER and unknown]
-        verdicts.append(tuple(NOT_DECIDED if rule.code in opened else rule.code for rule, _ in against))
-        for rule, said in against:
-            into = undecided if rule.code in opened else findings
-            into += [_finding(recording, names, rule, said, k) for k in group.rows.tolist()]
-    findings.sort(key=lambda finding: finding.code)
+        opened = {rule.code: unknown if rule is UNKNOWN_WRITER else hit.open for rule, hit in against}
+        verdicts.append(tuple(NOT_DECIDED if opened[rule.code] else rule.code for rule, _ in against))
+        for rule, hit in against:
+            into = undecided if opened[rule.code] else findings
+            into += [_finding(recording, names, rule, hit, k) for k in group.rows.tolist()]
+        questions += [OpenQuestion(group.writer.function, len(group.rows), why) for why in opened.values() if why]
+    findings.sort(key=lambda finding: (finding.code, SEVERITIES.index(finding.severity)))
     return JudgedWrites(
         recording=recording,
         groups=groups,
         verdicts=tuple(verdicts),
         findings=tuple(findings),
         undecided=tuple(undecided),
-        not_known=unknown if undecided else "",
+        questions=tuple(questions),
     )
 
 
-def _finding(recording: Recording, names: NameTable, rule: Rule, said: str, index: int) -> Finding:
+def _finding(recording: Recording, names: NameTable, rule: Rule, hit: WriteHit, index: int) -> Finding:
     row = recording.rows[index]
     time, vaddr, old, new = (int(row[name]) for name in ("time", "address", "old", "new"))
     place = names.place(vaddr, time)
@@ -81,7 +90,7 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, said: str, inde
     chain = " < ".join(names.text(caller, time) for caller in chain_of(row)) or "not known"
     where = Location(vaddr, symbol=symbol or None, symbol_offset=place.offset if place else 0)
     message = (
-        f"{said}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
+        f"{hit.message}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
         f"{insn_text(new, vaddr)}; by {chain}"
     )
-    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,)))
+    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), hit.severity))

@@ -34,8 +34,9 @@ from prologue.writes.form import (
     empty_rows,
 )
 
-SCHEMA: Final = "prologue.writes/2"
-_OLDER: Final = ("prologue.writes/1",)  # has less: no lines, and nothing of what ran
+SCHEMA: Final = "prologue.writes/3"
+# /1 has no lines, and nothing of what ran; /2 has nothing of what ran first after a write.
+_OLDER: Final = ("prologue.writes/1", "prologue.writes/2")
 MAGIC: Final = b"PROLWRT1"
 _BLOCK: Final = struct.Struct("<IIQ")
 _ORIGIN, _ROWS, _ENDING = 1, 2, 3

@@ -49,6 +49,8 @@ class Flag(IntFlag):
     CONSTANT = 64  # the word is of a runtime constant (asm/runtime-const.h), which any function may initialise
     RAN_BEFORE = 128  # some CPU had executed the word since its page became text
     RAN_MEANWHILE = 256  # some CPU executed it between the write and the writer's return
+    RAN_AFTER = 512  # some CPU executed it after the write, before it was written again
+    RAN_UNSYNCED = 1024  # ... and had no ISB and no exception return between the write and its first execution
 
 
 class Maintenance(IntEnum):
@@ -75,12 +77,12 @@ def maintenance_steps(maintenance: int) -> tuple[Maintenance, ...]:
 
 
 Sight = Literal[
-    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "callers",
-    "literal",
+    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "first_runs",
+    "callers", "literal",
 ]  # fmt: skip
 SIGHTS: Final[tuple[Sight, ...]] = (
-    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "callers",
-    "literal",
+    "old", "alias", "paddr", "pc", "running", "stopped", "unreachable", "maintenance", "lines", "ran", "first_runs",
+    "callers", "literal",
 )  # fmt: skip
 """What a recorder may see besides time, CPU, address and the new word; what it does not see, the judge says."""
 

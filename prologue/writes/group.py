@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
 
 from prologue.arrays import I64
-from prologue.insn import a64
+from prologue.insn import a64, cmodx
 from prologue.insn.cmodx import word_name
 from prologue.writes.form import Flag, Maintenance, Recording, maintenance_steps
 from prologue.writes.names import NameTable
@@ -19,8 +20,25 @@ _KEY: Final = np.dtype([("chain", "<i8"), ("old", "<i4"), ("new", "<i4"), ("main
                         ("flags", "<u4"), ("same", "?")])  # fmt: skip
 _DECIDING: Final = (
     Flag.STOPPED | Flag.UNREACHABLE | Flag.LITERAL | Flag.OLD_UNKNOWN | Flag.NOT_RETURNED | Flag.RAN_BEFORE
-    | Flag.RAN_MEANWHILE
+    | Flag.RAN_MEANWHILE | Flag.RAN_AFTER | Flag.RAN_UNSYNCED
 )  # fmt: skip
+
+
+class Executed(Enum):
+    """Whether some CPU had executed a word when it was written, or did so before its writer returned."""
+
+    NOT_KNOWN = "not known"
+    NEVER = "never executed before"
+    YES = "executed"
+
+
+class FirstRun(Enum):
+    """How CPUs came to execute a word for the first time after it was written."""
+
+    NOT_KNOWN = "not known"
+    NONE = "not executed afterwards"
+    SYNCED = "synchronised"  # each CPU had a context synchronization event in between
+    UNSYNCED = "not synchronised"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +60,8 @@ class WriteGroup:
     literal: bool
     not_live: str
     steps: tuple[Maintenance, ...] | None
+    executed: Executed
+    first_run: FirstRun
     ctr: int | None
     rows: I64  # indexes into the recording's rows, ascending
 
@@ -49,6 +69,17 @@ class WriteGroup:
     def live(self) -> bool:
         """Whether another CPU could be executing the word."""
         return not self.not_live
+
+    @property
+    def unlisted(self) -> bool:
+        """Whether another CPU could be executing it, and the architecture lists no such change of an instruction.
+
+        Where the old word is not known, the new one alone decides.
+        """
+        if not self.live or self.literal or self.same:
+            return False
+        old = self.old_word if self.old_known else self.new_word
+        return not (cmodx.judge(old, self.new_word, "new").allowed and cmodx.listed(self.new_word, "new"))
 
     @property
     def transition(self) -> str:
@@ -96,9 +127,27 @@ def _group(recording: Recording, writer: TextWriter, names: tuple[str, str], fir
         literal=Flag.LITERAL in flags,
         not_live=_not_live(recording, row, writer, flags),
         steps=maintenance_steps(int(row["maintenance"])) if seen else None,
+        executed=_executed(recording, flags),
+        first_run=_first_run(recording, flags),
         ctr=recording.ending.ctr,
         rows=rows,
     )
+
+
+def _executed(recording: Recording, flags: Flag) -> Executed:
+    if "ran" not in recording.origin.sees:
+        return Executed.NOT_KNOWN
+    if flags & (Flag.RAN_BEFORE | Flag.RAN_MEANWHILE):
+        return Executed.YES
+    return Executed.NOT_KNOWN if Flag.NOT_RETURNED in flags else Executed.NEVER
+
+
+def _first_run(recording: Recording, flags: Flag) -> FirstRun:
+    if "first_runs" not in recording.origin.sees:
+        return FirstRun.NOT_KNOWN
+    if Flag.RAN_UNSYNCED in flags:
+        return FirstRun.UNSYNCED
+    return FirstRun.SYNCED if Flag.RAN_AFTER in flags else FirstRun.NONE
 
 
 def _not_live(recording: Recording, row: np.void, writer: TextWriter, flags: Flag) -> str:

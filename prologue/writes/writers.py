@@ -24,6 +24,11 @@ class TextWriter(NamedTuple):
     function: str
     aside: str = ""
 
+    @property
+    def before_use(self) -> bool:
+        """Whether the mechanism is made to write instructions that CPUs could reach, but do not execute before."""
+        return self.mechanism == _CONSTANTS
+
 
 # They store for others: who called them decides.
 _PASSED: Final = frozenset((

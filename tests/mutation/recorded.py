@@ -11,7 +11,7 @@ from prologue.insn import a64
 from prologue.rules.base import Finding
 from prologue.rules.writes import judge_writes
 from prologue.sites.tables import jump_labels
-from prologue.writes.form import Ending, Function, Recording, empty_rows
+from prologue.writes.form import Ending, Flag, Function, Recording, empty_rows
 from tests.mutation.world import World
 from tests.rules.recorded import WHOLE
 from tests.writes.made import ORIGIN
@@ -32,7 +32,7 @@ class RecordedWorld(World):
         self.rows = empty_rows(len(places))
         self.rows["time"] = np.arange(len(places))
         self.rows["address"], self.rows["running"], self.rows["maintenance"] = places, 3, WHOLE
-        self.rows["old"], self.rows["new"] = a64.NOP, 0x94000010
+        self.rows["old"], self.rows["new"], self.rows["flags"] = a64.NOP, 0x94000010, Flag.RAN_BEFORE
         self.rows["new"][: len(labels)] = 0x14000010
         self.functions: list[Function] = []
         for k, names in enumerate((_CHAIN["jump label"], _CHAIN["ftrace"])):

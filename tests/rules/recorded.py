@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.insn import a64
-from prologue.writes.form import Ending, Function
+from prologue.writes.form import Ending, Flag, Function
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments
 from tests.support.built import Mini
@@ -27,7 +27,7 @@ FUNCTIONS: Final = tuple(
 )  # fmt: skip
 SWITCHED: Final[dict[str, Any]] = {
     "time": 1000, "address": PLACE, "pc": STORE, "callers": CALLERS, "running": 3, "synced": 1, "maintenance": WHOLE,
-    "old": a64.NOP, "new": 0x14000002,
+    "old": a64.NOP, "new": 0x14000002, "flags": Flag.RAN_BEFORE,
 }  # fmt: skip
 
 

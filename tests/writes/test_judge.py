@@ -64,7 +64,8 @@ def test_an_unknown_writer_is_a_finding_live_or_not() -> None:
 
 def test_what_was_not_seen_is_said_and_not_judged() -> None:
     assert codes({"maintenance": 0}, without=("maintenance",)) == []
-    assert codes({"flags": Flag.STOPPED, "new": a64.MOV_X9_X30}, without=("stopped",)) == ["PL308"]
+    stopped = {"flags": Flag.STOPPED | Flag.RAN_BEFORE, "new": a64.MOV_X9_X30}
+    assert codes(stopped, without=("stopped",)) == ["PL308"]
     assert codes({"running": 1, "new": a64.MOV_X9_X30}, without=("running",)) == ["PL308"]
     assert codes({"pc": 0, "callers": ()}, without=("pc", "callers")) == []
     assert codes({"flags": Flag.NOT_RETURNED, "maintenance": 0}) == []
@@ -81,7 +82,7 @@ def test_what_was_not_seen_is_said_and_not_judged() -> None:
 
 def test_an_old_word_that_is_not_known() -> None:
     assert codes({"flags": Flag.OLD_UNKNOWN, "old": 0}) == []
-    assert codes({"flags": Flag.OLD_UNKNOWN, "old": 0, "new": a64.MOV_X9_X30}) == ["PL308"]
+    assert codes({"flags": Flag.OLD_UNKNOWN | Flag.RAN_BEFORE, "old": 0, "new": a64.MOV_X9_X30}) == ["PL308"]
     (row,) = table_of(judged({"flags": Flag.OLD_UNKNOWN, "old": 0}))
     assert row.transition == "? -> B"
 
@@ -102,7 +103,7 @@ def test_the_table_counts_every_word_once() -> None:
 
 def test_slots_and_programs_that_nothing_reaches() -> None:
     functions = tuple(f._replace(name="bpf_arch_text_copy") if f.start == STORE else f for f in FUNCTIONS)
-    copied = SWITCHED | {"new": a64.MOV_X9_X30, "maintenance": 0}
+    copied = SWITCHED | {"new": a64.MOV_X9_X30, "maintenance": 0, "flags": 0}
     writes = [copied, copied | {"flags": Flag.RAN_BEFORE}, copied | {"flags": Flag.RAN_BEFORE | Flag.RAN_MEANWHILE}]
     done = judge_writes(recording_of(*writes, ending=Ending(functions=functions)))
     # Executed while it was written: it was reachable, whatever its writer is called.
@@ -112,6 +113,68 @@ def test_slots_and_programs_that_nothing_reaches() -> None:
     blind = replace(done.recording, origin=replace(done.recording.origin, sees=("old", "callers", "pc")))
     assert judge_writes(blind).findings == ()
     assert any("unreachable by their writer's name alone" in said for said in unseen(judge_writes(blind)))
+
+
+NEVER = {"old": 0x530C7E61, "new": 0x53097E61, "flags": 0}  # LSR W1, W19, #12 and #9, which no CPU had executed
+CONSTANT = tuple(f._replace(name="futex_init") if f.start == CALLERS[2] & ~0xFFF else f for f in FUNCTIONS)
+
+
+def set_by(functions: tuple[Function, ...], *writes: dict[str, Any], without: tuple[Sight, ...] = ()) -> JudgedWrites:
+    made = recording_of(*(SWITCHED | NEVER | write for write in writes), ending=Ending(functions=functions))
+    sees = tuple(sight for sight in made.origin.sees if sight not in without)
+    return judge_writes(replace(made, origin=replace(made.origin, release="7.3.4-made", sees=sees)))
+
+
+def test_a_live_write_to_what_no_cpu_had_executed() -> None:
+    """Is no PL308: a warning, and info where the mechanism is made for it."""
+    for functions, severity in ((FUNCTIONS, "warn"), (CONSTANT, "info")):
+        done = set_by(functions, {})
+        assert [(f.code, f.severity) for f in done.findings] == [("PL513", severity)]
+        assert "no CPU had executed it, nor did one afterwards" in done.findings[0].message
+        (row,) = table_of(done)
+        assert (row.why, row.executed, row.verdict) == ("", "never executed before", "PL513")
+        assert "yes: never executed before" in render_writes(done, "text", show_all=False)
+        assert not done.failing
+        assert done.undecided == ()
+
+
+@pytest.mark.parametrize("ran", [Flag.RAN_BEFORE, Flag.RAN_MEANWHILE])
+def test_a_constant_that_a_cpu_had_executed_is_no_constant_that_was_set_in_time(ran: Flag) -> None:
+    assert [finding.code for finding in set_by(CONSTANT, {"flags": ran}).findings] == ["PL308"]
+
+
+def test_how_cpus_came_to_execute_it() -> None:
+    """Each CPU has to synchronise itself: the writer's maintenance does not reach what it has fetched."""
+    synced, unsynced = {"flags": Flag.RAN_AFTER}, {"flags": Flag.RAN_AFTER | Flag.RAN_UNSYNCED}
+    assert "each that did so afterwards had synchronised" in set_by(CONSTANT, synced).findings[0].message
+    done = set_by(CONSTANT, unsynced)
+    assert [(f.code, f.severity) for f in done.findings] == [("PL506", "error"), ("PL513", "info")]
+    assert "executed by a CPU without a context synchronization event" in done.findings[0].message
+    assert codes({"flags": Flag.RAN_BEFORE | Flag.RAN_UNSYNCED}) == []  # NOP and B: on the list
+    older = set_by(CONSTANT, {}, without=("first_runs",))
+    assert "had synchronised is not known" in older.findings[0].message
+    assert any("which CPUs executed a word first" in said for said in unseen(older))
+
+
+def test_a_recorder_that_does_not_see_what_cpus_execute() -> None:
+    """A constant is not decided; text that is in use by its nature is judged as in use, and that is said."""
+    done = set_by(CONSTANT, {}, {"time": 1001, "address": PLACE + 4}, without=("ran", "first_runs"))
+    assert done.findings == ()
+    assert [finding.code for finding in done.undecided] == ["PL513", "PL513"]
+    text = render_writes(done, "text", show_all=False)
+    assert "not decided: 2 words written by futex_init: whether a CPU had executed them before is not known" in text
+    assert "no finding, 2 words not decided" in text
+    done = set_by(FUNCTIONS, {}, without=("ran", "first_runs"))
+    (finding,) = done.findings
+    assert finding.code == "PL308"
+    assert "whether a CPU had executed it is not known" in finding.message
+    assert any("live writes as writes to code in use" in said for said in unseen(done))
+
+
+def test_an_execution_that_may_have_been_missed() -> None:
+    """The recording ended before the writer returned: what ran meanwhile is not known, what ran before is."""
+    assert [f.code for f in set_by(FUNCTIONS, {"flags": Flag.NOT_RETURNED}).findings] == ["PL308"]
+    assert len(set_by(CONSTANT, {"flags": Flag.NOT_RETURNED}).undecided) == 1
 
 
 def test_lines_that_were_not_seen_are_said_where_they_matter() -> None:

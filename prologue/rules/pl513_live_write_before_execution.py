@@ -1,0 +1,57 @@
+"""PL513: a live write, off the list, to an instruction that no CPU had executed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prologue.insn.cmodx import CITATION
+from prologue.rules.base import Rule, WriteHit, of_no_file
+
+if TYPE_CHECKING:
+    from prologue.writes.group import WriteGroup
+
+_AFTERWARDS: Final = {
+    "NOT_KNOWN": "whether the CPUs that did so afterwards had synchronised is not known",
+    "NONE": "nor did one afterwards",
+    "SYNCED": "and each that did so afterwards had synchronised before",
+    "UNSYNCED": "and one that did so afterwards had not synchronised before",
+}
+
+
+def check_write(group: WriteGroup) -> WriteHit | None:
+    """What PL308 would report if a CPU had executed the instruction.
+
+    A mechanism that is made to write before the first execution, and did, deserves no warning.
+    """
+    from prologue.writes.group import Executed
+
+    if not group.unlisted or group.executed is Executed.YES:
+        return None
+    message = f"{group.transition} while other CPUs run, not listed in any issue"
+    if group.executed is Executed.NEVER:
+        message += f"; no CPU had executed it, {_AFTERWARDS[group.first_run.name]}"
+        return WriteHit(message, "info" if group.writer.before_use else None)
+    if not group.writer.before_use:
+        return None
+    why = "whether a CPU had executed them before is not known: this recorder does not see it"
+    return WriteHit(f"{message}; whether a CPU had executed it is not known", open=why)
+
+
+RULE = Rule(
+    code="PL513",
+    slug="live-write-before-execution",
+    severity="warn",
+    inputs=("W",),
+    what="A live write to an instruction that no CPU had executed since its page became text, nor executed before the "
+    "writer returned, where one of the two words is on no issue's list. If a CPU had executed it, it is PL308. Runtime "
+    "constants, which are made to be written before their first use, are info.",
+    why="The architecture permits such a change if no CPU executes the instruction meanwhile, the writer does the "
+    "maintenance (PL506), and each CPU synchronises its context before it executes the new one. One recording shows "
+    "that this was so once. Whether it is always so depends on what keeps other CPUs away until then.",
+    example="futex_init() of 7.3 sets the mask of __futex_hash() while other CPUs run: UBFX W0, W19, #0, #32 became "
+    "UBFX W0, W19, #0, #9",
+    fix="make sure that the code cannot be reached before; better, write it while one CPU runs or in stop_machine",
+    citation=f"{CITATION}; kernel arch/arm64/include/asm/runtime-const.h, kernel/futex/core.c (7.3)",
+    check=of_no_file,
+    check_write=check_write,
+)
