@@ -93,4 +93,4 @@ def _finding(recording: Recording, names: NameTable, rule: Rule, hit: WriteHit, 
         f"{hit.message}; CPU {int(row['cpu'])}, {recording.origin.clock} {time:,}: {insn_text(old, vaddr)} -> "
         f"{insn_text(new, vaddr)}; by {chain}"
     )
-    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), hit.severity))
+    return rule.finding(recording.path, where, Hit(vaddr, message, (new,), (old,), severity=hit.severity))
