@@ -22,9 +22,10 @@ from prologue.words import counted
 if TYPE_CHECKING:
     from prologue.sites.kernel import Kernel
 
-_ALWAYS: Final = (
-    "_text", "_stext", "_etext", "_end", "_sinittext", "_einittext", "__init_begin", "__init_end", "linux_banner",
-    "__initcall_start", "__initcall_end", "__con_initcall_start", "__con_initcall_end",
+_ALWAYS: Final = ("linux_banner", "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end")
+_LATEST: Final = (7, 3)  # what later releases have was not read
+_UP_TO_LATEST: Final = (
+    "_sinittext", "_einittext", "__initcall_start", "__initcall_end", "__con_initcall_start", "__con_initcall_end",
     "__start___ex_table", "__stop___ex_table", "__start___jump_table", "__stop___jump_table",
     "__entry_text_start", "__entry_text_end", "__idmap_text_start", "__idmap_text_end",
     "__kprobes_text_start", "__kprobes_text_end", "__cpuidle_text_start", "__cpuidle_text_end",
@@ -32,7 +33,6 @@ _ALWAYS: Final = (
 # Where one symbol of a row is there, the others must be: options define them together.
 _TOGETHER: Final = (
     ("ftrace_init", "ftrace_caller", "ftrace_make_call", "__start_mcount_loc", "__stop_mcount_loc"),
-    ("__noinstr_text_start", "__noinstr_text_end"),  # 5.8 and later
     ("__irqentry_text_start", "__irqentry_text_end"),
     ("__hyp_text_start", "__hyp_text_end", "__hyp_idmap_text_start", "__hyp_idmap_text_end"),
     ("__entry_tramp_text_start", "__entry_tramp_text_end"),
@@ -66,7 +66,12 @@ def require_symbols(kernel: Kernel) -> None:
     image, symbols, records = kernel.image, kernel.symbols, kernel.records
     if symbols.find(CALL_OPS_SYMBOL) is None and records is not None and layout_of(image, symbols, records) == "4,2":
         raise _gone(kernel, f"the symbol {CALL_OPS_SYMBOL} of its -fpatchable-function-entry=4,2")
-    gone = [name for name in _ALWAYS if symbols.find(name) is None]
+    wanted: tuple[str, ...] = _ALWAYS
+    if kernel.version is None or kernel.version <= _LATEST:
+        wanted += _UP_TO_LATEST
+        if kernel.version is not None and kernel.version >= (5, 8):
+            wanted += ("__noinstr_text_start", "__noinstr_text_end")
+    gone = [name for name in wanted if symbols.find(name) is None]
     for row in _TOGETHER:
         missing = [name for name in row if symbols.find(name) is None]
         gone += missing if len(missing) < len(row) else []

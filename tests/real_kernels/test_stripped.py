@@ -110,3 +110,17 @@ def test_a_separate_debug_file(small: Path, tmp_path: Path, capsys: pytest.Captu
     for command in ("scan", "verify"):
         assert main([command, str(debug)]) == 2
         assert "a separate debug file" in capsys.readouterr().err
+
+
+def test_a_release_that_was_not_read(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may do without what others have."""
+    names = ("__cpuidle_text_start", "__cpuidle_text_end", "__noinstr_text_start", "__noinstr_text_end")
+    vmlinux = without(small, tmp_path / "vmlinux", *names)
+    assert main(["scan", str(vmlinux)]) in (0, 2)
+    capsys.readouterr()
+    content = vmlinux.read_bytes()
+    for release in (b"6.1.", b"6.12"):
+        content = content.replace(b"Linux version " + release, b"Linux version 9.9.")
+    vmlinux.write_bytes(content)
+    main(["verify", str(vmlinux)])
+    assert "stripped in part: the symbol" not in capsys.readouterr().err
