@@ -19,7 +19,8 @@ WRITE: Final = np.dtype(
         ("alias", "<u8"),  # virtual address that was written through: fixmap, linear map, or the address itself
         ("pc", "<u8"),  # of the store
         ("running", "<u8"),  # bit N: CPU N had begun to run, and had not been taken offline
-        ("synced", "<u8"),  # bit N: CPU N had an ISB or an exception return between the write and the writer's return
+        # bit N: CPU N had an ISB, an exception, or a return from one between the write and the writer's return
+        ("synced", "<u8"),
         ("maintenance", "<u8"),  # by the writer's CPU until the writer returned: see ``maintenance_steps``
         ("callers", "<u8", (CALLERS,)),  # return addresses, the innermost first; 0 after the last
         ("old", "<u4"),  # the 32-bit word before, and after
@@ -49,8 +50,9 @@ class Flag(IntFlag):
     CONSTANT = 64  # the word is of a runtime constant (asm/runtime-const.h), which any function may initialise
     RAN_BEFORE = 128  # some CPU had executed the word since its page became text
     RAN_MEANWHILE = 256  # some CPU executed it between the write and the writer's return
+    # Of live writes to what no CPU had executed, and of no pair of NOP, B, BL and BRK:
     RAN_AFTER = 512  # some CPU executed it after the write, before it was written again
-    RAN_UNSYNCED = 1024  # ... and had no ISB and no exception return between the write and its first execution
+    RAN_UNSYNCED = 1024  # ... with no ISB, exception or return from one since the writer's maintenance
 
 
 class Maintenance(IntEnum):

@@ -18,8 +18,8 @@ _HEADERS: Final = {
     "count": ("common.h", "qemu.h"),
     "workload": ("common.h", "qemu.h"),
     "writes": (
-        "qemu.h", "inside.h", "memory.h", "modules.h", "encodings.h", "frames.h", "rows.h", "flush.h", "options.h",
-        "places.h",
+        "qemu.h", "inside.h", "memory.h", "modules.h", "encodings.h", "frames.h", "first_runs.h", "rows.h", "flush.h",
+        "options.h", "places.h",
     ),
     "record": ("qemu.h", "inside.h", "steps.h", "output.h", "window.h", "flow.h", "arguments.h"),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from prologue.insn import a64
 from prologue.insn.decode import branches
 from prologue.sites.kernel import Kernel
 from prologue.writes.file import recording_file
-from prologue.writes.form import SIGHTS, WRITE, Ending, Origin
+from prologue.writes.form import SIGHTS, WRITE, Ending, Origin, Sight
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.places import image_base, load_address
@@ -36,6 +36,8 @@ _WRITERS: Final = (
     "__text_poke", "aarch64_insn_write", "__aarch64_insn_write", "__apply_alternatives", "apply_alternatives_all",
     "apply_alternatives_module",
 )  # fmt: skip
+# Where exceptions are taken to (arch/arm64/kernel/entry.S, 5.5 to 7.3): that synchronises a CPU.
+_VECTORS: Final = ("vectors", "tramp_vectors", "__bp_harden_el1_vectors")
 _PLACES: Final = (
     "swapper_pg_dir", "multi_cpu_stop", "modules", "_stext", "_end", "free_initmem", "__init_begin", "__init_end",
 )  # fmt: skip
@@ -125,7 +127,7 @@ class WritesPlugin:
             source=f"QEMU {version}, plugin",
             machine="aarch64",
             clock=self._clock,
-            sees=tuple(sight for sight in SIGHTS if sight != "unreachable"),
+            sees=self._sights(),
             release=self._kernel.release,
             build_id=self._kernel.build_id,
             cpus=self._machine.cpus,
@@ -144,6 +146,11 @@ class WritesPlugin:
                     ctr=seen.ctr,
                 )
             )
+
+    def _sights(self) -> tuple[Sight, ...]:
+        vectors = self._kernel.symbols.find(_VECTORS[0])
+        hidden = {"unreachable"} if vectors is not None and vectors.size else {"unreachable", "first_runs"}
+        return tuple(sight for sight in SIGHTS if sight not in hidden)
 
     def remove(self) -> None:
         """Remove what the plugin wrote."""
@@ -173,8 +180,9 @@ def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
         "graph": graph.vaddr - base if graph else 0,
     }  # fmt: skip
     ranges = [("text", section.addr, section.size) for section in kernel.image.text_sections]
-    found = [kernel.symbols.find(name) for name in _WRITERS]
-    ranges += [("writer", symbol.vaddr, symbol.size) for symbol in found if symbol is not None and symbol.size]
+    for kind, names in (("writer", _WRITERS), ("vectors", _VECTORS)):
+        found = [kernel.symbols.find(name) for name in names]
+        ranges += [(kind, symbol.vaddr, symbol.size) for symbol in found if symbol is not None and symbol.size]
     ranges += [("stop", stop.vaddr, stop.size) for stop in (places["multi_cpu_stop"],) if stop is not None]
     _require_returns(kernel, *ranges[-1][1:])
     ranges.append(("init", base + offset["__init_begin"], offset["__init_end"] - offset["__init_begin"]))

@@ -1,4 +1,4 @@
-"""Debian's 6.12 under the plugin: every write to its text from reset to power-off, and two planted faults."""
+"""Debian's 6.12 and 7.3 under the plugin: every write to their text from reset to power-off, and planted faults."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
 from prologue.sites.kernel import Kernel
+from prologue.writes.file import read_recording
+from prologue.writes.form import Flag
 from prologue_bench.exact.places import image_base
-from tests.support.needs import needs_kernel
+from prologue_bench.guest.initramfs import pack
+from tests.mini_kernel.build import run_command
+from tests.support.needs import needs_kernel, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(900)]
 
 IC_IVAU = 0xD50B7520  # its register is in the low 5 bits
 INITCALL = "clk_disable_unused"  # late, and not needed here
 MOV_X9_X9 = 0xAA0903E9  # does nothing, and is on no list
+ISB = 0xD5033FDF
+USE_FUTEXES = Path(__file__).with_name("use_futexes.c")
 
 
 def judged(capsys: pytest.CaptureFixture[str], recording: Path, status: int) -> dict[str, Any]:
@@ -50,6 +56,34 @@ def test_the_boot_writes_no_prologue_live(tmp_path: Path, capsys: pytest.Capture
     # The only live ones: static keys that are switched after the second CPU came.
     assert 0 < said["live"] == words(said, live=True, writer="jump label", verdict="allowed")
     assert said["findings"] == said["not_seen"] == []
+
+
+def futex_init(directory: Path) -> Path:
+    """An initramfs whose init uses futexes on both CPUs."""
+    needs_tools("aarch64-linux-gnu-gcc")
+    program, archive = directory / "use_futexes", directory / "init.cpio"
+    flags = ["-O2", "-Wall", "-Werror", "-ffreestanding", "-nostdlib", "-static", "-no-pie", "-fno-stack-protector"]
+    place = "-Wl,-Ttext-segment=0x400000,-z,max-page-size=65536,--build-id=none"
+    run_command(["aarch64-linux-gnu-gcc", *flags, place, str(USE_FUTEXES), "-o", str(program)])
+    archive.write_bytes(pack({"init": program.read_bytes()}))
+    return archive
+
+
+def test_constants_that_are_set_while_other_cpus_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """7.3 sets constants in an initcall: no CPU had executed them, and each that does has synchronised."""
+    vmlinux, out = needs_kernel("trixie-backports").vmlinux, tmp_path / "boot.writes"
+    archive = futex_init(tmp_path)
+    assert main(["bench", "writes", "--vmlinux", str(vmlinux), "--initrd", str(archive), "-o", str(out)]) == 0
+    said = judged(capsys, out, 0)
+    assert said["not_seen"] == []
+    assert {(found["code"], found["severity"]) for found in said["findings"]} == {("PL513", "info")}
+    assert {found["symbol"] for found in said["findings"]} == {"__futex_hash", "futex_init"}
+    executed = "no CPU had executed it, and each that did so afterwards had synchronised before"
+    assert all(executed in found["message"] for found in said["findings"])
+    # A shift, a mask and a pointer of __futex_hash(); futex_init() reads the pointer.
+    assert words(said, writer="runtime constants", live=True, executed="never executed before") == 10
+    assert words(said, writer="runtime constants", live=False) > 25
+    assert said["live"] == 10 + words(said, live=True, writer="jump label", verdict="allowed")
 
 
 class Planted:
@@ -120,15 +154,56 @@ def test_planted_faults_are_found(fault: str, tmp_path: Path, capsys: pytest.Cap
     plant(vmlinux, image, without_ic)
     assert main(["bench", "writes", "--vmlinux", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
     said = judged(capsys, out, 1)
-    by_code = {code: [f for f in said["findings"] if f["code"] == code] for code in ("PL308", "PL506", "PL507")}
+    by_code = {
+        code: [f for f in said["findings"] if f["code"] == code] for code in ("PL308", "PL506", "PL507", "PL513")
+    }
     assert sum(map(len, by_code.values())) == len(said["findings"])
     # Every live write lacks the IC.
     assert len(by_code["PL506"]) == said["live"]
     assert all(said_of_it in finding["message"] for finding in by_code["PL506"])
     # To the MOV, and from it back to the branch.
-    assert {hex(MOV_X9_X9)} <= {word for f in by_code["PL308"] for word in (*f["found"], *f["expected"])}
-    assert len(by_code["PL308"]) == sum(row["words"] for row in said["table"] if "PL308" in row["verdict"]) > 0
+    off_the_list = by_code["PL308"] + by_code["PL513"]
+    assert {hex(MOV_X9_X9)} <= {word for f in off_the_list for word in (*f["found"], *f["expected"])}
+    for code, executed in (("PL308", "executed"), ("PL513", "never executed before")):
+        rows = [row for row in said["table"] if code in row["verdict"]]
+        assert {row["executed"] for row in rows} == {executed}
+        assert len(by_code[code]) == sum(row["words"] for row in rows) > 0
+    assert {f["severity"] for f in by_code["PL513"]} == {"warn"}
     (stranger,) = by_code["PL507"]
     assert (stranger["symbol"], stranger["symbol_offset"]) == ("vfs_read", 4)
     assert "aarch64_insn_patch_text_nosync+0x" in stranger["message"]
     assert INITCALL in stranger["message"]
+
+
+def test_an_instruction_that_is_executed_without_synchronisation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An initcall writes two instructions of its own and executes them, the first without an ISB in between."""
+    vmlinux, image, out = needs_kernel("trixie").vmlinux, tmp_path / "Image", tmp_path / "bad.writes"
+    bad = Planted(vmlinux, image)
+    assert bad.replace("caches_clean_inval_pou", lambda word: a64.NOP if word == ISB else word) > 0
+    start = bad.address(INITCALL)
+
+    def patch(k: int, slot: int) -> list[int]:
+        """Word k and the next three: MOV_X9_X9 is written over word ``slot``."""
+        call = a64.encode_b(start + 4 * (k + 3), bad.address("aarch64_insn_patch_text_nosync"), link=True)
+        return [0x10000000 | (slot - k) << 5, 0x52800001 | 0x03E9 << 5, 0x72A00001 | 0xAA09 << 5, call]  # ADR, W1
+
+    bad.write_body(INITCALL, [
+        0xA9BF7BFD, 0x910003FD,  # STP X29, X30, [SP, #-16]!; MOV X29, SP
+        *patch(2, 6), a64.NOP,
+        *patch(7, 12), ISB, a64.NOP,
+        0x52800000, 0xA8C17BFD, a64.RET,  # MOV W0, #0; LDP X29, X30, [SP], #16
+    ])  # fmt: skip
+    bad.save()
+    assert main(["bench", "writes", "--vmlinux", str(vmlinux), "--image", str(image), "-o", str(out)]) == 0
+    recording = read_recording(out)
+    slide = recording.ending.slide
+    assert slide is not None
+    flags = {
+        k: Flag(int(row["flags"])) for k in (6, 12) for row in recording.rows if row["address"] == start + slide + 4 * k
+    }
+    assert flags == {6: Flag.RAN_AFTER | Flag.RAN_UNSYNCED, 12: Flag.RAN_AFTER}
+    said = judged(capsys, out, 1)
+    mine = [found for found in said["findings"] if found["symbol"] == INITCALL]
+    assert [found["code"] for found in mine] == ["PL506", "PL506", "PL507", "PL507", "PL513", "PL513"]

@@ -16,7 +16,7 @@ enum { XT = 8, ADDED = 16, KNOWN = 24, HAS_XT = 25, NUMBER = 32, NONE = 31 };
 
 static struct queue {
 	size_t n;
-	struct { uint64_t what, x29; } entries[WAITING];	/* RETURNED: the frame */
+	struct { uint64_t what, x29, syncs; } entries[WAITING];	/* RETURNED: the frame */
 } __attribute__((aligned(64))) queues[MAX_CPUS];
 
 static bool registers_known;
@@ -107,7 +107,7 @@ static void settle(unsigned int index, void *cpu)
 		if (what == RETURNED)
 			popped(x29);
 		else
-			maintained(x29, what & 0xff,
+			maintained(index, queue->entries[k].syncs, x29, what & 0xff,
 				   what >> HAS_XT ? lines_of(what, cpu) :
 						(struct lines){});
 	}
@@ -122,6 +122,7 @@ static void happened(unsigned int index, uint64_t what, uint64_t x29)
 	if (queue->n == WAITING)
 		settle(index, NULL);
 	queue->entries[queue->n].what = what;
+	queue->entries[queue->n].syncs = cpus[index].syncs;
 	queue->entries[queue->n++].x29 = x29;
 	if (queue->n == 1 && !(what >> HAS_XT && registers_known))
 		settle(index, NULL);

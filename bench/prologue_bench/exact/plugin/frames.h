@@ -17,7 +17,7 @@ struct cpu {
 	uint64_t x29;		/* 0: not known */
 	uint64_t pair_pc, pair_vaddr;	/* the first half of a pair */
 	uint64_t pushed_pc, pushed;	/* last frame record stored through sp */
-	uint64_t syncs;		/* ISB, and returns from exceptions */
+	uint64_t syncs;		/* ISB, entries to and returns from exceptions */
 	bool running, stopped;
 } __attribute__((aligned(64)));
 

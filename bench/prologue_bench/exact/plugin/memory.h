@@ -19,6 +19,7 @@ struct text_page {
 	uint32_t mapped;	/* how often it is mapped executable */
 	bool image;		/* text because the Image says so */
 	uint8_t *ran;		/* by word: enum ran */
+	struct watch **watches;	/* by word; NULL: none is watched (first_runs.h) */
 	uint32_t copy[];
 };
 
@@ -49,6 +50,7 @@ static uint64_t now(void);
 static void give_up(const char *what);
 static void begin_region(uint64_t vaddr);	/* modules.h */
 static void end_region(uint64_t vaddr);
+static void end_watches(struct text_page *text);	/* first_runs.h */
 
 static uint64_t page_size(void)
 {
@@ -200,6 +202,7 @@ static void drop_text(uint64_t page)
 		return;
 	if (!text->image)
 		end_region(text->vaddr);
+	end_watches(text);
 	kinds[page] &= ~TEXT;
 	pages[page] = NULL;
 	free(text);

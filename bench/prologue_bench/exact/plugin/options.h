@@ -40,6 +40,9 @@ static bool read_range(const char *name, const char *value)
 	} else if (!strcmp(name, "text") && n_texts < MAX_RANGES) {
 		texts[n_texts].start = from;
 		texts[n_texts++].end = to;
+	} else if (!strcmp(name, "vectors") && n_vectors < MAX_RANGES) {
+		vectors[n_vectors].start = from;
+		vectors[n_vectors++].end = to;
 	} else if (!strcmp(name, "writer") && n_writers < MAX_RANGES) {
 		writers[n_writers].start = from;
 		writers[n_writers++].end = to;

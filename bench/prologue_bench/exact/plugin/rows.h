@@ -29,9 +29,12 @@ struct done {
 	struct lines lines;
 };
 
+#include "first_runs.h"
+
 /* What a row waits for */
 struct open_row {
 	struct row row;
+	struct watch *watch;	/* NULL: none */
 	int window;		/* -1: closed */
 	size_t begin;		/* index of its first step in the window's */
 	uint32_t syncs[MAX_CPUS];
@@ -41,6 +44,8 @@ struct window {
 	uint64_t frame;		/* 0: not in use */
 	struct done *steps;
 	size_t n, room;
+	bool due;		/* a DSB has yet to complete a write, or an IC */
+	uint32_t syncs[MAX_CPUS];	/* of all CPUs at that DSB */
 };
 
 static struct window windows[WINDOWS];
@@ -191,6 +196,8 @@ static void close_window(int index, uint32_t flags)
 			if ((uint32_t)cpus[cpu].syncs != open->syncs[cpu])
 				open->row.synced |= 1ull << cpu;
 		}
+		if (open->watch && open->watch->row == row_count + k)
+			watch_since(open->watch, window->syncs);
 		open->window = -1;
 	}
 	window->frame = 0;
@@ -288,6 +295,7 @@ static uint64_t writer_frame(const struct row *row, const uint64_t *frames, int 
  */
 static void add_row(struct cpu *cpu, struct row row, uint32_t *copy, uint32_t word)
 {
+	struct text_page *text = text_page(page_of(row.paddr));
 	uint64_t frames[CALLERS], frame;
 	struct open_row *open = new_row();
 	bool whole;
@@ -300,7 +308,12 @@ static void add_row(struct cpu *cpu, struct row row, uint32_t *copy, uint32_t wo
 	see_cpus(&row);
 	if (did_run(&row, EVER))
 		row.flags |= RAN_BEFORE;
-	text_page(page_of(row.paddr))->ran[row.paddr % page_size() / 4] &= ~SINCE;
+	text->ran[row.paddr % page_size() / 4] &= ~SINCE;
+	if (watch_of(row.paddr))
+		end_watch(watch_of(row.paddr));
+	if (!(row.flags & (RAN_BEFORE | STOPPED)) && row.running & (row.running - 1) &&
+	    !(always_listed(row.old) && always_listed(row.new)))
+		open->watch = begin_watch(text, row.paddr, row_count + n_rows - 1);
 	n = chain(cpu, row.callers, frames, &whole);
 	if (!whole)
 		row.flags |= CUT_CHAIN;
@@ -316,15 +329,32 @@ static void add_row(struct cpu *cpu, struct row row, uint32_t *copy, uint32_t wo
 	for (int k = 0; k < MAX_CPUS; k++)
 		open->syncs[k] = cpus[k].syncs;
 	open->window = window_of(frame);
+	windows[open->window].due = true;
+	note_syncs(windows[open->window].syncs);
 	add_step(&windows[open->window], WRITE, (struct lines){});
 	open->begin = windows[open->window].n;
 }
 
-/* Maintenance on a CPU: of the writers whose stack it is on, by its x29 */
-static void maintained(uint64_t x29, enum step step, struct lines lines)
+static bool is_ic(enum step step)
+{
+	return step == IC_IVAU || step == IC_IALLU || step == IC_IALLUIS;
+}
+
+/*
+ * Maintenance on a CPU: of the writers whose stack it is on, by its x29; syncs is
+ * what the CPU had then.
+ */
+static void maintained(unsigned int cpu, uint32_t syncs, uint64_t x29,
+		       enum step step, struct lines lines)
 {
 	for (int k = 0; k < WINDOWS; k++) {
-		if (windows[k].frame && same_stack(windows[k].frame, x29))
-			add_step(&windows[k], step, lines);
+		if (!windows[k].frame || !same_stack(windows[k].frame, x29))
+			continue;
+		add_step(&windows[k], step, lines);
+		if (step == DSB && windows[k].due) {
+			note_syncs(windows[k].syncs);
+			windows[k].syncs[cpu] = syncs;
+		}
+		windows[k].due = step == DSB ? false : windows[k].due || is_ic(step);
 	}
 }

@@ -3,8 +3,8 @@
  * Records every store that an arm64 kernel makes to its text, from reset to
  * power-off, on any number of CPUs, through whatever alias: memory.h says what
  * text is, modules.h whose, frames.h who called, flush.h what a DC or an IC was
- * for, rows.h what is recorded, options.h reads the arguments,
- * places.h watches functions of the kernel:
+ * for, rows.h what is recorded, first_runs.h how CPUs came to execute it,
+ * options.h reads the arguments, places.h watches functions of the kernel:
  *
  * -plugin libwrites.so,NAME=VALUE,... with numbers in hex; offsets are from the
  * start of the Image:
@@ -19,6 +19,8 @@
  *   graph=OFFSET                    return_to_handler (0: none)
  *   freed=OFFSET init=OFFSET:END    free_initmem, and the memory it gives away
  *   writer=OFFSET:END               functions that write and flush; repeated
+ *   vectors=OFFSET:END              vector tables, 16 entries of 128 bytes each;
+ *                                   repeated
  *   rows=PATH out=PATH              struct row each; one object of JSON at exit
  *   ns=1                            times are ns of CLOCK_MONOTONIC, as those of
  *                                   record.c, and not instructions
@@ -28,6 +30,7 @@
  * made of it, so such a write is known by its words if the page is still text.
  */
 #include <pthread.h>
+#include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,8 +44,8 @@
 #include "flush.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct { uint64_t start, end; } texts[MAX_RANGES], stop, init;
-static int n_texts;
+static struct { uint64_t start, end; } texts[MAX_RANGES], vectors[MAX_RANGES], stop, init;
+static int n_texts, n_vectors;
 static uint64_t freed_offset, is_ns;
 static const char *out_path;
 static uint64_t executed_elsewhere;
@@ -179,9 +182,42 @@ static void maintain(unsigned int index, void *what)
 	pthread_mutex_unlock(&lock);
 }
 
-static void returned_from_exception(unsigned int index, void *data)
+/* An exception was taken, or returned from */
+static void exception(unsigned int index, void *data)
 {
 	cpus[index].syncs++;
+}
+
+/* Whether execution here begins an exception */
+static bool is_vector(uint64_t offset)
+{
+	for (int k = 0; k < n_vectors; k++) {
+		if (offset >= vectors[k].start && offset < vectors[k].end)
+			return (offset - vectors[k].start) % 128 == 0;
+	}
+	return false;
+}
+
+static void watched(unsigned int index, void *watch)
+{
+	/* Most have been seen; what another CPU adds meanwhile does not matter. */
+	if (__atomic_load_n(&((struct watch *)watch)->seen, __ATOMIC_RELAXED) >> index & 1)
+		return;
+	pthread_mutex_lock(&lock);
+	first_run(watch, index);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Callbacks of a block run in the order in which they are registered. */
+static void watch_synchronisation(struct qemu_plugin_insn *insn, uint64_t offset,
+				  struct watch *watch)
+{
+	if (is_vector(offset))
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, exception, CB_NO_REGS,
+						       NULL);
+	if (watch && watch->on)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, watched, CB_NO_REGS,
+						       watch);
 }
 
 static void watch(struct qemu_plugin_insn *insn, uint32_t word, uint64_t pc,
@@ -199,7 +235,7 @@ static void watch(struct qemu_plugin_insn *insn, uint32_t word, uint64_t pc,
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, maintain, CB_NO_REGS,
 						       (void *)step);
 	else if (word == 0xd69f03e0 || (word & 0xfffffbff) == 0xd69f0bff)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, returned_from_exception,
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, exception,
 						       CB_NO_REGS, NULL);
 	else if (changes_x29(word))
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, forget_x29,
@@ -247,10 +283,14 @@ static void will_run(struct qemu_plugin_tb *tb, size_t n)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t k = 0; k < n; k++) {
-		uint8_t *host = qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, k));
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
+		uint8_t *host = qemu_plugin_insn_haddr(insn);
+		uint64_t paddr = host - ram + RAM_BASE;
 
-		if (host)
-			mark_run(host - ram + RAM_BASE);
+		if (!host)
+			continue;
+		mark_run(paddr);
+		watch_synchronisation(insn, paddr - image_load, watch_of(paddr));
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -341,6 +381,11 @@ static void at_exit(uint64_t id, void *data)
 	flush_rows();
 	if (fclose(rows_file))
 		give_up(rows_path);
+	for (uint64_t page = 0; page < ram_size >> page_shift; page++) {
+		if (text_page(page))
+			end_watches(text_page(page));
+	}
+	write_outcomes(rows_path);
 	unseen = count_unseen(&first);
 	for (int k = 0; k < MAX_CPUS; k++)
 		running |= (uint64_t)cpus[k].running << k;
