@@ -14,7 +14,7 @@ from prologue.rules.base import FAILING, Input
 from prologue.rules.writes import WRITE_RULES, JudgedWrites
 from prologue.words import counted
 from prologue.writes.form import SIGHTS, Sight
-from prologue.writes.group import ExecutedBefore, WriteGroup
+from prologue.writes.group import PriorRun, WriteGroup
 
 SCHEMA: Final = "prologue.live-judge/1"
 _UNSEEN: Final[dict[Sight, str]] = {
@@ -76,7 +76,7 @@ def unseen(judged: JudgedWrites) -> list[str]:
         hidden = [sight for sight in hidden if sight != "lines"]
     if not any(group.writer.aside or group.unlisted for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "ran"]
-    if not any(group.unlisted and group.executed is ExecutedBefore.NEVER for group in judged.groups):
+    if not any(group.unlisted and group.executed is PriorRun.NEVER for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "first_runs"]
     said = [_UNSEEN[sight] for sight in hidden]
     if "pc" not in sees and "callers" not in sees:
@@ -155,7 +155,7 @@ def _table(judged: JudgedWrites) -> list[str]:
 def _live_text(row: TableRow) -> str:
     if row.why:
         return f"no: {row.why}"
-    executed = {"": "yes", ExecutedBefore.NOT_KNOWN.value: "yes: not known whether it was executed"}
+    executed = {"": "yes", PriorRun.NOT_KNOWN.value: "yes: not known whether it was executed"}
     return executed.get(row.executed, f"yes: {row.executed}")
 
 

@@ -38,11 +38,11 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 def check_write(group: WriteGroup) -> WriteHit | None:
     """Live writes of instructions that a CPU had executed, or may have; PL513 has the others."""
-    from prologue.writes.group import ExecutedBefore
+    from prologue.writes.group import PriorRun
 
-    if not group.unlisted or group.executed is ExecutedBefore.NEVER:
+    if not group.unlisted or group.executed is PriorRun.NEVER:
         return None
-    unknown = group.executed is ExecutedBefore.NOT_KNOWN
+    unknown = group.executed is PriorRun.NOT_KNOWN
     if unknown and group.writer.before_use:
         return None
     message = f"{group.transition} while other CPUs run, not listed in any issue"

@@ -23,12 +23,12 @@ def check_write(group: WriteGroup) -> WriteHit | None:
 
     A mechanism that is made to write before the first execution, and did, deserves no warning.
     """
-    from prologue.writes.group import ExecutedBefore
+    from prologue.writes.group import PriorRun
 
-    if not group.unlisted or group.executed is ExecutedBefore.YES:
+    if not group.unlisted or group.executed is PriorRun.YES:
         return None
     message = f"{group.transition} while other CPUs run, not listed in any issue"
-    if group.executed is ExecutedBefore.NEVER:
+    if group.executed is PriorRun.NEVER:
         message += f"; no CPU had executed it, {_AFTERWARDS[group.first_run.name]}"
         return WriteHit(message, "info" if group.writer.before_use else None)
     if not group.writer.before_use:

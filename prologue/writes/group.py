@@ -24,7 +24,7 @@ _DECIDING: Final = (
 )  # fmt: skip
 
 
-class ExecutedBefore(Enum):
+class PriorRun(Enum):
     """Whether some CPU had executed a word when it was written, or did so before its writer returned."""
 
     NOT_KNOWN = "not known"
@@ -60,7 +60,7 @@ class WriteGroup:
     literal: bool
     not_live: str
     steps: tuple[Maintenance, ...] | None
-    executed: ExecutedBefore
+    executed: PriorRun
     first_run: FirstRun
     ctr: int | None
     rows: I64  # indexes into the recording's rows, ascending
@@ -134,12 +134,12 @@ def _group(recording: Recording, writer: TextWriter, names: tuple[str, str], fir
     )
 
 
-def _executed(recording: Recording, flags: Flag) -> ExecutedBefore:
+def _executed(recording: Recording, flags: Flag) -> PriorRun:
     if "ran" not in recording.origin.sees:
-        return ExecutedBefore.NOT_KNOWN
+        return PriorRun.NOT_KNOWN
     if flags & (Flag.RAN_BEFORE | Flag.RAN_MEANWHILE):
-        return ExecutedBefore.YES
-    return ExecutedBefore.NOT_KNOWN if Flag.NOT_RETURNED in flags else ExecutedBefore.NEVER
+        return PriorRun.YES
+    return PriorRun.NOT_KNOWN if Flag.NOT_RETURNED in flags else PriorRun.NEVER
 
 
 def _first_run(recording: Recording, flags: Flag) -> FirstRun:

@@ -21,6 +21,7 @@ def chain(*names: str) -> list[NamedPlace | None]:
     [
         (FTRACE, "ftrace"),
         (("copy_to_kernel_nofault", "aarch64_insn_write", "ftrace_make_nop.part.0"), "ftrace"),
+        (("__arch_copy_to_user", *FTRACE), "ftrace"),  # 5.10
         (("__pi_relocate_kernel", "__pi_early_map_kernel"), "relocation"),
         (("patch_alternative", "__apply_alternatives"), "alternatives"),
         (("alt_cb_patch_nops", "__apply_alternatives", "multi_cpu_stop"), "alternatives"),
@@ -43,6 +44,7 @@ def test_known_writers(names: tuple[str, ...], mechanism: str) -> None:
         ("hook@rootkit", "__apply_alternatives"),
         ("copy_to_kernel_nofault", "", "ftrace_make_call"),
         ("copy_to_kernel_nofault",),
+        ("__arch_copy_to_user", "vfs_read"),
     ],
 )
 def test_unknown_writers(names: tuple[str, ...]) -> None:

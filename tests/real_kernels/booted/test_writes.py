@@ -58,6 +58,20 @@ def test_the_boot_writes_no_prologue_live(tmp_path: Path, capsys: pytest.Capture
     assert said["findings"] == said["not_seen"] == []
 
 
+@pytest.mark.parametrize(("suite", "release"), [("bullseye", "5.10"), ("bookworm", "6.1"), ("sid", "7.2")])
+def test_the_boot_of_other_releases(
+    suite: str, release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every writer is known, and the only live writes are those of jump labels."""
+    vmlinux, out = needs_kernel(suite).vmlinux, tmp_path / "boot.writes"
+    assert main(["bench", "writes", "--vmlinux", str(vmlinux), "-o", str(out)]) == 0
+    said = judged(capsys, out, 0)
+    assert said["release"].startswith(release)
+    assert said["findings"] == said["unknown"] == said["not_seen"] == []
+    assert 0 < said["live"] == words(said, live=True, writer="jump label", verdict="allowed")
+    assert words(said, writer="ftrace", live=False) > 30_000
+
+
 def futex_init(directory: Path) -> Path:
     """An initramfs whose init uses futexes on both CPUs."""
     needs_tools("aarch64-linux-gnu-gcc")
