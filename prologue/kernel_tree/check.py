@@ -116,7 +116,10 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
 
 def _tool() -> Check:
     """What the build step would run: make takes PROLOGUE from the environment, too."""
-    named = os.environ.get("PROLOGUE", "").split()
+    try:
+        named = shlex.split(os.environ.get("PROLOGUE", ""))
+    except ValueError:  # a quotation mark alone: the shell would not run it, either
+        named = os.environ["PROLOGUE"].split()
     command = named or ["prologue"]
     path = shutil.which(command[0])
     if path is None:

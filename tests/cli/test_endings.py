@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,13 +22,13 @@ from tests.support.processes import HEEDING, until_gone
 
 Mini = Callable[[Spec | ModuleSpec], Path]
 Said = pytest.CaptureFixture[str]
-PROGRAM = f"{sys.executable} -m prologue"
+PROGRAM = (sys.executable, "-m", "prologue")
 INTERRUPTED = (130, "prologue: interrupted\n")
 
 
 def shell(command: str, *arguments: object, unbuffered: str = "") -> tuple[int, str]:
     """Run a line of shell, in which ``prologue`` is ours; returns the exit code and standard error."""
-    line = f'prologue() {{ {PROGRAM} "$@"; }}; {command}'
+    line = f'prologue() {{ {shlex.join(PROGRAM)} "$@"; }}; {command}'
     words = ["bash", "-c", line, "bash", *map(str, arguments)]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(
@@ -213,7 +214,7 @@ def test_many_files_and_ctrl_c(mini: Mini, tmp_path: Path) -> None:
     content = mini(ModuleSpec()).read_bytes()
     for number in range(400):
         (modules / f"m{number}.ko").write_bytes(content)
-    command = [*HEEDING, *PROGRAM.split(), "verify", str(modules), "--jobs", "2"]
+    command = [*HEEDING, *PROGRAM, "verify", str(modules), "--jobs", "2"]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -231,7 +232,7 @@ def test_many_files_and_a_worker_that_is_killed(mini: Mini, tmp_path: Path) -> N
     for number in range(400):
         (modules / f"m{number}.ko").write_bytes(content)
     process = subprocess.Popen(
-        [*PROGRAM.split(), "verify", str(modules), "--jobs", "2"],
+        [*PROGRAM, "verify", str(modules), "--jobs", "2"],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     os.kill(_children(process, 2)[0], signal.SIGKILL)

@@ -193,6 +193,13 @@ def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.Mon
     program(bin_ / "other", f"test $1 = and && echo prologue {__version__}")
     monkeypatch.setenv("PROLOGUE", "other and")
     assert check(capsys, ready)["tool"]["path"] == str(bin_ / "other")
+    blank = bin_ / "my tools" / "prologue"
+    blank.parent.mkdir()
+    program(blank, f"echo prologue {__version__}")
+    monkeypatch.setenv("PROLOGUE", f"'{blank}'")
+    assert check(capsys, ready)["tool"]["path"] == str(blank)
+    monkeypatch.setenv("PROLOGUE", "'absent and")
+    assert "PROLOGUE='absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
     monkeypatch.setenv("PROLOGUE", "absent and")
     assert "PROLOGUE=absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from prologue.memory import kcore, session
 from prologue.memory.kcore import Kcore, RemoteKcore, why_not
 from prologue.memory.sources import open_memory
 from prologue.memory.state import SCRIPT, LoadedModule, parse_state
+from tests.support.programs import place_python_program
 
 SAID = """Welcome to the board.
 ==== release
@@ -92,9 +92,7 @@ def test_kcore_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     """A program ssh; after it the rest of PATH."""
-    path = directory / "ssh"
-    path.write_text(f"#!{sys.executable}\nimport subprocess, sys\n{body}\n")
-    path.chmod(0o755)
+    place_python_program(directory / "ssh", f"import subprocess, sys\n{body}\n")
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
 
 

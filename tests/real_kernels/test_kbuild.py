@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,8 @@ from tests.support.needs import needs_built_kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
-TOOL: Final = Path(sys.executable).with_name("prologue")
+PROGRAM: Final = Path(sys.executable).with_name("prologue")
+TOOL: Final = shlex.quote(str(PROGRAM))  # words of a shell, as make has them
 SOURCE: Final = "kernel/range.c"  # small, always built in
 # What a developer may add by mistake: a record at something that is no pair, and a branch to after the MOV.
 NO_PAIR: Final = r"""
@@ -61,7 +63,7 @@ class Tree:
     def vmlinux(self) -> Path:
         return self.path / "out" / "vmlinux"
 
-    def make(self, *targets: str, tool: str | None = str(TOOL), **environment: str) -> tuple[int, str]:
+    def make(self, *targets: str, tool: str | None = TOOL, **environment: str) -> tuple[int, str]:
         """Exit status and output; ``vmlinux`` and ``modules`` if nothing else is asked for."""
         named = [] if tool is None else [f"PROLOGUE={tool}"]
         done = make(self.path, self.recipe, "-j2", *(targets or ("vmlinux", "modules")), *named, **environment)
@@ -121,7 +123,7 @@ def test_every_link_is_processed_once(
     assert state(tree.vmlinux, capsys) == "processed"
     assert main(["verify", str(tree.vmlinux), "--image", str(tree.path / "out/arch/arm64/boot/Image")]) == 0
     assert open_binary(tree.vmlinux).image.section(".BTF") is not None or "btf" not in tree.recipe.options
-    monkeypatch.setenv("PROLOGUE", str(TOOL))
+    monkeypatch.setenv("PROLOGUE", TOOL)
     assert main(["kernel", "check", str(tree.path), "--objtree", str(tree.path / "out")]) == 0
     # Unchanged sources run nothing.
     before = tree.vmlinux.stat()
@@ -167,7 +169,7 @@ def test_without_the_tool_the_kernel_is_as_always(
     # The default is whatever is in PATH, and so is the tool of no name.
     tools = tmp_path / "my tools"
     tools.mkdir()
-    (tools / "prologue").symlink_to(TOOL)
+    (tools / "prologue").symlink_to(PROGRAM)
     for tool in (None, ""):
         status, output = tree.relink("vmlinux", tool=tool, PATH=f"{tools}{os.pathsep}{path}")
         assert (status, steps(output)) == (0, ["  PROLOGUE vmlinux"]), output

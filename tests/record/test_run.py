@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.record.run import record, script
 from tests.record.test_output import SAID
+from tests.support.programs import place_python_program
 
 
 @pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox sh"])
@@ -101,9 +101,7 @@ def test_bad_arguments(
 
 
 def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    path = directory / "ssh"
-    path.write_text(f"#!{sys.executable}\nimport subprocess, sys\n{body}\n")
-    path.chmod(0o755)
+    place_python_program(directory / "ssh", f"import subprocess, sys\n{body}\n")
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
 
 

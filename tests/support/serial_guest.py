@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from prologue_bench.guest.initramfs import build_initramfs, pack
 from prologue_bench.guest.vm import Machine
 from prologue_bench.host.child import die_with_parent
 from tests.support import qmp
+from tests.support.programs import place_python_program
 
 HOST: Final = "ssh:guest"
 _INIT: Final = b"""\
@@ -113,8 +113,7 @@ def _wait(line: Path, process: subprocess.Popen[bytes]) -> None:
 def _path_with_ssh(directory: Path, line: Path) -> Iterator[None]:
     program, before = directory / "bin" / "ssh", os.environ["PATH"]
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{_SSH.format(place=str(line))}")
-    program.chmod(0o755)
+    place_python_program(program, _SSH.format(place=str(line)))
     os.environ["PATH"] = f"{program.parent}:{before}"
     try:
         yield
