@@ -40,6 +40,7 @@ class RestoredSymbols(Symbols):
         self.table = np.concatenate([self.table, rows])
         self._names = np.ascontiguousarray(self.table["name"])
         self._values = np.ascontiguousarray(self.table["value"])
+        self._sections = np.concatenate([self._sections, rows["shndx"].astype(self._sections.dtype)])
 
     @property
     def typed_function_starts(self) -> U64:

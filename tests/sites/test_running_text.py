@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
+from prologue.errors import UNDECIDED
 from prologue.memory.sources import open_memory
 from prologue.sites.running_text import Placed, read_sections
 from tests.mini_kernel.build import Spec
@@ -109,7 +110,7 @@ def test_an_audit_does_not_pass_what_memory_lacks(
     words = how(vmlinux, source)
     status, data = audited(vmlinux, source, capsys)
     whole = audited(vmlinux, *running_core(vmlinux), capsys)[1]["undecided"]["lacking"]
-    assert status == 2
+    assert status == UNDECIDED
     assert data["findings"] == []
     assert f".text: {words} words that memory does not have" in data["not_looked_at"]
     assert data["undecided"]["lacking"] >= words

@@ -41,8 +41,8 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert account.executed == said["instructions"] >= 1_500_000
     header, records = load_recording(out)
     assert header.slide == int(said["slide"], 16) != 0
-    # Where an exception came between two ranges, a record of its own says where it returns to.
-    assert said["ranges"] == np.count_nonzero(records["count"]) < len(records)
+    # Where an exception came between two ranges, a record of its own says where it returns to; none may have come.
+    assert said["ranges"] == np.count_nonzero(records["count"]) <= len(records)
     assert set(np.unique(records["level"]).tolist()) == {0, 1}
     assert {EXCEPTION, RETURN} <= set(np.unique(records["flags"]).tolist())
     assert len(np.unique(records["task"])) >= 2

@@ -169,9 +169,9 @@ def test_planted_writers(
     require_same(recorded, seen)
     findings = judged(capsys, tmp_path, 1)["findings"]
     of: Callable[[str], list[dict[str, Any]]] = lambda code: [f for f in findings if f["code"] == code]  # noqa: E731
-    assert {finding["code"] for finding in findings} == {"PL308", "PL506", "PL507"}
-    # Every function that was traced got its MOV while others ran.
-    late, kernel = of("PL308"), Kernel(vmlinux)
+    assert {finding["code"] for finding in findings} - {"PL513"} == {"PL308", "PL506", "PL507"}
+    # Every function that was traced got its MOV while others ran; of some, nothing had executed anything until then.
+    late, kernel = of("PL308") + of("PL513"), Kernel(vmlinux)
     assert kernel.sites is not None
     assert {word for finding in late for word in finding["found"]} == {hex(a64.MOV_X9_X30)}
     assert all("ftrace_make_call" in finding["message"] for finding in late)
@@ -182,7 +182,7 @@ def test_planted_writers(
     strangers = of("PL507")
     assert [(f["symbol"], f["symbol_offset"]) for f in strangers] == [("kernel_halt", 4)] * 4
     assert all("own_poke+0x" in f["message"] and "init_module+0x" in f["message"] for f in strangers)
-    without, elsewhere = of("PL506")
+    without, elsewhere = (f for f in of("PL506") if "own_poke+0x" in f["message"])
     assert "no DC to the point of unification before" in without["message"]
     assert "no DC to the point of unification (for its line)" in elsewhere["message"]
     assert "DC of another line" in elsewhere["message"]
