@@ -43,14 +43,16 @@ _TOGETHER: Final = (
     ("__start___ksymtab_gpl", "__stop___ksymtab_gpl"),
     ("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs"),
     ("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "register_kprobe"),
-    ("__pi_relocate_kernel", "__pi_rela_start", "__pi_rela_end"),
-    ("__pi_relr_start", "__pi_relr_end"),
-    ("__rela_start", "__rela_end"),
-    ("__relr_start", "__relr_end"),
     ("system_certificate_list", "system_certificate_list_size"),
     ("vdso_start", "vdso_end"),
     ("kallsyms_num_syms", "kallsyms_offsets", "kallsyms_names", "kallsyms_token_table", "kallsyms_token_index"),
 )  # fmt: skip
+_OF_RELOCATIONS: Final = (
+    ("__pi_relocate_kernel", "__pi_rela_start", "__pi_rela_end"),
+    ("__pi_relr_start", "__pi_relr_end"),
+    ("__rela_start", "__rela_end"),
+    ("__relr_start", "__relr_end"),
+)
 _BANNER: Final = re.compile(rb"Linux version \d+\.\d+")
 _BYTES: Final = 4096  # a kernel has a function for so much text at least
 _SMALLEST: Final = 1 << 18  # bytes of text of a Linux kernel; what is smaller is a program for tests
@@ -72,7 +74,8 @@ def require_symbols(kernel: Kernel) -> None:
         if kernel.version is not None and kernel.version >= (5, 8):
             wanted += ("__noinstr_text_start", "__noinstr_text_end")
     gone = [name for name in wanted if symbols.find(name) is None]
-    for row in _TOGETHER:
+    # A section that objcopy removes takes symbols along; that the relocations are lost is what PL102 has to say.
+    for row in _TOGETHER if kernel.lost_relocations else (*_TOGETHER, *_OF_RELOCATIONS):
         missing = [name for name in row if symbols.find(name) is None]
         gone += missing if len(missing) < len(row) else []
     text = sum(section.size for section in image.text_sections)
