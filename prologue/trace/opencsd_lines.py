@@ -19,13 +19,15 @@ _NO_ELEMENT: Final = rb"(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n]"
 _PACKET: Final = (
     rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t(?:\w+ : |[A-Z0-9_]+:(?=[A-Z ]|\d+ bit))(?:%s)*\n" % _NO_ELEMENT
 )
+# No possessive repeat: Python before 3.11.5 (Debian 12 has 3.11.2) goes on where an attempt at one failed. As the engine
+# keeps something of each packet until a match ends, each takes a few only.
 ELEMENT: Final = re.compile(
-    rb"(?:%s)*+(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
+    rb"(?:%s){0,32}(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
     rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "
     rb"last_sz\(\d+\) \(ISA=(\w+)\) ([EN] [\w+:.<> -]*)(?: \[CC=\d+\]; )?\)\r?\n"
-    rb"|(\w+)\(([^\n]*)\)\r?\n)|([^\n]+)\n|\n|\Z)" % _PACKET
+    rb"|(\w+)\(([^\n]*)\)\r?\n)|(?=%s)|([^\n]+)\n|\n|\Z)" % (_PACKET, _PACKET)
 )
-"""The packets before an element, then the element; or a line that is neither."""
+"""The packets before an element, then the element; or packets alone; or a line that is neither."""
 CONTEXT: Final = re.compile(
     rb"\(ISA=\w+\) (?:EL([0-3]))?(S|N|Root|Realm); (?:64|32)-bit; "
     rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"

@@ -348,3 +348,13 @@ def test_what_the_decoder_reports_of_its_image_is_kept(says: str, tail: str, bet
         why = "bad-program-image"
     bad = BadImage(why=why, start=A, end=A + 12, flags=0, level=1, vmid=-1, onward=onward)
     assert account.bad_images == {bad: Reported(count=1, cpu=16, time=0)}
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 64, 1000])
+def test_however_many_packets_stand_before_an_element(count: int) -> None:
+    packets = "Idx:9; ID:10;\tI_ATOM_F1 : Atom format 1.; E\n" * count
+    text = "Trace Packet Lister: CS Decode library testing\n" + CONTEXT + packets + range_(A, 3) + packets
+    account = Tally()
+    ranges = [batch.ranges for batch in read_opencsd(Peekable(io.BytesIO(text.encode()), "x"), account)]
+    assert [len(batch) for batch in ranges] == [1]
+    assert not account.counts
