@@ -48,8 +48,8 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     every = audits_of(audit)
-    notes = [*_table(audit), *agreement_lines(audit), *_transitions(audit), *_not_looked_at(audit)]
-    notes += [*_struct_offsets(audit), closing(audit)]
+    notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_transitions(audit)]
+    notes += [*_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
     unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
     if kind == "sarif":
@@ -204,8 +204,8 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "errors": [str(error) for error in all_errors(audit)],
         "findings": [_finding(audit, one) for one in every_finding(audit)],
         "unknown": [
-            _unknown(one.path, word)
-            for every in (audit.before, audit) if every is not None
+            _unknown(one.path, word) | {"memory": every.source}
+            for every in audits_of(audit)
             for one in every.files
             for word in one.unknown
         ],

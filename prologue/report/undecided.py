@@ -50,14 +50,13 @@ def why_undecided(audit: Audit) -> list[str]:
 def unknown_lines(audit: Audit, *, show_all: bool) -> list[str]:
     """Words that do not fit, of which nothing can be said: the first few of each file."""
     lines: list[str] = []
-    for every in (audit.before, audit):
-        for one in every.files if every is not None else ():
-            if every is None or not one.unknown:
+    for every in audits_of(audit):
+        for one in every.files:
+            if not one.unknown:
                 continue
-            prefix = f"in {every.source}: " if every is audit.before else ""
             shown = one.unknown if show_all else one.unknown[:_SHOWN]
-            lines.append(printable(f"{one.path}: not decided: {len(one.unknown):,}"))
-            lines += [printable(f"  {prefix}{where}: {word.message}") for where, word in shown]
+            lines.append(printable(f"{name_in(every.source, one.path)}: not decided: {len(one.unknown):,}"))
+            lines += [printable(f"  {where}: {word.message}") for where, word in shown]
             if len(one.unknown) > len(shown):
                 lines.append(f"  ... and {len(one.unknown) - len(shown):,} more (--all)")
     return [*lines, f"  to do: {_REPORT}"] if lines else []

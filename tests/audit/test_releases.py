@@ -43,14 +43,17 @@ def test_a_release_that_was_never_compared_is_not_accused(
     assert data["undecided"] == {"restless": 0, "lacking": 0, "unknown": 3}
     assert [(word["symbol"], word["words"]) for word in data["unknown"]] == [("plain", 2), ("first", 1)]
     assert all("not known" in word["message"] for word in data["unknown"])
+    assert {word["memory"] for word in data["unknown"]} == {str(vmlinux.with_name("core"))}
     for options in ((), ("--allow-undecided",)):
         assert audit(vmlinux, changes, *options) == UNDECIDED
         text = capsys.readouterr().out
-        assert f"{vmlinux}: not decided: 2\n  plain (" in text
+        assert f"{vmlinux.with_name('core')}: {vmlinux}: not decided: 2\n  plain (" in text
         assert "3 words not decided" in text.splitlines()[-1]
     for form in ("sarif", "junit", "ktap"):
         assert audit(vmlinux, changes, "--format", form) == UNDECIDED
-        assert "is not known" in capsys.readouterr().out
+        report = capsys.readouterr().out
+        assert "is not known" in report
+        assert "first (" in report  # which word, as in the text
 
 
 @pytest.mark.parametrize("release", [f"{major}.{minor}.9-test" for major, minor in COMPARED])
