@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from prologue.arrays import U32, U64
+from prologue.arrays import U32, U64, among
 from prologue.audit.alternatives import claim_alternatives
 from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.describe import Describer
@@ -165,7 +165,10 @@ def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
 
 
 def _claim_unknown(module: LiveModule) -> Claims:
-    """Words whose relocation refers to what has no known place: the other bits have to be those of the file."""
+    """Words whose relocation refers to what has no known place: the other bits have to be those of the file.
+
+    Those that refer to an empty section are right if it is where the loader's layout has it.
+    """
     masks = dict(sorted(module.placed.unknown.items()))
     vaddrs = np.array(list(masks), np.uint64)
     there = module.text.in_text(vaddrs)
@@ -173,7 +176,8 @@ def _claim_unknown(module: LiveModule) -> Claims:
     live, linked = module.text.words(vaddrs), module.image.words(vaddrs)
     expected = linked & ~bits | live & bits
     why = "a relocation whose symbol has no known address, and whose other bits differ"
-    but = But(unsure=np.ones(len(vaddrs), np.bool_))
+    laid_out = among(vaddrs, np.array(sorted(module.placed.laid_out), np.uint64))
+    but = But(unsure=~laid_out | (live != linked))
     return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: why, but)
 
 

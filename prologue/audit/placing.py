@@ -2,7 +2,8 @@
 
 The loader is ``kernel/module/main.c`` and ``arch/arm64/kernel/module.c`` (6.1-7.2); relocations are those of AAELF64,
 "Relocation codes". Symbols of others come by name. What refers to data of each CPU is not known: the loader gives them
-another place, and nothing in memory says which.
+another place, and nothing in memory says which. Sections without a byte (``.bss`` with a lock_class_key, which is empty
+without lockdep) have an address, too, but sysfs leaves them out: it is where the loader's layout has them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from prologue.memory.state import LoadedModule
 _E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
 FREED: Final = ".init"
 """Sections that the loader lays out as init, and frees (module_init_layout_section, 6.1-7.2)."""
+_READ_ONLY_AFTER_INIT: Final = (".data..ro_after_init", "__jump_table")  # memory of their own (kernel/module/main.c)
 _ET_EXEC, _SHT_PROGBITS = 2, 1
+_SHF_WRITE: Final = 1
 _SHN_ABS: Final = 0xFFF1
 # type -> width in bytes, relative to the place
 _DATA: Final = {257: (8, False), 258: (4, False), 259: (2, False), 260: (8, True), 261: (4, True), 262: (2, True)}
@@ -50,16 +53,23 @@ def _bits(place: int, kind: int) -> dict[int, int]:
     return dict.fromkeys(range(place & ~3, place + width, 4), 4294967295)
 
 
+def _kind_of_memory(section: Section) -> tuple[int, bool]:
+    """Sections of one kind follow each other in memory, in the order of the file."""
+    return section.flags & (_SHF_WRITE | SHF_EXECINSTR), section.name.startswith(FREED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedModule:
     """A module's file at run-time addresses.
 
     ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
-    in. ``far`` are calls that a PLT entry has to extend: their places and targets. ``calls`` are the targets of all.
+    in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
+    ``far`` are calls that a PLT entry has to extend: their places and targets. ``calls`` are the targets of all.
     """
 
     image: ElfImage
     unknown: dict[int, int]
+    laid_out: frozenset[int]
     far: dict[int, int]
     calls: frozenset[int]
     plts: tuple[int, ...]  # where sections of PLT entries begin
@@ -97,8 +107,10 @@ class Placer:
         }
         if not any(section.index in self._placed for section in image.text_sections):
             raise InputError(f"nothing says where the sections of {loaded.name} are", path=image.path)
+        self._empty = self._empty_sections()
         self._values, self._known = self._symbol_values(others)
         self._unknown: dict[int, int] = {}
+        self._laid_out: set[int] = set()
         self._far: dict[int, int] = {}
         self._calls: set[int] = set()
 
@@ -113,13 +125,49 @@ class Placer:
         # Those of init text are free again with it, and may be another module's text by now.
         plts = tuple(self._placed[s.index] for s in small if s.flags & SHF_EXECINSTR and not s.name.startswith(FREED))
         image = ElfImage(self._image.path, bytes(self._content))
-        return PlacedModule(image=image, unknown=self._unknown, far=self._far, calls=frozenset(self._calls), plts=plts)
+        return PlacedModule(
+            image=image,
+            unknown=self._unknown,
+            laid_out=frozenset(self._laid_out),
+            far=self._far,
+            calls=frozenset(self._calls),
+            plts=plts,
+        )
+
+    def _empty_sections(self) -> dict[int, int]:
+        """Where the loader's layout has sections without a byte: after the one before it of the same kind of memory.
+
+        ``layout_section`` (kernel/module.c, 5.10; ``__layout_sections``, kernel/module/main.c, 6.12). The first of its
+        kind is at the beginning of that memory, as is the next one then.
+        """
+        found: dict[int, int] = {}
+        every = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
+        for at, section in enumerate(every):
+            if section.size or not section.flags & _SHF_WRITE:
+                continue
+            kind = _kind_of_memory(section)
+            before, after = (
+                next((s for s in part if s.index in self._placed and _kind_of_memory(s) == kind), None)
+                for part in (every[:at][::-1], every[at + 1 :])
+            )
+            if before is not None:
+                align = self._alignment(section)
+                found[section.index] = -(-(self._placed[before.index] + before.size) // align) * align
+            elif after is not None:
+                found[section.index] = self._placed[after.index]
+        return found
+
+    def _alignment(self, section: Section) -> int:
+        start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
+        return max(int(SHDR.unpack_from(self._content, start + section.index * SHDR.size)[8]), 1)
 
     def _symbol_values(self, others: Mapping[str, int]) -> tuple[U64, Bool]:
         """Run-time value of each symbol, in table order, and whether it is known."""
         table = self._symbols.table
         starts = np.zeros(len(self._image.sections), np.uint64)
         there = np.zeros(len(starts), np.bool_)
+        for number, vaddr in self._empty.items():
+            starts[number] = vaddr  # a value, although not known
         for number, vaddr in self._placed.items():
             starts[number], there[number] = vaddr, ".percpu" not in self._image.sections[number].name
         index = table["shndx"]
@@ -142,10 +190,13 @@ class Placer:
         places = np.uint64(self._placed[target.index]) + table["offset"]
         values = self._values[rows] + table["addend"].astype(np.uint64)
         known = self._known[rows]
+        laid_out: Bool = ~known & np.isin(self._symbols.table["shndx"][rows], list(self._empty))
         for k in np.flatnonzero(~known).tolist() if target.flags & SHF_EXECINSTR else ():
-            self._unknown |= _bits(int(places[k]), int(types[k]))
+            bits = _bits(int(places[k]), int(types[k]))
+            self._unknown |= bits
+            self._laid_out.update(bits if laid_out[k] else ())
         for kind in set(types.tolist()):
-            chosen = np.flatnonzero((types == kind) & known)
+            chosen = np.flatnonzero((types == kind) & (known | laid_out))
             at = (table["offset"][chosen]).astype(np.int64) + target.offset
             self._fill(kind, at, places[chosen], values[chosen])
 
