@@ -19,8 +19,8 @@ _NO_ELEMENT: Final = rb"(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n]"
 _PACKET: Final = (
     rb"Idx:\d+; ID:[0-9a-f]+; ?(?:\[[0-9a-fx ]*\];)?\t(?:\w+ : |[A-Z0-9_]+:(?=[A-Z ]|\d+ bit))(?:%s)*\n" % _NO_ELEMENT
 )
-# No possessive repeat: Python before 3.11.5 (Debian 12 has 3.11.2) goes on where an attempt at one failed. As the engine
-# keeps something of each packet until a match ends, each takes a few only.
+# No possessive repeat: Python before 3.11.5 (Debian 12 has 3.11.2) goes on where an attempt at one failed. The engine
+# keeps something of each packet until a match ends, so a match takes a few only.
 ELEMENT: Final = re.compile(
     rb"(?:%s){0,32}(?:Idx:\d+; ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_(?:"
     rb"INSTR_RANGE\(exec range=0x([0-9a-f]+):\[0x([0-9a-f]+)\] num_i\((\d+)\) "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,14 @@ from tests.support.needs import needs_tools
 from tests.support.trees import SOURCES, fingerprint, git, needs_real_tree, repository
 
 pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask() -> Iterator[None]:
+    """The sources are unpacked with the modes that packages have, and git makes files anew: with the umask."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="module", params=SOURCES)

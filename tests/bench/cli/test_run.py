@@ -61,6 +61,7 @@ def hashes(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.qemu
+@pytest.mark.kernel  # its guest's root file system is made of Debian's packages
 def test_a_refused_plan_touches_nothing(mini: Mini, tmp_path: Path, capsys: Said) -> None:
     """The Images of another link have the same names."""
     needs_tools("qemu-system-aarch64")

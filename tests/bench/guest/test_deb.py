@@ -20,6 +20,7 @@ def package(tmp_path: Path) -> Path:
     needs_tools("dpkg-deb")
     tree = tmp_path / "tree"
     (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN").chmod(0o755)  # whatever the umask is: dpkg-deb insists
     (tree / "DEBIAN/control").write_text(
         "Package: sample\nVersion: 1\nArchitecture: arm64\nMaintainer: nobody <n@example.org>\nDescription: a sample\n"
     )

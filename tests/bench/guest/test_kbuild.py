@@ -70,6 +70,7 @@ def test_debians_configuration_is_read_from_its_package(tmp_path: Path) -> None:
     for name in ("arm64-16k", "arm64"):
         (configs / f"config.arm64_none_{name}.xz").write_bytes(lzma.compress(name.encode()))
     (content / "DEBIAN").mkdir()
+    (content / "DEBIAN").chmod(0o755)  # whatever the umask is: dpkg-deb insists
     (content / "DEBIAN" / "control").write_text(
         "Package: linux-config-6.12\nVersion: 1\nArchitecture: arm64\nMaintainer: A <a@example.org>\nDescription: d\n"
     )
