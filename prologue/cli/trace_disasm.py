@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
             out.write(PERF_TAIL if form == "perf" else b"")
         rest = [*summary.lines(), *left_out_lines(check), *trace.account.lines()]
         entered = trees.entered if trees else frozenset()
-        print_notes([*warnings(check, args), *unmatched(args, filters, known, entered), *rest])
+        print_notes([*warnings(check, trace, args), *unmatched(args, filters, known, entered), *rest])
     return 0
 
 

@@ -15,6 +15,8 @@ from prologue.trace.check import ImageCheck
 from prologue.trace.filters import Filters
 from prologue.trace.form import NO_CPU, NO_LEVEL
 from prologue.trace.known import KnownRanges
+from prologue.trace.reported import reported_words
+from prologue.trace.sources import Trace
 from prologue.words import counted
 
 _MOST: Final = 16  # numbers in a line
@@ -40,10 +42,18 @@ def left_out_lines(check: ImageCheck) -> list[str]:
     ]
 
 
-def warnings(check: ImageCheck, args: Namespace) -> list[str]:
+def warnings(check: ImageCheck, trace: Trace, args: Namespace) -> list[str]:
     """Warn, in a line for each cause, that the image is not what ran, and say what to do."""
-    if not check.impossible:
-        return []
+    lines = [*_step_warnings(check, args)] if check.impossible else []
+    if reported := len(reported_words(trace, check.kernels)):
+        lines.append(
+            f"warning: the decoder reports {counted(reported, 'word')} of its image that cannot be what ran: "
+            f"decode again with the text that ran, from prologue live overlay; prologue trace check names the words"
+        )
+    return lines
+
+
+def _step_warnings(check: ImageCheck, args: Namespace) -> list[str]:
     findings, lines = check.findings(), []
     if findings.decoder:
         word = findings.decoder[0]

@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
             if stacks is not None:
                 stacks.add(batch, every, keep)
         rest = [
-            *warnings(check, args),
+            *warnings(check, trace, args),
             *unmatched(args, filters, known),
             *summary.lines(),
             *left_out_lines(check),

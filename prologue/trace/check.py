@@ -85,6 +85,7 @@ class ImageCheck:
 
     def __init__(self, known: KnownRanges, trace: Trace) -> None:
         self._known = known
+        self.kernels = known.kernels
         self._programs = known.kernels.programs
         self.decoder = trace.followed_by
         self._sequences = Sequences()

@@ -8,7 +8,7 @@ image that is given here, from the last range on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,7 +72,19 @@ def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
     words = [*_words(trace.account, kernels, None)]
     for number, guest in trace.guests:
         words += _words(guest.account, kernels, number)
-    return sorted(words, key=lambda word: (word.program, word.vaddr or 0, word.why))
+    return sorted(_merged(words), key=lambda word: (word.program, word.vaddr or 0, word.why))
+
+
+def _merged(words: list[ReportedWord]) -> Iterable[ReportedWord]:
+    """Each sentence about a word once, however the decoder came there."""
+    found: dict[tuple[int, int | None, str], ReportedWord] = {}
+    for word in words:
+        own = found.setdefault((word.program, word.vaddr, word.describe()), word)
+        if own is not word:
+            own.count += word.count
+            if word.time < own.time:
+                own.time, own.cpu = word.time, word.cpu
+    return found.values()
 
 
 def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[ReportedWord]:

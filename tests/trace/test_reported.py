@@ -33,6 +33,11 @@ def bad(message: str, name: str = "OCSD_ERR_BAD_DECODE_IMAGE") -> str:
     return error(name, message, code="0x002e") + element("NO_SYNC( [bad-program-image])")
 
 
+def later(text: str) -> str:
+    """The same at another place of the trace: an error that is printed twice with one place is one error."""
+    return text.replace("TrcIdx=26", "TrcIdx=52")
+
+
 def check(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, changed: dict[str, int] | None = None
 ) -> tuple[int, dict[str, Any], str]:
@@ -215,3 +220,21 @@ def test_a_text_of_perf_says_what_newer_ones_hide(tmp_path: Path, capsys: pytest
     trace.write_text(perf_text([*STEPS, (0, "vfs_read"), *STEPS[1:]]))
     assert main(command) == 0
     assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["disasm", "stats"])
+def test_other_commands_warn_once_of_what_the_decoder_reports(
+    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
+    trace.write_text(CALLED + bad(DIRECT) + CALLED + later(bad(DIRECT)))
+    assert main(["trace", action, str(trace), "--vmlinux", str(vmlinux)]) == 0
+    (warning,) = (line for line in capsys.readouterr().err.splitlines() if "warning" in line)
+    assert warning.startswith("prologue: warning: the decoder reports 1 word of its image that cannot be what ran: ")
+
+
+def test_a_word_that_is_reported_on_several_ways_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = SYNC + ran("vfs_read+0x8", "vfs_read+0xc", "N BR   <cond>") + bad(DIRECT)
+    code, data, out = check(tmp_path, capsys, CALLED + bad(DIRECT) + later(again))
+    assert (code, [word["count"] for word in data["reported"]]) == (1, [2])
+    assert "the decoder reports 1 word of its image" in out
