@@ -224,16 +224,6 @@ class Symbols:
         """Addresses that ``locate`` names things by, ascending, each once."""
         return sorted_unique(self._places[0])
 
-    def matching(self, pattern: re.Pattern[str]) -> tuple[Symbol, ...]:
-        """Every defined symbol whose name the pattern finds something in, in table order; reads all names."""
-        rows = np.flatnonzero(self.defined & (self._names != 0))
-        named = ((row, self._name(int(self._names[row]))) for row in rows.tolist())
-        return tuple(
-            Symbol(name, int(self._values[row]), int(self.table["size"][row]))
-            for row, name in named
-            if pattern.search(name)
-        )
-
     def locate(self, vaddr: int) -> Location:
         """Describe an address as symbol+offset and section+offset; a module's made-up address is left out."""
         return self.locate_all([vaddr])[0]
