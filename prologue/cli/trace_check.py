@@ -144,7 +144,10 @@ def _times(count: int, cpu: int, time: int) -> str:
 def _unjudged(check: ImageCheck) -> list[str]:
     return [
         f"{counted(check.judged, 'step')} judged",
-        *(f"{count:,} {what}: not judged" for what, count in check.unjudged.items()),
+        *(
+            f"{counted(count, 'step')}{what.removeprefix('steps')}: not judged"
+            for what, count in check.unjudged.items()
+        ),
     ]
 
 

@@ -87,7 +87,7 @@ class ImageCheck:
         self._known = known
         self.kernels = known.kernels
         self._programs = known.kernels.programs
-        self.decoder = trace.followed_by
+        self._trace, self.decoder = trace, trace.followed_by
         self._sequences = Sequences()
         self._ranges = RangeVerdicts(known, self.decoder)
         self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
@@ -214,6 +214,7 @@ class ImageCheck:
 
     def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:
         """What the decoder did not know, and ran through."""
+        self.decoder = self._trace.followed_by  # the text has been read now: another version may have come
         if self.decoder is None:
             return {}
         keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]

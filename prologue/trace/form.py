@@ -145,10 +145,12 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     _one: dict[str, str] = field(default_factory=dict)
     bad_images: dict[BadImage, Reported] = field(default_factory=dict)
+    versions: set[bytes] = field(default_factory=set)
+    """What the banners of decoders say of their versions: a text may hold several runs."""
 
     def apart(self) -> Tally:
         """The same counts, with reports of their own: those of a guest's trace are about the guest's image."""
-        return Tally(self.counts, self._one)
+        return Tally(self.counts, self._one, versions=self.versions)
 
     def report(self, bad: BadImage, cpu: int, time: int) -> None:
         """Count a report of the decoder about its image."""

@@ -41,6 +41,7 @@ from prologue.trace.opencsd_lines import (
     ISAS,
     TIME,
     TRANSACTIONS,
+    VERSION,
     DecoderError,
     Packets,
     is_fatal,
@@ -193,6 +194,9 @@ class _Reader:
         elif line.startswith(BANNER):
             # Another run, perhaps of another trace: all begins anew, as at the start of the text.
             self._sources.clear()
+        elif line.startswith(VERSION):
+            if len(self._account.versions) < _MOST_KINDS:
+                self._account.versions.add(line[: len(VERSION) + 20])
         elif self._sources and not is_remark(line):
             self._unreadable()
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 MARK: Final = b"OCSD_GEN_TRC_ELEM_"
 BANNER: Final = b"Trace Packet Lister: CS Decode library testing"
+VERSION: Final = b"** Library Version"
 # What no packet and no error has: a hole in the text would join one of them with the end of an element.
 _NO_ELEMENT: Final = rb"(?!OCSD_GEN|ELEM_|range=0x|num_i\()[^\n]"
 # ETM and PTM print "NAME : TEXT"; STM "NAME:Text", with bits in figures for data; ITM "NAME: Text".

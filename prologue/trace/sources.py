@@ -34,9 +34,15 @@ class Trace:
 
     @property
     def followed_by(self) -> Decoder | None:
-        """The decoder of this trace and of all that were merged into it; None if all are recordings."""
+        """The decoder of this trace and of all that were merged into it, as far as they were read; None for recordings.
+
+        Runs of several versions in one text have no version that is known.
+        """
         decoders = [one.decoder for one in (self, *(guest for _, guest in self.guests)) if one.decoder is not None]
-        return common(decoders) if decoders else None
+        if not decoders:
+            return None
+        several = len(self.account.versions) > 1
+        return common([*decoders, Decoder(None, authenticates=True)] if several else decoders)
 
 
 @contextmanager

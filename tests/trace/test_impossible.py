@@ -281,6 +281,15 @@ def test_a_decoder_that_is_too_old_is_blamed(tmp_path: Path, capsys: pytest.Capt
     assert Run(tmp_path, capsys, text, {"first+0x10": unknown}).places("decoder") == ["first+0x10"]
 
 
+def test_a_second_version_far_behind_the_first_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which one followed which part is not kept: each unknown branch may be one of the older."""
+    text = ON + at("first", 2) + at("callee", 3) + at("first+0x8", 4) + at("callee", 3)
+    long = (ON + at("callee", 3)) * 1000
+    run = Run(tmp_path, capsys, banner("1.5.1") + long + banner("1.5.0") + text, {"first+0x10": RETAASPPC})
+    assert run.places("decoder") == ["first+0x10"]
+    assert run.places("stale") == []
+
+
 @pytest.mark.parametrize(("unknown", "before", "since"), [(BC_EQ, "1.2.1", "1.3.0"), (CBGT, "1.5.6", "1.6.0")])
 def test_a_conditional_branch_that_the_decoder_did_not_know(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], unknown: int, before: str, since: str
