@@ -23,6 +23,10 @@ from prologue.sites.records import Records
 from prologue.sites.sites import Sites
 
 _CHANGED_RECORD: Final = "find what changed the record or its relocation after the link, and link again"
+_OTHER_FLAGS_OR_RECORD: Final = (
+    "compile that object with the flags of the kernel (CC_FLAGS_FTRACE in arch/arm64/Makefile); if it was, "
+    + _CHANGED_RECORD
+)
 
 
 class Edit(NamedTuple):
@@ -110,6 +114,31 @@ def _interrupted(subject: Subject) -> Iterator[Damage]:
         edits += [Edit(offset, stage.width, new) for offset, new in rows]
     marker = {binary.marker.vaddr} if isinstance(binary, Kernel) and binary.marker else set()
     yield Damage(frozenset({*binary.sites.first.tolist(), *marker}), tuple(edits))
+
+
+def _other_layouts(subject: Subject) -> Iterator[Damage]:
+    """Records of another layout, or ones that were moved to a place that looks like it, led to their function's pair."""
+    binary, records, sites, others = (
+        subject.binary, subject.binary.records, subject.binary.sites, subject.binary.other_layouts
+    )  # fmt: skip
+    if records is None or sites is None or not len(others.places):
+        return
+    moved = 2 * int(sites.moved.sum()) > len(sites)
+    around = binary.text.words_around(others.entry, range(3))
+    bti = around[0] & a64.BTI_MASK == a64.BTI
+    word0, word1 = np.where(bti, around[1], around[0]), np.where(bti, around[2], around[1])
+    fits = ((word0 == a64.NOP) | (word0 == a64.MOV_X9_X30)) & (word1 == a64.NOP)
+    pairs = (others.entry + np.where(bti, np.uint64(4), np.uint64(0))).tolist()
+    slots = binary.symbols.locate_all(records.vaddrs[sites.record[others.places]].tolist())
+    rows = zip(others.places.tolist(), others.entry.tolist(), pairs, fits.tolist(), slots, strict=True)
+    for k, entry, pair, looks_right, slot in rows:
+        index = int(sites.record[k])
+        value = _value_for(binary, pair, sites, moved=moved)
+        note = f"or the record at {slot} was changed, and leads to words that look like slots" if looks_right else ""
+        fix = _OTHER_FLAGS_OR_RECORD if looks_right else ""
+        places = {entry, int(sites.first[k]), int(records.vaddrs[index]), int(records.values[index])}
+        for damage in _record_damage(binary, records, index, value, places):
+            yield damage._replace(note=note, fix=fix)
 
 
 def _records(subject: Subject) -> Iterator[Damage]:
@@ -259,6 +288,7 @@ MENDERS: Final = (
     Mender(("PL103",), _relocation_types),
     Mender(("PL102",), _relocation_places),
     Mender(("PL202", "PL110", "PL402"), _interrupted),
+    Mender(("PL208", "PL110"), _other_layouts),
     Mender(("PL105", "PL108", "PL106", "PL110", "PL201", "PL204", "PL203", "PL107", "PL206"), _records),
     Mender(("PL201", "PL203", "PL204", "PL202"), _words),
     Mender(("PL402",), _marker),

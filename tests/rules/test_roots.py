@@ -113,6 +113,31 @@ def test_a_wrong_relocation_is_the_root_of_what_its_record_lost(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("is_processed", [False, True], ids=["untouched", "processed"])
+@pytest.mark.parametrize("distance", [-8, -4, 4, 8])
+def test_a_record_that_was_moved_onto_words_that_look_like_slots(
+    mini: Mini, spec: Spec, is_processed: bool, distance: int, capsys: Said
+) -> None:
+    """Alignment NOPs before a function, or a literal: another layout explains it, and so does a changed record."""
+    path = mini(spec)
+    site = Site(path, spec.layout)
+    if is_processed:
+        process(path)
+    elf = ElfEdit(path)
+    words = [elf.word(site.entry - 4 * k) for k in (1, 2)]
+    findings = verified(damaged(path, site.record(distance)), capsys)
+    roots = [f for f in findings if not f["follows_from"]]
+    assert len(roots) == 1
+    if roots[0]["code"] == "PL208":
+        assert a64.NOP in words or spec.bti
+        assert "or the record at" in str(roots[0]["message"])
+        assert "if it was, find what changed the record" in str(roots[0]["fix"])
+    before = path.read_bytes()
+    assert main(["patch", str(path), "--in-place"]) == 2
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_two_damaged_places_are_two_roots(mini: Mini, spec: Spec, capsys: Said) -> None:
     """Neither a second site, nor a marker that is wrong by itself, is hidden by what the first one explains."""
     path = mini(spec)
