@@ -117,7 +117,7 @@ def _interrupted(subject: Subject) -> Iterator[Damage]:
 
 
 def _other_layouts(subject: Subject) -> Iterator[Damage]:
-    """Records of another layout, or ones that were moved to a place that looks like it, led to their function's pair."""
+    """Records of another layout, or moved ones that look like that: each is led to its function's pair."""
     binary, records, sites, others = (
         subject.binary, subject.binary.records, subject.binary.sites, subject.binary.other_layouts
     )  # fmt: skip

@@ -21,7 +21,10 @@ def check(subject: Subject) -> Iterator[Hit]:
             value = int(records.slots[k])
             yield Hit(int(vaddrs[k]), f"no relocation: the record stays {value:#x}, which is not text", (value,))
             continue
-        place = subject.binary.symbols.locate(value) if subject.binary.relocatable else f"{value:#x}"
+        place = f"{value:#x}"
+        if subject.binary.relocatable:  # the address is ours: the module has none yet
+            where = subject.binary.symbols.locate(value)
+            place = str(where) if where.section else "a place in no section"
         yield Hit(int(vaddrs[k]), f"record points at {place}, which is not text", (value,))
 
 
