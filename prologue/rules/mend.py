@@ -128,6 +128,7 @@ def _other_layouts(subject: Subject) -> Iterator[Damage]:
     bti = around[0] & a64.BTI_MASK == a64.BTI
     word0, word1 = np.where(bti, around[1], around[0]), np.where(bti, around[2], around[1])
     fits = ((word0 == a64.NOP) | (word0 == a64.MOV_X9_X30)) & (word1 == a64.NOP)
+    fits |= others.after == 0  # a record may also lead to the NOPs that align a function
     pairs = (others.entry + np.where(bti, np.uint64(4), np.uint64(0))).tolist()
     slots = binary.symbols.locate_all(records.vaddrs[sites.record[others.places]].tolist())
     rows = zip(others.places.tolist(), others.entry.tolist(), pairs, fits.tolist(), slots, strict=True)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from prologue.insn import a64
 from prologue.rules.base import Hit, Rule, Subject
+
+# An object of =2,2 or =3,2 has the function begin where the record says, and no two NOPs there.
+_OR_OTHER_FLAGS: Final = (
+    "find what wrote there after the compiler, or compile that object with the flags of the kernel (CC_FLAGS_FTRACE in "
+    "arch/arm64/Makefile): objects of -fpatchable-function-entry=2,2 and =3,2 look like that; link again"
+)
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -20,10 +27,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     wrong = ~(sites.has_nop | sites.has_mov | before_pad)
     if wrong.any():
         wrong[subject.binary.other_layouts.places] = False
+    fix = _OR_OTHER_FLAGS if sites.layout == "4,2" else ""
     for k in np.flatnonzero(wrong).tolist():
         found = (int(sites.word0[k]), int(sites.word1[k]))
         message = f"expected {first:08x} {a64.NOP:08x}, found {found[0]:08x} {found[1]:08x}"
-        yield Hit(int(sites.first[k]), message, found, (first, a64.NOP))
+        yield Hit(int(sites.first[k]), message, found, (first, a64.NOP), fix=fix)
 
 
 RULE = Rule(

@@ -25,7 +25,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, sites, others = subject.binary, subject.binary.sites, subject.binary.other_layouts
     if sites is None or not len(others.places):
         return
-    if isinstance(binary, Kernel) and sites.layout == "2" and 2 * int((others.before == 2).sum()) > len(sites):
+    with_literal = (others.before == 2) & (others.after > 0)
+    if isinstance(binary, Kernel) and sites.layout == "2" and 2 * int(with_literal.sum()) > len(sites):
         raise InputError(
             f"its records are of -fpatchable-function-entry=4,2, but there is no symbol {CALL_OPS_SYMBOL}, which such "
             "kernels have: stripped in part? This needs the unstripped vmlinux",
@@ -56,7 +57,7 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     what="A function that was compiled with another `-fpatchable-function-entry` than the kernel computes its sites "
-    "by: =2,1 in a kernel of =2, =2 in one of =4,2. Only an error where both slots are before the function.",
+    "by: =2,1 or =2,2 in a kernel of =2, =2 in one of =4,2. Only an error where both slots are before the function.",
     why="The pair is then not at the function's entry. If the second slot is the entry, every caller from another "
     "object skips MOV X9, X30, and a BL there overwrites LR. In a CALL_OPS kernel ftrace writes a pointer over the "
     "first instructions of a function that has no NOPs before it.",

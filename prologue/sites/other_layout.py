@@ -2,8 +2,9 @@
 
 The kernel computes a site from its record by one layout (``sites.sites``). A record of ``=N,M``, which puts M NOPs
 before the function, then leads to another place: in layout 2 the second slot of ``=2,1`` is the function's entry, which
-callers enter past the MOV. Such a site is known by the symbol of a function that begins where this layout has none
-begin, and by the NOPs from the record to it. Where no function's symbol is, nothing is said.
+callers enter past the MOV; after that of ``=2,2`` the entry comes, and no call passes the pair. Such a site is known by
+the symbol of a function that begins where this layout has none begin, and by the NOPs from the record to it. Where no
+function's symbol is, nothing is said.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prologue.insn import a64
 from prologue.sites.sites import Sites
 from prologue.sites.text import Text
 
-_MOST: Final = 8  # NOPs before a function that are looked for
+_MOST: Final = 16  # NOPs before a function that are looked for
 _WORD: Final = np.uint64(a64.INSN_SIZE)
 
 
@@ -34,6 +35,8 @@ class OtherLayouts(NamedTuple):
 def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) -> OtherLayouts:
     """Find them; ``values`` are those of the sites' records."""
     usual = symbols.is_function_start(sites.entry)
+    if sites.layout == "4,2":  # a landing pad right before the pair is not the entry that the record is meant for
+        usual &= sites.moved | (sites.unmoved_values() == values)
     skipped = _patchable(sites) & symbols.is_function_start(sites.second)
     odd = np.flatnonzero(~usual | skipped)
     if not len(odd):
@@ -52,9 +55,9 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
     padded = symbols.is_function_start(record - _WORD) & (around[-1] & a64.BTI_MASK == a64.BTI) & (before < 0)
     entry[padded], before[padded] = (record - _WORD)[padded], 0
     after = _nops_at(text, entry)
-    # A function that has a site of its own is not this record's. An empty function, the leftover of a weak one, may
-    # end with its NOPs where the next function begins: that one has none.
-    mine = (before >= 0) & ~among(entry, sites.entry[usual & ~skipped]) & ((after > 0) | (before == 1))
+    # A function that has a site of its own is not this record's. The leftover of a weak function may, if it is empty,
+    # end with its NOPs where a function without a site begins, as an object of =2,2 has them: no kernel was seen to.
+    mine = (before >= 0) & ~among(entry, sites.entry[usual & ~skipped]) & ((after > 0) | (before > 0))
     return OtherLayouts(odd[mine], entry[mine], before[mine], after[mine])
 
 

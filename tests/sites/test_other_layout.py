@@ -22,7 +22,7 @@ def mixed(directory: Path, rest: str, odd: str, protection: str) -> Path:
     for name, source, layout in (("rest", _REST, rest), ("odd", _ODD, odd)):
         objects.append(directory / f"{name}.o")
         command = ["aarch64-linux-gnu-gcc", "-O2", "-ffreestanding", "-fno-pie", "-falign-functions=8", "-c", "-x", "c"]
-        command += ["-fno-asynchronous-unwind-tables", f"-mbranch-protection={protection}", "-"]
+        command += ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", f"-mbranch-protection={protection}", "-"]
         command += [f"-fpatchable-function-entry={layout}", "-o", str(objects[-1])]
         subprocess.run(command, input=source, text=True, check=True)
     out = directory / "mixed.ko"
@@ -41,9 +41,19 @@ _ENTRY, _LITERAL, _BEFORE = "the second slot is the entry of exported", "write a
         ("2", "3,1", "fatal", _ENTRY),
         ("2", "4,2", "error", _BEFORE),
         ("2", "6,4", "error", _BEFORE),
+        ("2", "1,1", "fatal", _ENTRY),
+        ("2", "2,2", "error", _BEFORE),
+        ("2", "3,3", "error", _BEFORE),
+        ("2", "16,16", "error", _BEFORE),
         ("4,2", "2", "fatal", _LITERAL),
         ("4,2", "5,3", "fatal", _ENTRY),
         ("4,2", "6,4", "error", _BEFORE),
+        ("4,2", "1,1", "fatal", _LITERAL),
+        ("4,2", "2,1", "fatal", _LITERAL),
+        ("4,2", "3,1", "fatal", _LITERAL),
+        ("4,2", "3,3", "fatal", _ENTRY),
+        ("4,2", "4,4", "error", _BEFORE),
+        ("4,2", "6,6", "error", _BEFORE),
     ],
 )
 def test_an_object_of_another_layout(
@@ -59,6 +69,16 @@ def test_an_object_of_another_layout(
     assert message in finding["message"]
     assert main(["patch", str(ko), "--in-place", "--contract", "native"]) == 2
     assert ko.read_bytes() == before
+
+
+@pytest.mark.parametrize("odd", ["2,2", "3,2"])
+def test_an_object_without_slots_where_its_literal_is_right(
+    tmp_path: Path, odd: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(mixed(tmp_path, "4,2", odd, "none"))]) == 1
+    said = capsys.readouterr().out
+    assert "PL201 site-not-pair (fatal): 1" in said
+    assert "objects of -fpatchable-function-entry=2,2 and =3,2 look like that" in said
 
 
 @pytest.mark.parametrize("protection", ["none", "bti"])
