@@ -7,13 +7,17 @@ import re
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prologue.errors import InputError, UsageError
-from prologue.kernel_tree.patches import KernelPatch, all_series, load_patch
+from prologue.kernel_tree.patches import all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
+
+if TYPE_CHECKING:
+    from prologue.kernel_tree.mail import Mail
 
 SCHEMA: Final = "prologue.kernel-check/1"
 _DONE: Final = {"create": "created", "patch": "patched", "restore": "restored", "remove": "removed"}
@@ -66,38 +70,63 @@ def run_check(args: Namespace) -> int:
 
 def run_patch(args: Namespace) -> int:
     """Print the series as mail, or its cover letter, or write both into a directory."""
+    if args.series:
+        return _run_standalone(args)
     from prologue.kernel_tree.cover import SUBJECT, cover_text, read_figures
     from prologue.kernel_tree.git import identity
-    from prologue.kernel_tree.mail import cover_mail, patch_mails, write_mails
+    from prologue.kernel_tree.mail import cover_mail, patch_mails
 
     if args.figures and not (args.cover_letter or args.output):
         raise UsageError("--figures are for the cover letter: add --cover-letter, or -o DIR")
     if args.cover_letter and args.output:
         raise UsageError("-o DIR writes the cover letter too: leave out --cover-letter")
-    series, where = _patch_for(args.release)
+    release, tree = _release(args.release, all_series())
+    series = load_patch(release, tree)
     figures = [read_figures(path) for path in args.figures]
-    who = identity(where)
+    who = identity(tree or Path())  # the settings of the tree say who posts it
     mails = [cover_mail(series, who, SUBJECT, cover_text(series, figures))] if args.cover_letter or args.output else []
     if not args.cover_letter:
         mails += patch_mails(series, who)
-    if args.output:
-        write_mails(args.output, mails)
-        for mail in mails:
-            print(args.output / mail.name)
-        if not figures:
-            print(f"prologue: {args.output / mails[0].name}: has no figures (--figures FILE)", file=sys.stderr)
-        return 0
-    sys.stdout.flush()
-    sys.stdout.buffer.write(b"".join(mail.text for mail in mails))
-    sys.stdout.buffer.flush()
+    _put_out(mails, args.output)
+    if args.output and not figures:
+        print(f"prologue: {args.output / mails[0].name}: has no figures (--figures FILE)", file=sys.stderr)
     return 0
 
 
-def _patch_for(release: str) -> tuple[KernelPatch, Path]:
-    """The series for a release or a tree, and the directory whose git settings say who posts it."""
-    if found := _RELEASE.fullmatch(release):
-        return load_patch(found[1]), Path()
-    if not Path(release).exists():
-        known = ", ".join(all_series())
-        raise InputError(f"is neither a kernel tree nor a release; there are patches for {known}", path=release)
-    return KernelTree(Path(release)).patch, Path(release)
+def _run_standalone(args: Namespace) -> int:
+    """Print or write a patch that is not part of the series."""
+    from prologue.kernel_tree.git import identity
+    from prologue.kernel_tree.mail import patch_mails
+    from prologue.kernel_tree.standalone import load_standalone, standalone_releases
+
+    if args.figures or args.cover_letter:
+        raise UsageError(
+            f"--series {args.series} is one patch with its figures: leave out --cover-letter and --figures"
+        )
+    release, tree = _release(args.release, standalone_releases(args.series))
+    patch = load_standalone(args.series, release, tree)
+    _put_out(patch_mails(patch, identity(tree or Path())), args.output)
+    return 0
+
+
+def _put_out(mails: Sequence[Mail], directory: Path | None) -> None:
+    """Write mails into a directory and name the files, or print them."""
+    from prologue.kernel_tree.mail import write_mails
+
+    if directory:
+        write_mails(directory, mails)
+        for mail in mails:
+            print(directory / mail.name)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"".join(mail.text for mail in mails))
+    sys.stdout.buffer.flush()
+
+
+def _release(text: str, known: Sequence[str]) -> tuple[str, Path | None]:
+    """The release that a word or a tree names, and the tree."""
+    if found := _RELEASE.fullmatch(text):
+        return found[1], None
+    if not Path(text).exists():
+        raise InputError(f"is neither a kernel tree nor a release; there are patches for {', '.join(known)}", path=text)
+    return KernelTree(Path(text)).series, Path(text)

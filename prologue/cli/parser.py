@@ -166,6 +166,8 @@ def _image(command: Subcommand) -> None:
 
 
 def _kernel(group: Subcommand) -> None:
+    from prologue.kernel_tree.standalone import STANDALONE
+
     actions = add_commands(group)
     install = add_command(
         actions, "install", "prologue.cli.kernel:run_install", "apply the patch for the tree's release",
@@ -185,9 +187,11 @@ def _kernel(group: Subcommand) -> None:
     patch = add_command(
         actions, "patch", "prologue.cli.kernel:run_patch", "print or write the patch series, ready to post",
         "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux -o outgoing --figures counts.json\n"
-        "  prologue kernel patch 6.12 --cover-letter",
+        "  prologue kernel patch 6.12 --cover-letter\n  prologue kernel patch --series init-mem linux | git am",
     )  # fmt: skip
     patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")
+    patch.add_argument("--series", choices=STANDALONE, metavar="NAME",
+                       help=f"a patch for any kernel, not part of the series: {', '.join(STANDALONE)}")  # fmt: skip
     patch.add_argument("-o", "--output", type=Path, metavar="DIR",
                        help="write one file for each patch, and 0000-cover-letter.patch")  # fmt: skip
     patch.add_argument("--cover-letter", action="store_true", help="print the cover letter alone")

@@ -89,8 +89,10 @@ def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
 
 def _patch_mail(patch: Patch, number: int, count: int, who: Identity) -> Mail:
     width = len(str(count))
-    head = _head(who, f"[PATCH {number:0{width}}/{count}] {patch.subject}")
-    message = f"{patch.body}\n{who.sign_off}\n---\n{_stat(patch.diff)}\n"
+    place = f" {number:0{width}}/{count}" if count > 1 else ""
+    head = _head(who, f"[PATCH{place}] {patch.subject}")
+    notes = f"{patch.notes}\n" if patch.notes else ""
+    message = f"{patch.body}\n{who.sign_off}\n---\n{notes}{_stat(patch.diff)}\n"
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", patch.subject).strip("-.")
     return Mail(f"{number:04}-{slug[:52]}.patch", f"{head}\n{message}".encode() + patch.diff + _SIGNATURE.encode())
 

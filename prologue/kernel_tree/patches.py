@@ -2,7 +2,7 @@
 
 A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/STEP.txt``, where a release needs other
 words), its changes in ``series/RELEASE/STEP.diff``, and creates the files that ``STEPS`` names. A release that needs
-neither change nor file for a step has no such patch.
+neither change nor file for a step has no such patch. Notes may follow the message, after a line ``---``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
 from prologue.kernel_tree.squash import squash
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
 # Each step in the order of the series, and what it creates: the place in the tree, and our file.
@@ -33,7 +34,7 @@ STEPS: Final[dict[str, dict[str, str]]] = {
 _DATA: Final = files("prologue.kernel_tree")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """One patch of a series; its changes are in order of path."""
 
@@ -41,6 +42,7 @@ class Patch:
     subject: str
     body: str  # ends with a newline; no Signed-off-by, which is the poster's
     changes: tuple[FileChange, ...]
+    notes: str = ""  # for the readers of the mail: they stand after its ``---``, where ``git am`` drops them
 
     @property
     def diff(self) -> bytes:
@@ -88,22 +90,35 @@ def load_patch(series: str, path: object = None) -> KernelPatch:
     """
     if series not in all_series():
         raise InputError(f"there is no patch for Linux {series}, only for {', '.join(all_series())}", path=path)
-    directory = _DATA.joinpath("series", series)
-    patches = [_load_step(step, directory) for step in STEPS]
+    patches = [load_step(step, series, _DATA.joinpath("series"), created) for step, created in STEPS.items()]
     return KernelPatch(series, tuple(patch for patch in patches if patch is not None))
 
 
-def _load_step(step: str, directory: Traversable) -> Patch | None:
-    diff = directory.joinpath(f"{step}.diff")
-    changes = [new_file(place, _DATA.joinpath(name).read_bytes()) for place, name in STEPS[step].items()]
+def load_step(step: str, release: str, directory: Traversable, created: Mapping[str, str]) -> Patch | None:
+    """Read one step for a release; None if the release needs no such patch.
+
+    Args:
+        step: the step's name.
+        release: such as ``6.12``.
+        directory: of the messages, and of the releases' directories.
+        created: the files that the step creates; the place in the tree, and our file.
+
+    Raises:
+        InternalError: the step is damaged.
+
+    """
+    diff = directory.joinpath(release, f"{step}.diff")
+    changes = [new_file(place, _DATA.joinpath(name).read_bytes()) for place, name in created.items()]
     if diff.is_file():
-        changes += parse_changes(diff.read_bytes(), f"{directory.name}/{diff.name}")
+        changes += parse_changes(diff.read_bytes(), f"{release}/{diff.name}")
     if not changes:
         return None
-    message = directory.joinpath(f"{step}.txt")
+    message = directory.joinpath(release, f"{step}.txt")
     if not message.is_file():
-        message = _DATA.joinpath("series", f"{step}.txt")
-    subject, separator, body = message.read_text(encoding="utf-8").partition("\n\n")
+        message = directory.joinpath(f"{step}.txt")
+    text, _, notes = message.read_text(encoding="utf-8").partition("\n---\n")
+    subject, separator, body = (text + "\n" * bool(notes)).partition("\n\n")
     if not subject or not separator or "\n" in subject or not body.endswith("\n"):
-        raise InternalError("is not a subject, an empty line and a text", path=f"{directory.name}/{message.name}")
-    return Patch(step, subject, body, tuple(sorted(changes, key=lambda change: change.path)))
+        raise InternalError("is not a subject, an empty line and a text", path=f"{release}/{message.name}")
+    in_order = tuple(sorted(changes, key=lambda change: change.path))
+    return Patch(step=step, subject=subject, body=body, changes=in_order, notes=notes)

@@ -52,13 +52,17 @@ def made_tree(series: str, directory: Path) -> Path:
 
 def needs_real_tree(series: str) -> Path:
     """The files of Debian's source that matter here. The cache's: copy before changing anything."""
-    needs_tools("xz", "tar", "dpkg-deb")
-    suite, package = SOURCES[series]
     changes = load_patch(series).changes
     names = [change.path for change in changes if not change.creates]
     directories = {str(PurePath(change.path).parent) for change in changes if change.creates}
     directories -= {str(PurePath(name).parent) for name in names} | {"arch/arm64"}
-    names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *names, *directories})
+    return needs_source_files(*SOURCES[series], {*names, *directories})
+
+
+def needs_source_files(suite: str, package: str, wanted: set[str]) -> Path:
+    """Files and directories of a source package, and those that make them a kernel tree. The cache's, too."""
+    needs_tools("xz", "tar", "dpkg-deb")
+    names = sorted({"Makefile", "arch/arm64/Makefile", *CHECKPATCH, *wanted})
     try:
         (file,) = download(suite, [package])
     except (MissingToolError, UnreachableError) as error:

@@ -1,0 +1,170 @@
+"""The patches that stand alone: they fit the releases, with and without the series, and go out as one mail each."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.kernel_tree.mail import patch_mails
+from prologue.kernel_tree.patches import all_series, load_patch
+from prologue.kernel_tree.standalone import STANDALONE, load_standalone, standalone_releases
+from prologue.kernel_tree.tree import install
+from tests.kernel_tree.test_mail import TESTER, known, mbox  # noqa: F401 - a fixture is used by its name
+from tests.support.needs import needs_tools
+from tests.support.trees import SOURCES, fingerprint, git, needs_source_files, repository
+
+PACKAGES: Final = {**SOURCES, "7.3": ("trixie-backports", "linux-source-7.3")}
+ALL: Final = [(name, release) for name in STANDALONE for release in standalone_releases(name)]
+Said = pytest.CaptureFixture[str]
+
+
+def needs_tree(release: str, tmp_path: Path) -> Path:
+    """A copy of Debian's files that any of our patches for a release changes."""
+    patches = [load_standalone(name, release) for name, its_release in ALL if its_release == release]
+    changes = [change for patch in patches for change in patch.changes]
+    changes += load_patch(release).changes if release in all_series() else ()
+    names = {change.path for change in changes if not change.creates}
+    names |= {str(Path(change.path).parent) for change in changes if change.creates} - {"arch/arm64"}
+    names -= {str(Path(name).parent) for name in names}
+    return Path(shutil.copytree(needs_source_files(*PACKAGES[release], names), tmp_path / "linux"))
+
+
+def test_the_releases() -> None:
+    assert standalone_releases("init-mem") == standalone_releases("relocations") == tuple(PACKAGES)
+    # 6.1 sorts its records at boot.
+    assert standalone_releases("sorttable-nm") == tuple(release for release in PACKAGES if release != "6.1")
+
+
+@pytest.mark.parametrize(("name", "release"), ALL)
+def test_the_form(name: str, release: str) -> None:
+    patch = load_standalone(name, release)
+    (step,) = patch.patches
+    assert step.step == name
+    for change in step.changes:
+        for hunk in change.hunks:
+            marks = b"".join(line[:1] for line in hunk.lines)
+            assert len(marks) - len(marks.strip(b" ")) == 6, (change.path, hunk.old_start)
+    assert not step.body.startswith("\n")
+    assert "\n\n\n" not in step.body + step.notes
+    assert all(len(line) <= 75 for line in (step.body + step.notes).splitlines())
+
+
+@pytest.mark.parametrize(("name", "release"), ALL)
+def test_a_mail(name: str, release: str) -> None:
+    patch = load_standalone(name, release)
+    (step,) = patch.patches
+    (mail,) = patch_mails(patch, TESTER)
+    text = mail.text.decode()
+    assert mail.name.startswith("0001-")
+    assert f"\nSubject: [PATCH] {step.subject}\n" in text
+    message, _, rest = text.partition("\n---\n")
+    assert message.endswith(f"\n\n{step.body}\n{TESTER.sign_off}")
+    assert rest.partition(f" {step.changes[0].path} | ")[0].strip() == step.notes.strip()
+    assert step.diff.decode() in rest
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("name", "release"), ALL)
+def test_git_am_takes_it(name: str, release: str, tmp_path: Path) -> None:
+    tree = repository(needs_tree(release, tmp_path))
+    patch = load_standalone(name, release)
+    git(tree, "am", "--quiet", given=mbox(patch))
+    (step,) = patch.patches
+    assert git(tree, "log", "-1", "--format=%B").strip() == f"{step.subject}\n\n{step.body}\n{TESTER.sign_off}"
+    stat = git(tree, "diff", "--stat", "HEAD~1").splitlines()
+    assert [line.split()[0] for line in stat[:-1]] == [change.path for change in step.changes]
+    with pytest.raises(AssertionError, match="patch does not apply"):
+        git(tree, "am", "--quiet", given=mbox(patch))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("release", SOURCES)
+def test_the_order_does_not_matter(release: str, tmp_path: Path) -> None:
+    """Installed before them or after them, the series is the same change, and it can be taken out again."""
+    tree = repository(needs_tree(release, tmp_path))
+    other = Path(shutil.copytree(tree, tmp_path / "other"))
+    ours = [load_standalone(name, its_release) for name, its_release in ALL if its_release == release]
+    git(tree, "am", "--quiet", given=mbox(load_patch(release)))
+    for patch in ours:
+        git(tree, "am", "--quiet", given=mbox(patch))
+        git(other, "am", "--quiet", given=mbox(patch))
+    install(other)
+    assert fingerprint(tree) == fingerprint(other)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("name", "release"), ALL)
+def test_checkpatch_has_nothing_to_say(name: str, release: str, tmp_path: Path) -> None:
+    needs_tools("perl")
+    checkpatch = needs_tree(release, tmp_path) / "scripts/checkpatch.pl"
+    command = ["perl", str(checkpatch), "--strict", "--no-tree", "-"]
+    done = subprocess.run(command, input=mbox(load_standalone(name, release)), capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode()
+    assert b"total: 0 errors, 0 warnings, 0 checks, " in done.stdout, done.stdout.decode()
+
+
+def test_a_release_without_it() -> None:
+    with pytest.raises(InputError, match=r"^there is no patch sorttable-nm for Linux 6.1, only for 6.12, 7.2, 7.3$"):
+        load_standalone("sorttable-nm", "6.1")
+    with pytest.raises(InputError, match=r"^no/tree: there is no patch init-mem for Linux 5.10, only for 6.1, "):
+        load_standalone("init-mem", "5.10", Path("no/tree"))
+
+
+def made_tree(release: str, tmp_path: Path) -> Path:
+    """As much of a tree as says its release."""
+    version, _, patchlevel = release.partition(".")
+    (tmp_path / "arch" / "arm64").mkdir(parents=True)
+    (tmp_path / "Makefile").write_text(f"VERSION = {version}\nPATCHLEVEL = {patchlevel}\nSUBLEVEL = 3\n")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("release", PACKAGES)
+def test_the_command(release: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """By release and by tree; the series need not know the release."""
+    wanted = mbox(load_standalone("init-mem", release))
+    for where in (release, f"v{release}.4-rc1", str(made_tree(release, tmp_path))):
+        assert main(["kernel", "patch", "--series", "init-mem", where]) == 0
+        assert capfdbinary.readouterr() == (wanted, b"")
+
+
+@pytest.mark.usefixtures("known")
+def test_a_directory(tmp_path: Path, capsys: Said) -> None:
+    out = tmp_path / "out"
+    assert main(["kernel", "patch", "--series", "relocations", "7.2", "-o", str(out)]) == 0
+    said = capsys.readouterr()
+    (mail,) = patch_mails(load_standalone("relocations", "7.2"), TESTER)
+    assert (said.out, said.err) == (f"{out / mail.name}\n", "")
+    assert [(path.name, path.read_bytes()) for path in out.iterdir()] == [(mail.name, mail.text)]
+    assert main(["kernel", "patch", "--series", "init-mem", "7.2", "-o", str(out)]) == 2
+    assert "has patches already" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--series", "sorttable-nm", "6.1"], "there is no patch sorttable-nm for Linux 6.1, only for 6.12, "),
+        (["--series", "init-mem", "no-tree"], "no-tree: is neither a kernel tree nor a release; there are patches for"),
+        (["--series", "init-mem", "7.2", "--cover-letter"], "is one patch with its figures: leave out --cover-letter"),
+        (["--series", "init-mem", "7.2", "--figures", "x"], "is one patch with its figures: leave out --cover-letter"),
+        (["--series", "initmem", "7.2"], "invalid choice: 'initmem' (choose from "),
+        (["--series", "", "7.2"], "invalid choice: ''"),
+    ],
+)
+def test_words_that_make_no_sense(words: list[str], message: str, capsys: Said) -> None:
+    try:
+        status = main(["kernel", "patch", *words])
+    except SystemExit as stop:  # argparse
+        status = int(str(stop.code))
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    assert message in said.err
+    assert re.fullmatch(r"prologue.*: .+\n", said.err.splitlines(keepends=True)[-1])
