@@ -102,11 +102,15 @@ def table(pairs: list[Pair[Counts]]) -> str:
         rows.append(_row("  of them in ftrace_init", pair.boot.ftrace_init, pair.build.ftrace_init))
         a, b = pair.boot.per_site, pair.build.per_site
         rows.append(("    per site", f"{a:,.1f}", f"{b:,.1f}", f"{b - a:+,.1f}"))
+        rows.append(_row("  of them in relocation", pair.boot.relocation, pair.build.relocation))
         before, after = asdict(pair.boot.ftrace_init_words), asdict(pair.build.ftrace_init_words)
         rows.append(_row("text words, reset to init", pair.boot.words.total, pair.build.words.total))
         rows.append(_row("  in ftrace_init: first slots", before["first"], after["first"]))
         for what, name in (("second slots", "second"), ("literals", "literal"), ("other", "other")):
             rows.append(_row(f"{'':18}{what}", before[name], after[name]))
+        lines = [pair.boot.ftrace_init_lines, pair.build.ftrace_init_lines]
+        rows.append(_row("text lines read in ftrace_init", *(line.read for line in lines)))
+        rows.append(_row("  written", *(line.written for line in lines)))
         rows += _maintenance_rows(pair.boot.ftrace_init_maintenance, pair.build.ftrace_init_maintenance)
     return _tabulate(rows, ("", "boot", "build", "change"))
 

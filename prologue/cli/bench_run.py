@@ -27,7 +27,7 @@ DEFAULTS: Final[MappingProxyType[str, Any]] = MappingProxyType({
     "target": "qemu", "variants": "nop-nop,boot,build", "boots": 10, "runs": 3, "seed": 1,
     "accel": ACCEL, "cpu": None, "smp": CPUS, "memory": MEMORY, "modules": None, "install": "kexec",
     "reboot": "reboot", "ssh_options": "", "reserve": None, "governor": None, "no_control": False, "retries": 2,
-    "timeout": TIMEOUT,
+    "timeout": TIMEOUT, "kaslr": False,
 })  # fmt: skip
 # The number of boots with --target icount: a second one shows that counts agree.
 EXACT_BOOTS: Final = 2
@@ -83,6 +83,9 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     target.add_argument("--accel", choices=("tcg", "tcg-single", "kvm"), help="of qemu (default: %(default)s)")
     target.add_argument("--cpu", help=f"of qemu and icount (default: host with kvm, else {CPU})")
+    target.add_argument(
+        "--kaslr", action="store_true", help="icount: boot with KASLR, always moved by the same distance"
+    )
     target.add_argument("--smp", type=number_from(1), metavar="N", help="CPUs of qemu (default: %(default)s)")
     target.add_argument(
         "--memory", type=number_from(1), metavar="MIB", help="of qemu and icount (default: %(default)s)"

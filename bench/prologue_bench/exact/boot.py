@@ -54,13 +54,21 @@ class MaintenanceCounts:
     isb: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Kernel text touched, in lines of 64 bytes that each count once; executing an instruction touches nothing."""
+
+    read: int
+    written: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What one boot does, from reset to the first instruction of init.
 
-    ``instructions`` and ``ftrace_init`` are guest instructions, the latter those of ``ftrace_init`` and all that it
-    calls; ``words`` and ``ftrace_init_words`` are the text written in the same two spans, ``maintenance`` and
-    ``ftrace_init_maintenance`` are those of the instructions that maintain caches.
+    ``instructions``, ``ftrace_init`` and ``relocation`` are guest instructions, the second those of ``ftrace_init``
+    and all that it calls, the third those that apply the Image's relocations; ``words`` and ``ftrace_init_words`` are
+    the text written, ``maintenance`` and ``ftrace_init_maintenance`` those of the instructions that maintain caches.
     """
 
     release: str
@@ -68,10 +76,12 @@ class Counts:
     sites: int
     instructions: int
     ftrace_init: int
+    relocation: int
     words: Words
     ftrace_init_words: Words
     maintenance: MaintenanceCounts
     ftrace_init_maintenance: MaintenanceCounts
+    ftrace_init_lines: Lines
 
     @property
     def per_site(self) -> float:
@@ -128,10 +138,12 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
         sites=places.sites,
         instructions=boot["instructions"],
         ftrace_init=inside["instructions"],
+        relocation=boot["relocation"],
         words=_words(boot),
         ftrace_init_words=_words(inside),
         maintenance=_maintenance(boot),
         ftrace_init_maintenance=_maintenance(inside),
+        ftrace_init_lines=Lines(**seen["lines"]),
     )
     if not counts.words.total:
         raise BenchError(
@@ -150,7 +162,7 @@ def _maintenance(span: dict[str, int]) -> MaintenanceCounts:
 
 
 def _require_equal(runs: list[dict[str, Any]], vmlinux: Path) -> None:
-    for span in ("boot", "ftrace_init", "places"):
+    for span in ("boot", "ftrace_init", "lines", "places"):
         for name, value in runs[0][span].items():
             for other in (run[span][name] for run in runs[1:]):
                 if other != value:

@@ -15,7 +15,7 @@ from prologue_bench.host import cache, programs
 
 _STOP_BASE: Final = 0x400000  # where stop.S lies
 _HEADERS: Final = {
-    "count": ("common.h", "qemu.h"),
+    "count": ("common.h", "qemu.h", "in_init.h"),
     "workload": ("common.h", "qemu.h"),
     "writes": (
         "qemu.h", "inside.h", "memory.h", "modules.h", "encodings.h", "frames.h", "first_runs.h", "rows.h", "flush.h",

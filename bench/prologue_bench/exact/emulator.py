@@ -24,13 +24,20 @@ _SAME: Final = (
 )  # fmt: skip
 # The kernel's self-tests of its crypto draw keys from the timer's bits: deterministic, but tens of millions of
 # instructions more or less when anything before them takes one tick longer.
-COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1 nokaslr cryptomgr.notests"
+_COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1 cryptomgr.notests"
 
 
-def boot_command(image: Path, initramfs: Path, machine: Machine, append: str) -> list[str]:
+def command_line(append: str, *, kaslr: bool) -> str:
+    """The kernel's command line. With KASLR it is moved, by the same distance in every run: the seed is QEMU's."""
+    return " ".join(word for word in (_COMMAND_LINE, "" if kaslr else "nokaslr", append) if word)
+
+
+def boot_command(
+    image: Path, initramfs: Path, machine: Machine, append: str, *, kaslr: bool = False
+) -> list[str]:  # fmt: skip
     """QEMU's command line for a boot on one CPU with nothing random in it."""
     one_cpu = replace(machine, cpus=1, accel=ONE_CPU.accel)
-    return one_cpu.command(image, initramfs, f"{COMMAND_LINE} {append}".strip())
+    return one_cpu.command(image, initramfs, command_line(append, kaslr=kaslr))
 
 
 def plugin_option(name: str, numbers: Mapping[str, int], classes: Path, out: Path) -> tuple[str, str]:

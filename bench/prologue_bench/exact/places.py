@@ -10,7 +10,7 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.elf.flat import flat_sections
 from prologue.elf.payload import is_flat
-from prologue.insn.decode import calls_to
+from prologue.insn.decode import branches, calls_to
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError
 
@@ -28,19 +28,24 @@ _MOVED: Final = 2 << 20  # ... and the Image this much higher (hw/arm/boot.c, 7.
 # enum class in plugin/count.c
 _FIRST, _SECOND, _LITERAL, _OTHER = 1, 2, 3, 4
 _INIT_MEMORY: Final = 0x80
+_RELOCATIONS: Final = (".rela.dyn", ".rela", ".relr.dyn")
+# Since 6.9 (arch/arm64/kernel/pi/relocate.c), and before (arch/arm64/kernel/head.S).
+_RELOCATE: Final = ("__pi_relocate_kernel", "__relocate_kernel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """What the plugin has to know of one kernel; virtual addresses are those of a boot without KASLR.
 
-    ``classes`` describes the words from ``text`` on, one byte each. ``base`` is where the Image begins.
+    ``classes`` describes the words from ``text`` on, one byte each. ``base`` is where the Image begins. ``relocation``
+    are the start and the end of the code that applies the Image's relocations; both are ``base`` if there is none.
     """
 
     base: int
     begin: int
     end: int
     freed: int
+    relocation: tuple[int, int]
     text: int
     classes: npt.NDArray[np.uint8]
     sites: int
@@ -70,10 +75,31 @@ def find_places(kernel: Kernel) -> Places:
         begin=begin.vaddr,
         end=_return_address(kernel, caller, begin),
         freed=freed.vaddr,
+        relocation=_relocation(kernel),
         text=text,
         classes=classes,
         sites=len(kernel.sites),
     )
+
+
+def _relocation(kernel: Kernel) -> tuple[int, int]:
+    """Where the function lies that applies the Image's relocations at boot.
+
+    Raises:
+        BenchError: there are relocations and no such function, or it calls another one, which would not be counted.
+
+    """
+    if not any(section.size for section in kernel.image.sections if section.name in _RELOCATIONS):
+        return (base := image_base(kernel)), base
+    symbol = next((symbol for symbol in map(kernel.symbols.find, _RELOCATE) if symbol is not None), None)
+    if symbol is None or not symbol.size:
+        raise BenchError(f"{kernel.path}: no symbol {' or '.join(_RELOCATE)} with a size")
+    words = np.frombuffer(kernel.image.read_at(symbol.vaddr, symbol.size) or b"", "<u4")
+    _, targets = branches(words, symbol.vaddr)
+    left = (targets < symbol.vaddr) | (targets >= symbol.vaddr + symbol.size)
+    if left.any() or len(words) != symbol.size // 4:
+        raise BenchError(f"{kernel.path}: {symbol.name} calls other functions: its instructions cannot be counted")
+    return symbol.vaddr, symbol.vaddr + symbol.size
 
 
 def _return_address(kernel: Kernel, caller: Symbol, callee: Symbol) -> int:
@@ -124,8 +150,9 @@ def boot_numbers(places: Places, image: Path, init: Path) -> dict[str, int]:
         load = load_address(stream.read(64))
     with init.open("rb") as stream:
         stop = int(ELFFile(stream)["e_entry"])
-    numbers = {"load": load, "begin": places.begin, "end": places.end, "freed": places.freed, "stop": stop}
-    return numbers | {"text": load + places.text - places.base}
+    vaddrs = {"begin": places.begin, "end": places.end, "freed": places.freed, "text": places.text}
+    vaddrs["relocate"], vaddrs["relocated"] = places.relocation
+    return {"load": load, "stop": stop} | {name: vaddr - places.base for name, vaddr in vaddrs.items()}
 
 
 def load_address(head: bytes) -> int:

@@ -98,12 +98,13 @@ class Bench:
     Args:
         vmlinux: the link; Images of any of its variants can be run.
         machine: CPU and memory; it gets one CPU whatever it says.
+        kaslr: boot with KASLR; workloads cannot be counted then.
 
     """
 
-    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU) -> None:
+    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, *, kaslr: bool = False) -> None:
         self.kernel = Kernel(vmlinux)
-        self.machine = machine
+        self.machine, self.kaslr = machine, kaslr
 
     @cached_property
     def places(self) -> Places:
@@ -134,7 +135,7 @@ class Bench:
         table, out, initramfs = (stem.with_name(stem.name + end) for end in (".words", ".spans", ".cpio"))
         out.unlink(missing_ok=True)
         option = plugin_option("workload", self._span_numbers(), table, out)
-        command = [*boot_command(image, initramfs, self.machine, NO_RANDOM_MAPS), *option]
+        command = [*boot_command(image, initramfs, self.machine, NO_RANDOM_MAPS, kaslr=self.kaslr), *option]
         numbers = boot_numbers(self.places, image, self.init)
         try:
             initramfs.write_bytes(self._initramfs(workloads))
@@ -157,6 +158,8 @@ class Bench:
             BenchError: it has not.
 
         """
+        if self.kaslr and workloads:
+            raise BenchError("--kaslr: counts of workloads need the link's own addresses: count the boot alone")
         there = sorted(path.removeprefix("bin/") for path in self.programs[0] if path.startswith("bin/"))
         for argv in workloads:
             if not argv or argv[0] not in there:

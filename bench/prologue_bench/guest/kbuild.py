@@ -56,6 +56,7 @@ class Recipe:
     ``patch`` is another change of the tree, as ``git diff`` writes it. ``functions`` is how many small functions that
     can be traced are added: synthetic sites. ``debian`` is a file of Debian's package of configurations, such as
     ``config.arm64_none_arm64``: the options change it in place of ``allnoconfig``, and no modules are built.
+    ``linker`` takes the place of GCC's own, such as ``ld.lld-19`` for RELR where GNU ld has none.
     """
 
     suite: str
@@ -66,6 +67,7 @@ class Recipe:
     patch: bytes = field(default=b"", repr=False)  # too long to print
     functions: int = 0
     debian: str = ""
+    linker: str = ""
 
     @property
     def fragment(self) -> str:
@@ -88,13 +90,15 @@ class Recipe:
     def compilers(self) -> tuple[str, ...]:
         """The programs whose versions decide what comes out; the compiler first, then the linker."""
         if self.toolchain == "gcc":
-            return f"{CROSS}gcc", f"{CROSS}ld"
+            return f"{CROSS}gcc", self.linker or f"{CROSS}ld"
         return tuple(f"{name}{self._suffix}" for name in _LLVM)
 
     @property
     def make_arguments(self) -> tuple[str, ...]:
         """What selects them."""
-        return (f"CROSS_COMPILE={CROSS}",) if self.toolchain == "gcc" else (f"LLVM={self._suffix or 1}",)
+        if self.toolchain != "gcc":
+            return (f"LLVM={self._suffix or 1}",)
+        return f"CROSS_COMPILE={CROSS}", *([f"LD={self.linker}"] if self.linker else [])
 
     @property
     def _suffix(self) -> str:

@@ -14,11 +14,21 @@ from prologue_bench.report.layout import command_lines, mail, markdown_table, te
 
 SCHEMA: Final = "prologue.bench-links/1"
 _INSIDE: Final = " in ftrace_init"
-_SHORT: Final = {"text words written": "text words"}
+_FTRACE_INIT: Final = "ftrace_init"
+_RELOCATION: Final = "relocation"
+_MAINTENANCE: Final = ("DC", "IC", "TLBI", "DSB", "ISB")
+_SHORT: Final = {
+    "text words written": "text words",
+    "first slots written": "first slots",
+    "text lines read": "lines read",
+    "text lines written": "lines written",
+}
 _TITLE: Final = "what a boot does, kernels of several links; counts, lower is better"
 _MEANING: Final = (
-    "Instructions from reset to init, and in ftrace_init with all that it calls; there also words of 4 bytes written "
-    "to text (a CALL_OPS literal is two, and data), and instructions that maintain caches and TLBs or wait for that."
+    "Instructions from reset to init, in ftrace_init with all that it calls, and of the relocation of the kernel, "
+    "which takes longer for every mcount record that has a relocation; both is the sum of the last two. In "
+    "ftrace_init also words of 4 bytes written to text (a CALL_OPS literal is two, and data; a first slot is one), "
+    "lines of 64 bytes of text read or written, and instructions that maintain caches and TLBs or wait for that."
 )
 _NOT_ONE_LINK: Final = (
     "These kernels are not of one link. Counts of a boot hardly depend on layout; times would, and counts of "
@@ -42,9 +52,10 @@ def to_text(links: Links, command: Sequence[str]) -> str:
 
 def to_markdown(links: Links, command: Sequence[str]) -> str:
     """The same in Markdown, as one table."""
-    (head, rows), (more, others) = _parts(links)
-    whole = [[*row, *other[1:]] for row, other in zip(rows, others, strict=True)]
-    head = [*head, *more[1:]]
+    (head, whole), *others = _parts(links)
+    for more, rows in others:
+        head += more[1:]
+        whole = [[*cells, *row[1:]] for cells, row in zip(whole, rows, strict=True)]
     lines = [f"### {_TITLE}", "", mail(_kernel(links)), "", *markdown_table(head, whole, range(1, len(head))), ""]
     lines += [*(f"- {mail(sentence)}" for sentence in _foot(links)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
@@ -83,21 +94,38 @@ def _kernel(links: Links) -> str:
 
 
 def _parts(links: Links) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """Instructions with their differences from the first kernel; then everything else."""
+    """Instructions with their differences from the first kernel; then everything else, a narrow table each."""
     names = [measure.name for measure in links.measures]
-    spans = [name for name in names if not name.endswith(_INSIDE)]
-    others = [name for name in names if name.endswith(_INSIDE)]
-    first = links.rows[0].counts
-    head, rows = ["instructions"], [[row.label] for row in links.rows]
-    for name in spans:
+    spans = [name for name in names if not name.endswith(_INSIDE) and name != _RELOCATION]
+    yield _with_changes(links, "instructions", {name: _counts(links, name) for name in spans})
+    if _RELOCATION in names:
+        relocation = _counts(links, _RELOCATION)
+        both = [a + b for a, b in zip(relocation, _counts(links, _FTRACE_INIT), strict=True)]
+        yield _with_changes(links, "instructions", {_RELOCATION: relocation, "both": both})
+    others = {name.removesuffix(_INSIDE): _counts(links, name) for name in names if name.endswith(_INSIDE)}
+    for maintains in (False, True):
+        part = {
+            _SHORT.get(name, name): counts for name, counts in others.items() if (name in _MAINTENANCE) == maintains
+        }
+        cells = [[f"{count:,}" for count in counts] for counts in part.values()]
+        rows = [[row.label, *numbers] for row, *numbers in zip(links.rows, *cells, strict=True)]
+        if part:
+            yield ["in ftrace_init", *part], rows
+
+
+def _counts(links: Links, name: str) -> list[int]:
+    return [row.counts[name] for row in links.rows]
+
+
+def _with_changes(links: Links, corner: str, columns: dict[str, list[int]]) -> tuple[list[str], list[list[str]]]:
+    """Each column with another one after it, of differences from its first number."""
+    head, rows = [corner], [[row.label] for row in links.rows]
+    for name, (base, *_) in columns.items():
         head += [name, "change"]
-        for cells, row in zip(rows, links.rows, strict=True):
-            change = row.counts[name] - first[name]
-            cells += [f"{row.counts[name]:,}", "" if row is links.rows[0] else f"{change:+,}" if change else "0"]
-    yield head, rows
-    short = [name.removesuffix(_INSIDE) for name in others]
-    head = ["in ftrace_init", *(_SHORT.get(name, name) for name in short)]
-    yield head, [[row.label, *(f"{row.counts[name]:,}" for name in others)] for row in links.rows]
+        for k, (cells, number) in enumerate(zip(rows, columns[name], strict=True)):
+            change = number - base
+            cells += [f"{number:,}", "" if not k else f"{change:+,}" if change else "0"]
+    return head, rows
 
 
 def _foot(links: Links) -> Iterator[str]:

@@ -24,6 +24,8 @@ def choose_target(args: Namespace) -> Target:
     kind, _, rest = str(args.target).partition(":")
     if args.reserve is not None and kind != "labgrid":
         raise BenchError(f"--reserve {args.reserve}: needs --target labgrid:...")
+    if args.kaslr and kind != "icount":
+        raise BenchError("--kaslr: needs --target icount")
     # Under KVM a guest has the host's own CPU or none.
     cpu = args.cpu or ("host" if args.accel == "kvm" else Machine().cpu)
     machine = Machine(cpu=cpu, cpus=args.smp, memory=args.memory)
@@ -34,7 +36,7 @@ def choose_target(args: Namespace) -> Target:
     if kind == "icount" and not rest:
         from prologue_bench.targets.icount import IcountTarget
 
-        return IcountTarget(args.vmlinux, machine)
+        return IcountTarget(args.vmlinux, machine, kaslr=args.kaslr)
     if kind == "ssh" and rest:
         from prologue_bench.targets.remote import split_words
         from prologue_bench.targets.ssh import SshTarget

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.boot import MaintenanceCounts
-from prologue_bench.exact.emulator import COMMAND_LINE, ONE_CPU
+from prologue_bench.exact.emulator import ONE_CPU, command_line
 from prologue_bench.exact.entered import SUFFIX, write_entered
 from prologue_bench.exact.workload import NO_RANDOM_MAPS, Argv, Bench, Run
 from prologue_bench.guest.vm import Machine, qemu_version
@@ -29,7 +29,11 @@ _MAINTENANCE: Final = tuple(field.name for field in fields(MaintenanceCounts))
 BOOT: Final = {
     "reset to init": "instructions",
     "ftrace_init": "instructions",
+    "relocation": "instructions",
     "text words written in ftrace_init": "words",
+    "first slots written in ftrace_init": "words",
+    "text lines read in ftrace_init": "lines",
+    "text lines written in ftrace_init": "lines",
     **{f"{name.upper()} in ftrace_init": "instructions" for name in _MAINTENANCE},
 }
 
@@ -43,11 +47,12 @@ class IcountTarget:
     Args:
         vmlinux: the link that all Images are made of; their places are those of its symbols.
         machine: CPU and memory; it gets one CPU whatever it says. BTI and PAC kernels want ``max,pauth-impdef=on``.
+        kaslr: boot with KASLR, which RELR relocations need to be applied at all; without workloads only.
 
     """
 
-    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU) -> None:
-        self._bench = Bench(vmlinux, machine)
+    def __init__(self, vmlinux: Path, machine: Machine = ONE_CPU, *, kaslr: bool = False) -> None:
+        self._bench = Bench(vmlinux, machine, kaslr=kaslr)
 
     @property
     def evidence(self) -> Evidence:
@@ -64,7 +69,7 @@ class IcountTarget:
             "cpu": self._bench.machine.cpu,
             "cpus": "1",
             "memory": f"{self._bench.machine.memory} MiB",
-            "command line": f"{COMMAND_LINE} {NO_RANDOM_MAPS}",
+            "command line": command_line(NO_RANDOM_MAPS, kaslr=self._bench.kaslr),
             "guest": f"{', '.join(packages)}; sha256 {inside.hexdigest()[:16]}",
         }
 
@@ -136,9 +141,9 @@ def _names(measured: Measured) -> tuple[str, str, str]:
 
 def _values(run: Run, task: Task) -> Iterator[tuple[str, int]]:
     boot = run.boot
-    maintenance = (getattr(boot.ftrace_init_maintenance, name) for name in _MAINTENANCE)
-    yield from zip(
-        BOOT, (boot.instructions, boot.ftrace_init, boot.ftrace_init_words.total, *maintenance), strict=True
-    )  # fmt: skip
+    words, lines = boot.ftrace_init_words, boot.ftrace_init_lines
+    values = [boot.instructions, boot.ftrace_init, boot.relocation, words.total, words.first, lines.read, lines.written]
+    values += [getattr(boot.ftrace_init_maintenance, name) for name in _MAINTENANCE]
+    yield from zip(BOOT, values, strict=True)
     for measured, counts in zip(task.workloads, run.workloads, strict=True):
         yield from zip(_names(measured), (counts.instructions, counts.kernel, counts.prologues), strict=True)

@@ -22,7 +22,7 @@ from prologue.elf.symbols import Symbols
 from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact import boot
-from prologue_bench.exact.boot import Counts, MaintenanceCounts, Words, count_boot
+from prologue_bench.exact.boot import Counts, Lines, MaintenanceCounts, Words, count_boot
 from prologue_bench.exact.emulator import ONE_CPU, run_plugin
 from prologue_bench.exact.places import find_places, load_address
 from tests.support.needs import needs_kernel, needs_tools
@@ -44,6 +44,7 @@ head:   b       start                   // 1
 start:  adr     x0, words               // 1
         mov     x1, #0                  // 1
         str     w1, [x0]                // 1    first, before ftrace_init
+        bl      relocate                // 1 + 8
         bl      begin                   // 1
 end:    str     x1, [x0, #8]            // 1    both words of the literal
         strb    w1, [x0, #16]           // 1    other, a part of a word
@@ -53,6 +54,8 @@ end:    str     x1, [x0, #8]            // 1    both words of the literal
         stxr    w5, w3, [x4]            // 1    other
         bl      freed                   // 1
         str     w1, [x0, #24]           // 1    no text any more
+        str     w1, [x0, #160]          // 1    other
+        bl      relocate                // 1 + 8    no relocation any more
         dc      cvau, x0                // 1    maintenance
         at      s1e1r, x0               // 1    no maintenance
         dsb     ish                     // 1
@@ -71,7 +74,16 @@ begin:  dc      civac, x0               // 1
         subs    w2, w2, #1
         b.ne    1b
         ldr     w3, [x0]                // 1    only read
+        ldr     w3, [x0, #64]           // 1    not text
+        str     w1, [x0, #96]           // 1    other, in the third line
+        ldr     w3, [x0, #160]          // 1    the fourth line
         ret                             // 1
+relocate:
+        mov     w2, #3                  // 1
+1:      subs    w2, w2, #1              // 1    three times
+        b.ne    1b                      // 1    three times
+        ret                             // 1
+relocated:
 freed:  ret                             // 1
 
 stop:   movz    w0, #0x8400, lsl #16    // PSCI SYSTEM_OFF
@@ -79,10 +91,12 @@ stop:   movz    w0, #0x8400, lsl #16    // PSCI SYSTEM_OFF
         hvc     #0
         b       .
 
-        .balign 16
-words:  .long   0, 0, 0, 0, 0, 0, 0
+        .balign 64
+        .space  32
+words:  .space  164                     // lines of text: words 0 to 7, 8 to 23, 24 to 39, 40
 """
-CLASSES = np.array([1, 2, 3, 3, 4, 0, 0x80 | 4], np.uint8)  # of those words
+RELOCATE = 1 + 3 * 2 + 1  # instructions of it
+CLASSES = np.array([1, 2, 3, 3, 4, 0, 0x80 | 4, *[0] * 17, *[4] * 17], np.uint8)  # of those words
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +114,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[s
     image.write_bytes(b"".join(data for _, data in flat_pieces(read)))
     symbols = Symbols(read)
     numbers = {"load": LOAD}
-    for argument, name in (("begin",) * 2, ("end",) * 2, ("freed",) * 2, ("stop",) * 2, ("text", "words")):
+    for argument, name in (
+        *((name, name) for name in ("begin", "end", "freed", "relocate", "relocated", "stop")), ("text", "words"),
+    ):  # fmt: skip
         symbol = symbols.find(name)
         assert symbol is not None
-        numbers[argument] = symbol.vaddr
+        numbers[argument] = symbol.vaddr - (0 if name == "stop" else LOAD)
     return ONE_CPU.command(image, None, ""), numbers
 
 
@@ -111,16 +127,19 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[s
 def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], dict[str, int]], tmp_path: Path) -> None:
     command, numbers = program
     seen = run_plugin(command, numbers, CLASSES, stem=tmp_path / "a,b", timeout=20)
-    inside = 3 * LOOPS + 4
-    assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 9 + 1 + 10
+    inside = 3 * LOOPS + 7
+    calls = 2 * (1 + RELOCATE)
+    assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 10 + 1 + 10 + calls
     assert seen["ftrace_init"]["instructions"] == inside
-    assert boot._words(seen["ftrace_init"]) == Words(first=LOOPS, second=LOOPS, literal=0, other=0)
-    assert boot._words(seen["boot"]) == Words(first=LOOPS + 1, second=LOOPS, literal=2, other=3)
+    assert (seen["boot"]["relocation"], seen["ftrace_init"]["relocation"]) == (RELOCATE, 0)
+    assert boot._words(seen["ftrace_init"]) == Words(first=LOOPS, second=LOOPS, literal=0, other=1)
+    assert boot._words(seen["boot"]) == Words(first=LOOPS + 1, second=LOOPS, literal=2, other=5)
+    assert seen["lines"] == {"read": 2, "written": 2}
     assert boot._maintenance(seen["ftrace_init"]) == MaintenanceCounts(dc=1, ic=0, tlbi=0, dsb=0, isb=0)
     assert boot._maintenance(seen["boot"]) == MaintenanceCounts(dc=2, ic=2, tlbi=2, dsb=2, isb=1)
     assert {name: place["offset"] for name, place in seen["places"].items()} == {
-        name: numbers[name] - LOAD for name in ("load", "begin", "end", "freed", "stop")
-    }
+        "load": 0, "stop": numbers["stop"] - LOAD, **{name: numbers[name] for name in ("begin", "end", "freed")},
+    }  # fmt: skip
     assert seen["places"]["stop"]["word"] == 0x52B08000  # MOVZ W0, #0x8400, LSL #16
 
 
@@ -143,9 +162,13 @@ def test_arguments_that_the_plugin_refuses(program: tuple[list[str], dict[str, i
 
 
 def test_runs_that_differ_are_refused() -> None:
-    run: dict[str, Any] = {"boot": {"instructions": 9}, "ftrace_init": {"first": 1}, "places": {"stop": {"word": 1}}}
+    run: dict[str, Any] = {
+        "boot": {"instructions": 9}, "ftrace_init": {"first": 1}, "lines": {"read": 1}, "places": {"stop": {"word": 1}}
+    }  # fmt: skip
     boot._require_equal([run, copy.deepcopy(run)], Path("vmlinux"))
-    for span, name, value in (("boot", "instructions", 8), ("ftrace_init", "first", 2), ("places", "stop", None)):
+    for span, name, value in (
+        ("boot", "instructions", 8), ("ftrace_init", "first", 2), ("lines", "read", 2), ("places", "stop", None),
+    ):  # fmt: skip
         other = copy.deepcopy(run)
         other[span][name] = value
         with pytest.raises(BenchError, match=f"two runs differ .{span}, {name}"):
@@ -179,15 +202,18 @@ BOOT = Counts(
     sites=43880,
     instructions=1_465_454_780,
     ftrace_init=27_642_309,
+    relocation=3_400_500,
     words=Words(43880, 0, 87760, 3850),
     ftrace_init_words=Words(43880, 0, 87760, 0),
     maintenance=MaintenanceCounts(dc=90_000, ic=90_000, tlbi=180_000, dsb=400_000, isb=300_000),
     ftrace_init_maintenance=MaintenanceCounts(dc=43880, ic=43880, tlbi=175_520, dsb=350_000, isb=260_000),
+    ftrace_init_lines=Lines(42_000, 84_001),
 )
 BUILD = replace(
     BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=Words(0, 0, 87760, 3850),
     ftrace_init_words=Words(0, 0, 87760, 0),
     ftrace_init_maintenance=MaintenanceCounts(dc=0, ic=0, tlbi=1, dsb=2, isb=260_000),
+    ftrace_init_lines=Lines(13, 42_000),
 )  # fmt: skip
 TABLE = """\
                                          boot          build       change
@@ -197,11 +223,14 @@ sites                                  43,880         43,880
 instructions, reset to init     1,465,454,780  1,449,659,155  -15,795,625
   of them in ftrace_init           27,642,309     12,039,377  -15,602,932
     per site                            630.0          274.4       -355.6
+  of them in relocation             3,400,500      3,400,500            0
 text words, reset to init             135,490         91,610      -43,880
   in ftrace_init: first slots          43,880              0      -43,880
                   second slots              0              0            0
                   literals             87,760         87,760            0
                   other                     0              0            0
+text lines read in ftrace_init         42,000             13      -41,987
+  written                              84,001         42,000      -42,001
   executed there: DC                   43,880              0      -43,880
                   IC                   43,880              0      -43,880
                   TLBI                175,520              1     -175,519

@@ -16,7 +16,7 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.exact.boot import Counts, MaintenanceCounts, Words
+from prologue_bench.exact.boot import Counts, Lines, MaintenanceCounts, Words
 from prologue_bench.exact.emulator import ONE_CPU, plugin_option
 from prologue_bench.exact.entered import entered_table, read_entered, write_entered
 from prologue_bench.exact.workload import Run, WorkloadCounts, _arguments, _read_back, _require_all, require_equal
@@ -161,10 +161,12 @@ RUN = Run(
         sites=2,
         instructions=5000,
         ftrace_init=400,
+        relocation=90,
         words=WORDS,
         ftrace_init_words=WORDS,
         maintenance=NONE,
         ftrace_init_maintenance=NONE,
+        ftrace_init_lines=Lines(1, 1),
     ),
     (COUNTS,),
     Readback("ab", 2, 2, 0),

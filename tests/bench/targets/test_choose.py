@@ -38,6 +38,7 @@ def run(capsys: Said, tmp_path: Path, *more: str) -> tuple[int, str]:
         (("--reserve", "board=rpi4"), "--reserve board=rpi4: needs --target labgrid:..."),
         (("--target", "labgrid:farm.yaml", "--reserve", "board"), "--reserve board: expected TAG=VALUE,... such as"),
         (("--target", "labgrid:farm.yaml", "--reserve", "a=b,=c"), "--reserve a=b,=c: expected TAG=VALUE,..."),
+        (("--target", "qemu", "--kaslr"), "--kaslr: needs --target icount"),
         (("--target", "icount", "--boots", "1"), "--boots 1: exact counts are taken at least twice"),
         ((), "vmlinux: cannot be opened: No such file or directory"),
     ],

@@ -2,27 +2,37 @@
 /*
  * Counts what an arm64 kernel does from reset to the first instruction of its
  * init: instructions executed, those of them that maintain caches and TLBs or
- * wait for it, and words of its text written.
+ * wait for it, words of its text written, and lines of its text that
+ * ftrace_init reads and writes.
  *
  * -plugin libcount.so,NAME=VALUE,... with numbers in hex:
  *
  *   load=PHYS     where the Image lies: it begins to run there, MMU off
- *   begin=VADDR   first instruction of ftrace_init
- *   end=VADDR     where ftrace_init returns to
- *   freed=VADDR   first instruction of free_initmem
+ *   begin=OFFSET  first instruction of ftrace_init
+ *   end=OFFSET    where ftrace_init returns to
+ *   freed=OFFSET  first instruction of free_initmem
+ *   relocate=OFFSET    first instruction of relocate_kernel, and ...
+ *   relocated=OFFSET   ... the first one after it; both 0: there is none
  *   stop=VADDR    first instruction of init, in user space
- *   text=PHYS     first word that the file of classes describes
+ *   text=OFFSET   first word that the file of classes describes
  *   classes=PATH  one byte for each 4-byte word from there on: enum class,
  *                 with INIT_MEMORY added in memory that free_initmem gives away
  *   out=PATH      what was counted, one line of JSON, written at the first
  *                 execution of stop, or at exit if that never comes
+ *   profile=PATH  how often ftrace_init, or what it calls, executed each word
+ *                 that the classes describe: 32-bit numbers, little-endian
+ *
+ * An OFFSET is one in the Image. Code is known by where it lies in memory, not
+ * by its virtual address: the Image begins to run with the MMU off, and KASLR
+ * moves it.
  *
  * An instruction is counted when it begins to execute, so one that faults and
  * is executed again counts twice. Instructions at begin, end and stop belong
  * to what follows them. A store counts every word that it covers: a 64-bit one
- * to a literal counts 2. Stores of one instruction that QEMU does in a helper
+ * to a literal counts 2. Accesses of one instruction that QEMU does in a helper
  * (DC ZVA, SVE) are not seen; neither is what a device writes, nor QEMU
- * loading the Image. There must be one CPU only.
+ * loading the Image. A line is 64 bytes, whatever the CPU says, and counts once;
+ * that an instruction of it is executed is no access. There must be one CPU only.
  */
 #include "common.h"
 
@@ -30,7 +40,7 @@
 enum operation { DC, IC, TLBI, DSB, ISB, OPERATIONS };
 
 struct counts {
-	uint64_t instructions;
+	uint64_t instructions, relocation;
 	uint64_t words[CLASSES];
 	uint64_t operations[OPERATIONS];
 };
@@ -38,7 +48,7 @@ struct counts {
 /* A place in the guest's code, and what had been counted when it was reached */
 struct place {
 	const char *name;
-	uint64_t vaddr;
+	uint64_t where;		/* LOAD: physical; STOP: virtual; else in the Image */
 	bool reached;
 	const uint32_t *host;	/* QEMU's own address of that guest memory */
 	uint32_t word;
@@ -52,9 +62,12 @@ static struct place places[PLACES] = {
 	[FREED] = { "freed" }, [STOP] = { "stop" },
 };
 static struct counts now;
-static uint64_t own_id, text;
+static uint64_t own_id, load, text, relocate, relocated;
 static struct classes classes;
-static const char *out_path;
+static const char *out_path, *profile_path;
+static const uint32_t *image;	/* QEMU's own address of where the Image lies */
+
+#include "in_init.h"
 
 static void print_counts(FILE *out, const char *name, const struct counts *from,
 			 const struct counts *to)
@@ -68,8 +81,10 @@ static void print_counts(FILE *out, const char *name, const struct counts *from,
 		[ISB] = "isb",
 	};
 
-	fprintf(out, ", \"%s\": {\"instructions\": %" PRIu64, name,
-		to->instructions - from->instructions);
+	fprintf(out, ", \"%s\": {\"instructions\": %" PRIu64
+		", \"relocation\": %" PRIu64, name,
+		to->instructions - from->instructions,
+		to->relocation - from->relocation);
 	for (int k = FIRST; k < CLASSES; k++)
 		fprintf(out, ", \"%s\": %" PRIu64, names[k],
 			to->words[k] - from->words[k]);
@@ -97,23 +112,33 @@ static void report(void)
 			fprintf(out, "null");
 		else	/* how far from the Image's start in guest memory */
 			fprintf(out, "{\"word\": %" PRIu32 ", \"offset\": %td}",
-				place->word, 4 * (place->host - places[LOAD].host));
+				place->word, 4 * (place->host - image));
 	}
 	fprintf(out, "}");
 	print_counts(out, "boot", &nothing, places[STOP].reached ?
 		     &places[STOP].before : &now);
 	print_counts(out, "ftrace_init", &places[BEGIN].before,
 		     &places[END].before);
-	fprintf(out, "}\n");
+	fprintf(out, ", \"lines\": {\"read\": %" PRIu64 ", \"written\": %"
+		PRIu64 "}}\n", lines_with(LINE_READ),
+		lines_with(LINE_WRITTEN));
 	if (fclose(out)) {
 		perror(out_path);
 		exit(1);
 	}
+	write_profile();
 }
 
 static void count(unsigned int cpu, void *data)
 {
 	now.instructions++;
+}
+
+static void count_relocation(unsigned int cpu, void *data)
+{
+	/* What was init's text is free memory in the end. */
+	if (!places[FREED].reached)
+		now.relocation++;
 }
 
 static void operate(unsigned int cpu, void *data)
@@ -166,31 +191,65 @@ static void reach(unsigned int cpu, void *data)
 	qemu_plugin_reset(own_id, gone);
 }
 
-static void store(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
+static void write_words(uint64_t from, uint64_t to)
 {
-	struct qemu_plugin_hwaddr *where;
-	uint64_t from, to;
-
-	/* Asked for stores only, QEMU 7.2 reports loads as well. */
-	if (places[STOP].reached || !qemu_plugin_mem_is_store(info))
-		return;
-	/* The kernel writes its text through other mappings. */
-	where = qemu_plugin_get_hwaddr(info, vaddr);
-	if (!where || qemu_plugin_hwaddr_is_io(where))
-		return;
-	from = qemu_plugin_hwaddr_phys_addr(where);
-	to = from + (1ull << qemu_plugin_mem_size_shift(info));
-	if (to <= text || from >= text + 4 * classes.n)
-		return;
-	from = from < text ? 0 : (from - text) / 4;
-	to = (to - text + 3) / 4;
-	for (; from < to && from < classes.n; from++) {
-		uint8_t class = classes.of[from];
+	for (uint64_t k = (from - text) / 4; k <= (to - 1 - text) / 4; k++) {
+		uint8_t class = classes.of[k];
 
 		/* What was init's text is free memory in the end. */
 		if (!(class & INIT_MEMORY) || !places[FREED].reached)
 			now.words[class & ~INIT_MEMORY]++;
 	}
+}
+
+static void access(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
+{
+	bool is_store = qemu_plugin_mem_is_store(info);
+	uint64_t end = text + 4 * classes.n;
+	struct qemu_plugin_hwaddr *where;
+	uint64_t from, to;
+
+	if (places[STOP].reached || !(is_store || in_ftrace_init()))
+		return;
+	/* The kernel writes its text through other mappings. */
+	where = qemu_plugin_get_hwaddr(info, vaddr);
+	if (!where || qemu_plugin_hwaddr_is_io(where))
+		return;
+	from = qemu_plugin_hwaddr_phys_addr(where) - load;
+	to = from + (1ull << qemu_plugin_mem_size_shift(info));
+	/* Below the Image, FROM is a very large number. */
+	if (from >= end || to <= text)
+		return;
+	from = from < text ? text : from;
+	to = to > end ? end : to;
+	if (in_ftrace_init())
+		touch_lines(from, to, is_store ? LINE_WRITTEN : LINE_READ);
+	if (is_store)
+		write_words(from, to);
+}
+
+static void watch_place(struct place *place, struct qemu_plugin_insn *insn)
+{
+	place->host = qemu_plugin_insn_haddr(insn);
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, reach, CB_NO_REGS, place);
+}
+
+/* Of an instruction that lies in the Image. */
+static void watch_image(uint64_t offset, struct qemu_plugin_insn *insn)
+{
+	uint64_t word = (offset - text) / 4;
+
+	for (int k = BEGIN; k <= FREED; k++) {
+		if (places[k].where == offset && !places[k].reached)
+			watch_place(&places[k], insn);
+	}
+	if (offset >= relocate && offset < relocated)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_relocation,
+						       CB_NO_REGS, NULL);
+	if (profile && offset >= text && word < classes.n)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_word,
+						       CB_NO_REGS,
+						       &profile[word]);
 }
 
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
@@ -206,22 +265,23 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 		enum operation what = word ? operation(*word) : OPERATIONS;
 
 		/* Before it is counted: callbacks run in their order here. */
-		for (int p = 0; p < PLACES; p++) {
-			if (places[p].vaddr != vaddr || places[p].reached)
-				continue;
-			places[p].host = qemu_plugin_insn_haddr(insn);
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, reach,
-							       CB_NO_REGS,
-							       &places[p]);
+		if (vaddr == load && !image) {
+			image = word;
+			watch_place(&places[LOAD], insn);
 		}
+		if (vaddr == places[STOP].where)
+			watch_place(&places[STOP], insn);
+		if (image && word >= image)
+			watch_image(4 * (word - image), insn);
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, count, CB_NO_REGS,
 						       NULL);
 		if (what != OPERATIONS)
 			qemu_plugin_register_vcpu_insn_exec_cb(
 				insn, operate, CB_NO_REGS,
 				(void *)(uintptr_t)what);
-		qemu_plugin_register_vcpu_mem_cb(insn, store, CB_NO_REGS, MEM_W,
-						 NULL);
+		/* Asked for stores only, QEMU 7.2 reports loads as well. */
+		qemu_plugin_register_vcpu_mem_cb(insn, access, CB_NO_REGS,
+						 MEM_RW, NULL);
 	}
 }
 
@@ -231,30 +291,45 @@ static void at_exit(uint64_t id, void *data)
 		report();
 }
 
+static const struct {
+	const char *name;
+	uint64_t *number;
+} numbers[] = {
+	{ "load", &places[LOAD].where }, { "begin", &places[BEGIN].where },
+	{ "end", &places[END].where }, { "freed", &places[FREED].where },
+	{ "stop", &places[STOP].where }, { "text", &text },
+	{ "relocate", &relocate }, { "relocated", &relocated },
+};
+
+static const struct {
+	const char *name;
+	const char **path;
+} paths[] = { { "out", &out_path }, { "profile", &profile_path } };
+
 static int read_argument(const char *argument)
 {
 	const char *value = strchr(argument, '=');
 	size_t length = value ? value - argument : 0;
 
-	if (value++) {
-		for (int k = 0; k < PLACES; k++) {
-			if (strlen(places[k].name) != length ||
-			    strncmp(argument, places[k].name, length))
-				continue;
-			places[k].vaddr = strtoull(value, NULL, 16);
+	if (!value++)
+		goto bad;
+	for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
+		if (strlen(numbers[k].name) == length &&
+		    !strncmp(argument, numbers[k].name, length)) {
+			*numbers[k].number = strtoull(value, NULL, 16);
 			return 0;
-		}
-		if (!strncmp(argument, "text=", 5)) {
-			text = strtoull(value, NULL, 16);
-			return 0;
-		}
-		if (!strncmp(argument, "classes=", 8))
-			return read_classes(&classes, value);
-		if (!strncmp(argument, "out=", 4)) {
-			out_path = strdup(value);
-			return out_path ? 0 : -1;
 		}
 	}
+	for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++) {
+		if (strlen(paths[k].name) == length &&
+		    !strncmp(argument, paths[k].name, length)) {
+			*paths[k].path = strdup(value);
+			return *paths[k].path ? 0 : -1;
+		}
+	}
+	if (!strncmp(argument, "classes=", 8))
+		return read_classes(&classes, value);
+bad:
 	fprintf(stderr, "count: what is %s?\n", argument);
 	return -1;
 }
@@ -266,15 +341,18 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 			return -1;
 	}
 	for (int k = 0; k < PLACES; k++) {
-		if (!places[k].vaddr) {
+		if (!places[k].where) {
 			fprintf(stderr, "count: no %s=\n", places[k].name);
 			return -1;
 		}
 	}
-	if (!text || !classes.n || !out_path) {
-		fprintf(stderr, "count: needs text=, classes= and out=\n");
+	if (!classes.n || !out_path) {
+		fprintf(stderr, "count: needs classes= and out=\n");
 		return -1;
 	}
+	if (make_room())
+		return -1;
+	load = places[LOAD].where;
 	own_id = id;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
