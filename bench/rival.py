@@ -1,12 +1,15 @@
-"""Three kernels of the same sources side by side: stock, with the rival patch of docs/rival, and built natively.
+"""Kernels of the same sources side by side: stock, the rivals that boot alone can be, and both contracts of the build.
 
-    .venv/bin/python bench/rival.py 6.12 -o results/ [--functions 30000 | --debian]
-    .venv/bin/python bench/rival.py --kernel stock=A/vmlinux --kernel rival=B/vmlinux --kernel native=C/vmlinux -o DIR/
+    .venv/bin/python bench/rival.py 6.12 -o results/ [--functions 40000] [--debian] [--relr]
+    .venv/bin/python bench/rival.py --kernel stock=A/vmlinux --kernel contract-2=B/vmlinux -o DIR/
 
-The first builds all three, small kernels of Debian's source package (some five minutes each on two cores, kept in the
-cache); `--functions` adds that many synthetic functions, which only make sites, and `--debian` takes Debian's generic
-configuration, without modules (well over half an hour each). The second takes kernels that were built elsewhere. Both
-count what each boot does, twice, and print one table; the same command resumes.
+The first builds four links of Debian's source package (some five minutes each on two cores, kept in the cache):
+stock, with the patch of docs/rival, with the series of contract 1 (docs/rival/contract-1), and with today's series.
+`--functions` adds that many synthetic functions, which only make sites; `--debian` takes Debian's generic
+configuration, without modules (well over half an hour each); `--relr` packs relocations as RELR, with LLD, and boots
+with KASLR, since such kernels relocate nothing without it. The second form takes links that were built elsewhere (with
+`--relr`: as such). Both count what each row's boot does, twice, and print one table in Markdown; the same command
+resumes.
 """
 
 from __future__ import annotations
@@ -14,12 +17,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tabulate import tabulate
+
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
+from prologue.sites.kernel import Kernel
+from prologue_bench.analysis.links import Links, compare_links
+from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import Recipe, build_kernel
 from prologue_bench.host.progress import Progress
@@ -27,46 +35,116 @@ from prologue_bench.host.progress import Progress
 PATCHES: Final = Path(__file__).parents[1] / "docs" / "rival"
 SUITES: Final = {"6.12": "trixie", "7.2": "sid"}
 GENERIC: Final = "config.arm64_none_arm64"  # of Debian's linux-config-RELEASE
-# Which variants of each link are counted; the first is called as the link.
-VARIANTS: Final = {"stock": "boot,nop-nop", "rival": "boot", "native": "build,boot"}
+RELR_LINKER: Final = "ld.lld-19"  # bookworm's GNU ld has no RELR for arm64
 
 
-def recipes(release: str, functions: int = 0, debian: str = "") -> dict[str, Recipe]:
-    """What to build: one source package, one configuration but for the option that only the native kernel has."""
-    base = ("debian",) if debian else ("minimal",)
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table: a variant of one of the links."""
+
+    label: str
+    link: str
+    variant: str
+
+    @property
+    def directory(self) -> str:
+        """Name of its result set."""
+        return f"{self.link}-{self.variant}"
+
+
+ROWS: Final = (
+    Row("stock", "stock", "boot"),
+    Row("contract 1, not processed", "contract-1", "boot"),
+    Row("contract 1", "contract-1", "build"),
+    Row("the rival", "rival", "boot"),
+    Row("fused: contract 2, not processed", "contract-2", "boot"),
+    Row("contract 2", "contract-2", "build"),
+    Row("stock, ftrace_init returns at once", "stock", "nop-nop"),
+)
+_INSIDE: Final = " in ftrace_init"
+# Columns after those that are computed: measure, head.
+_COLUMNS: Final = {
+    f"first slots written{_INSIDE}": "first slots",
+    f"text words written{_INSIDE}": "words written",
+    f"text lines read{_INSIDE}": "lines read",
+    f"text lines written{_INSIDE}": "lines written",
+    **{f"{name}{_INSIDE}": name for name in ("DC", "IC", "TLBI", "DSB", "ISB")},
+}
+
+
+def recipes(release: str, functions: int = 0, debian: str = "", *, relr: bool = False) -> dict[str, Recipe]:
+    """What to build: one source package, one configuration except for the option that only our series has."""
+    base = ("debian" if debian else "minimal", *(["relr"] if relr else []))
     stock = Recipe(
-        suite=SUITES[release], source=f"linux-source-{release}", options=base, functions=functions, debian=debian
-    )
-    patch = (PATCHES / f"{release}.patch").read_bytes()
-    native = replace(stock, options=(*base, "marker"), native=True)
-    return {"stock": stock, "rival": replace(stock, patch=patch), "native": native}
+        suite=SUITES[release], source=f"linux-source-{release}", options=base, functions=functions, debian=debian,
+        linker=RELR_LINKER if relr else "",
+    )  # fmt: skip
+    marked = replace(stock, options=(*base, "marker"))
+    return {
+        "stock": stock,
+        "rival": replace(stock, patch=(PATCHES / f"{release}.patch").read_bytes()),
+        "contract-1": replace(marked, patch=(PATCHES / "contract-1" / f"{release}.patch").read_bytes()),
+        "contract-2": replace(marked, native=True),
+    }
 
 
 def build(wanted: dict[str, Recipe]) -> dict[str, Path]:
-    """Each kernel as linked, by its label."""
-    return {label: build_kernel(recipe, _progress(label)).vmlinux for label, recipe in wanted.items()}
+    """Each kernel as linked, by its link's name."""
+    return {link: build_kernel(recipe, _progress(link)).vmlinux for link, recipe in wanted.items()}
 
 
-def count(kernels: dict[str, Path], output: Path, cpu: str | None) -> None:
-    """Count the boot of every variant into a result set for each link, and print the table.
+def rows_of(kernels: dict[str, Path]) -> list[Row]:
+    """The rows of these links; one that is not of ours is counted as linked."""
+    others = [Row(link, link, "boot") for link in kernels if link not in {row.link for row in ROWS}]
+    return [row for row in (*ROWS, *others) if row.link in kernels]
+
+
+def count(kernels: dict[str, Path], output: Path, cpu: str | None, *, kaslr: bool) -> Links:
+    """Count the boot of every row into a result set of its own, and return them side by side.
 
     Raises:
         BenchError: a command failed; it has said why.
 
     """
-    sets = []
-    for label, vmlinux in kernels.items():
-        words = ["bench", "run", "--vmlinux", str(vmlinux), "--target", "icount", "-o", str(output / label)]
-        words += ["--variants", VARIANTS.get(label, "boot"), *(["--cpu", cpu] if cpu else [])]
+    rows = rows_of(kernels)
+    for row in rows:
+        words = ["bench", "run", "--vmlinux", str(kernels[row.link]), "--target", "icount", "--variants", row.variant]
+        words += ["-o", str(output / row.directory), *(["--cpu", cpu] if cpu else []), *(["--kaslr"] if kaslr else [])]
         with contextlib.redirect_stdout(sys.stderr):
-            _run(words)
-        sets.append(f"{label}={output / label}")
-    _run(["bench", "compare", "--links", *sets])
+            if prologue(words):
+                raise BenchError(f"prologue {' '.join(words)} failed (see above)")
+    return compare_links([(row.label, open_results([str(output / row.directory)])) for row in rows])
 
 
-def _run(words: list[str]) -> None:
-    if prologue(words):
-        raise BenchError(f"prologue {' '.join(words)} failed (see above)")
+def table(links: Links, sites: dict[str, int]) -> str:
+    """All rows in Markdown; ``sites`` by label, where they count."""
+    counted = {measure.name for measure in links.measures}
+    columns = {name: head for name, head in _COLUMNS.items() if name in counted}
+    head = ["", "sites", "reset to init", "`ftrace_init`", "a site", "relocation", "both", *columns.values()]
+    cells = []
+    for row in links.rows:
+        inside, relocation = row.counts["ftrace_init"], row.counts["relocation"]
+        of = sites[row.label]
+        numbers = [of, row.counts["reset to init"], inside, relocation, inside + relocation]
+        numbers += [row.counts[name] for name in columns]
+        words = [f"{number:,}" for number in numbers]
+        words.insert(3, f"{inside / of:.1f}")
+        cells.append([row.label, *words])
+    align = ("left", *("right" for _ in head[1:]))
+    return tabulate(cells, head, tablefmt="pipe", disable_numparse=True, colalign=align)
+
+
+def count_sites(vmlinux: Path) -> int:
+    """How many sites a kernel has.
+
+    Raises:
+        BenchError: none.
+
+    """
+    sites = Kernel(vmlinux).sites
+    if sites is None or not len(sites):
+        raise BenchError(f"{vmlinux}: has no ftrace sites")
+    return len(sites)
 
 
 def _progress(label: str) -> Progress:
@@ -75,28 +153,38 @@ def _progress(label: str) -> Progress:
 
 def _kernel(text: str) -> tuple[str, Path]:
     label, equals, path = text.partition("=")
-    if not (label and equals and path):
-        raise argparse.ArgumentTypeError(f"not LABEL=VMLINUX: {text!r}")
+    if not (label and equals and path) or "/" in label:
+        raise argparse.ArgumentTypeError(f"not LINK=VMLINUX: {text!r}")
     return label, Path(path)
 
 
-def main() -> int:
-    """Parse, build, count, print."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("release", nargs="?", choices=tuple(SUITES), help="of the kernels to build")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="synthetic functions to add")
     parser.add_argument("--debian", action="store_true", help="with Debian's generic configuration, without modules")
-    parser.add_argument("--kernel", action="append", type=_kernel, default=[], metavar="LABEL=VMLINUX",
-                        help="count this one, as linked, in place of what would be built")  # fmt: skip
+    parser.add_argument("--relr", action="store_true", help=f"RELR relocations ({RELR_LINKER}), counted with KASLR")
+    parser.add_argument("--kernel", action="append", type=_kernel, default=[], metavar="LINK=VMLINUX",
+                        help=f"count this one, as linked; LINK: {', '.join(dict.fromkeys(row.link for row in ROWS))}, "
+                        "which have rows of their own, or any other name")  # fmt: skip
     parser.add_argument("--cpu", help="QEMU's CPU model, such as max,pauth-impdef=on for kernels with BTI or PAC")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="result sets, one for each")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="result sets, one for each row")
+    return parser
+
+
+def main() -> int:
+    """Parse, build, count, print."""
+    parser = _parser()
     args = parser.parse_args()
     if bool(args.release) == bool(args.kernel):
-        parser.error("name a release to build, or each --kernel LABEL=VMLINUX")
+        parser.error("name a release to build, or each --kernel LINK=VMLINUX")
     debian = GENERIC if args.debian else ""
     try:
-        kernels = dict(args.kernel) if args.kernel else build(recipes(args.release, args.functions, debian))
-        count(kernels, args.output, args.cpu)
+        wanted = recipes(args.release, args.functions, debian, relr=args.relr) if args.release else {}
+        kernels = dict(args.kernel) or build(wanted)
+        links = count(kernels, args.output, args.cpu, kaslr=args.relr)
+        sites = {link: count_sites(vmlinux) for link, vmlinux in kernels.items()}
+        print(table(links, {row.label: sites[row.link] for row in rows_of(kernels)}))
     except PrologueError as error:
         print(f"rival: {error}", file=sys.stderr)
         return error.exit_code

@@ -13,6 +13,9 @@ from types import ModuleType
 import pytest
 
 from prologue.kernel_tree.diff import parse_changes
+from prologue_bench.analysis.links import Links, Row
+from prologue_bench.results.model import Workload
+from prologue_bench.targets.icount import BOOT
 from tests.support.needs import needs_tools
 from tests.support.trees import SOURCES, git, needs_real_tree, repository
 
@@ -72,22 +75,46 @@ def script() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules["rival"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_three_kernels_of_the_same_sources(script: ModuleType, release: str) -> None:
-    """They differ by the patch or the series, and by the series' own option; the cache keeps all apart."""
+def test_four_links_of_the_same_sources(script: ModuleType, release: str) -> None:
+    """They differ by a patch or the series, and by the option of both series; the cache keeps all apart."""
     recipes = script.recipes(release, 1000)
-    assert list(recipes) == ["stock", "rival", "native"]
+    assert set(recipes) == {row.link for row in script.ROWS}
     assert {(recipe.suite, recipe.source) for recipe in recipes.values()} == {SOURCES[release]}
     assert {recipe.functions for recipe in recipes.values()} == {1000}
-    patches = {label: recipe.patch for label, recipe in recipes.items()}
-    assert patches == {"stock": b"", "rival": (RIVAL / f"{release}.patch").read_bytes(), "native": b""}
-    stock, native = (recipes[label].fragment.splitlines() for label in ("stock", "native"))
-    more = [line for line in native if line not in stock and not line.startswith("#")]
-    assert more == ["CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE=y"]
+    patches = {link: recipe.patch for link, recipe in recipes.items()}
+    rival, frozen = ((RIVAL / name / f"{release}.patch").read_bytes() for name in (".", "contract-1"))
+    assert patches == {"stock": b"", "rival": rival, "contract-1": frozen, "contract-2": b""}
+    assert [link for link, recipe in recipes.items() if recipe.native] == ["contract-2"]
+    stock, *others = (set(recipe.set_options) for recipe in recipes.values())
+    option = {"CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE=y"}
+    assert [options - stock for options in others] == [set(), option, option]
+    assert len({b"|".join([*recipe.made_by, str(recipe.native).encode()]) for recipe in recipes.values()}) == 4
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_contract_1_is_kept_as_it_was(release: str) -> None:
+    """The series of the first contract: a marker of version 1, and no part that is not built."""
+    changes = parse_changes((RIVAL / "contract-1" / f"{release}.patch").read_bytes(), RIVAL)
+    added = {change.path: change.text for change in changes}
+    assert set(added) == {
+        "arch/arm64/Kconfig", "arch/arm64/Makefile.postlink", "arch/arm64/include/asm/ftrace.h",
+        "arch/arm64/kernel/ftrace-prologue.lds.h", "arch/arm64/kernel/ftrace.c", "arch/arm64/kernel/vmlinux.lds.S",
+    }  # fmt: skip
+    assert b"LONG(1)" in added["arch/arm64/kernel/ftrace-prologue.lds.h"]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("release", RELEASES)
+def test_contract_1_applies_to_its_source(release: str, tmp_path: Path) -> None:
+    needs_tools("git")
+    tree = repository(Path(shutil.copytree(needs_real_tree(release), tmp_path / "linux")))
+    git(tree, "apply", "--check", "-", given=(RIVAL / "contract-1" / f"{release}.patch").read_bytes())
 
 
 def test_debians_configuration_in_place_of_ours(script: ModuleType) -> None:
@@ -95,6 +122,41 @@ def test_debians_configuration_in_place_of_ours(script: ModuleType) -> None:
     assert {(recipe.debian, recipe.options[0]) for recipe in debian} == {("config.arm64_none_arm64", "debian")}
     assert [recipe.options[1:] for recipe in debian] == [recipe.options[1:] for recipe in ours]
     assert [recipe.patch for recipe in debian] == [recipe.patch for recipe in ours]
+
+
+def test_relr_is_packed_by_another_linker(script: ModuleType) -> None:
+    rela, relr = (list(script.recipes("6.12", relr=relr).values()) for relr in (False, True))
+    assert {recipe.linker for recipe in relr} == {script.RELR_LINKER}
+    for without, recipe in zip(rela, relr, strict=True):
+        assert set(recipe.set_options) - set(without.set_options) == {"CONFIG_RELR=y"}
+        assert recipe.compilers == ("aarch64-linux-gnu-gcc", script.RELR_LINKER)
+        assert recipe.make_arguments == (*without.make_arguments, f"LD={script.RELR_LINKER}")
+
+
+def test_rows_of_other_links(script: ModuleType) -> None:
+    """A link of ours has all its rows, another one a row of its own."""
+    rows = script.rows_of(dict.fromkeys(("mine", "contract-2"), Path("vmlinux")))
+    assert [(row.label, row.variant) for row in rows] == [
+        ("fused: contract 2, not processed", "boot"), ("contract 2", "build"), ("mine", "boot"),
+    ]  # fmt: skip
+
+
+def test_the_table(script: ModuleType) -> None:
+    measures = tuple(Workload(name, "boot", unit, "lower") for name, unit in BOOT.items())
+    numbers = {
+        "stock": (5_000, 600, 300, 0, 30, 20, 21, 10, 10, 20, 40, 30),
+        "contract 2": (4_000, 71, 200, 0, 0, 2, 1, 0, 0, 0, 0, 0),
+    }
+    rows = tuple(
+        Row(label, "boot", "ab", dict(zip(BOOT, counts, strict=True))) for label, counts in numbers.items()
+    )  # fmt: skip
+    links = Links(release="6.12", layout="4,2", machine={}, measures=measures, rows=rows)
+    head, _, *lines = script.table(links, {"stock": 10, "contract 2": 10}).splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
+    assert cells[0][:7] == ["", "sites", "reset to init", "`ftrace_init`", "a site", "relocation", "both"]
+    assert cells[0][7:11] == ["first slots", "words written", "lines read", "lines written"]
+    assert cells[1][:11] == ["stock", "10", "5,000", "600", "60.0", "300", "900", "30", "0", "20", "21"]
+    assert cells[2][:11] == ["contract 2", "10", "4,000", "71", "7.1", "200", "271", "0", "0", "2", "1"]
 
 
 def test_the_script_counts_or_builds(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
