@@ -23,7 +23,7 @@ from prologue.insn.disasm import insn_text
 from prologue.trace.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, classes, targets
 from prologue.trace.decoders import Decoder, name_of
 from prologue.trace.filters import Selection
-from prologue.trace.form import EXCEPTION, GAP, RETURN, Batch
+from prologue.trace.form import EXCEPTION, GAP, RETURN, UNSURE, Batch
 from prologue.trace.impossible import FirstOnes, Instant
 from prologue.trace.intern import RunCounts
 from prologue.trace.known import KnownRanges
@@ -35,6 +35,7 @@ from prologue.words import counted
 
 _NOT_TAKEN: Final = 0
 """Instead of an address where execution went: to the next instruction."""
+_UNSURE: Final = "steps that cannot be, after a return which the decoder may have followed wrongly"
 _RUNAWAY: Final = 8
 """Branches that are always taken in one range: of so many, stale words are no explanation."""
 
@@ -92,7 +93,7 @@ class ImageCheck:
         self._ranges = RangeVerdicts(known, self.decoder)
         self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
         self._first = FirstOnes(self._ranges, every=self.decoder is None)
-        self._step_runs, self._broken_runs = RunCounts(), RunCounts()
+        self._step_runs, self._broken_runs, self._unsure_runs = RunCounts(), RunCounts(), RunCounts()
         self._left = Selection()
         self.unjudged: Counter[str] = Counter()
         self.judged = self.impossible = 0
@@ -117,6 +118,10 @@ class ImageCheck:
             self._first.take(batch, sequence, places, steps, np.zeros(0, np.int64))
             return self._left.take(batch, numbers, ~broken)
         inside = np.flatnonzero(known.broken[sequence.numbers])
+        unsure = self._unsure(sequence, inside)
+        self._leave_out(_UNSURE, int(unsure.sum()))
+        self._unsure_runs.add(sequence.numbers[inside[unsure]])
+        inside = inside[~unsure]
         self._first.take(batch, sequence, places, steps, inside)
         self._broken_runs.add(sequence.numbers[inside])
         self.impossible += len(inside)
@@ -141,11 +146,20 @@ class ImageCheck:
         verdicts = self._steps.verdicts[numbers]
         maybe = int((verdicts == UNJUDGED).sum())
         self._leave_out("steps to code that is in no image, which may be exceptions", maybe)
-        self.judged += len(there) - maybe
-        wrong: Bool = verdicts == IMPOSSIBLE
+        wrong = verdicts == IMPOSSIBLE
+        unsure = self._unsure(sequence, odd) & wrong
+        self._leave_out(_UNSURE, int(unsure.sum()))
+        wrong &= ~unsure
+        self.judged += len(there) - maybe - int(unsure.sum())
         self._step_runs.add(numbers[wrong])
         self.impossible += int(wrong.sum())
         return odd[wrong], numbers[wrong]
+
+    @staticmethod
+    def _unsure(sequence: Sequence, places: I64) -> Bool:
+        """At which places of the sequence the decoder may be astray whatever the image."""
+        found: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
+        return found
 
     def _leave_out(self, why: str, count: int) -> None:
         if count:
@@ -156,13 +170,17 @@ class ImageCheck:
     @property
     def left_out(self) -> tuple[int, int]:
         """Ranges that did not run as the image has them, and their instructions."""
-        runs = self._broken_runs.upto(len(self._known.table))
-        table = self._known.table
+        table, runs = self._known.table, self._left_out_runs
         return int(runs.sum()), int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * runs).sum())
+
+    @property
+    def _left_out_runs(self) -> I64:
+        count = len(self._known.table)
+        return self._broken_runs.upto(count) + self._unsure_runs.upto(count)
 
     def first_stop(self) -> str:
         """The instruction that the first range that was left out runs through, and its place."""
-        number = int(np.flatnonzero(self._broken_runs.upto(len(self._known.table)))[0])
+        number = int(np.flatnonzero(self._left_out_runs)[0])
         vaddr, word = self._ranges.stops(number)[0]
         program = self._programs[int(self._known.table["program"][number])]
         return f"{name_of(word)} at {plain_place(program, vaddr)}"

@@ -52,6 +52,7 @@ SAMPLE: Final = 8  # one sampled instruction: nothing is known of its neighbours
 LOST: Final = 16  # with GAP: the input says that data were lost here
 AARCH32: Final = 32  # no A64 code
 OTHER_WORLD: Final = 64  # Secure, Realm or Root state: text of another world than the host's and its guests'
+UNSURE: Final = 128  # the decoder may be astray here, whatever its image: it may have followed a wrong return address
 
 BATCH: Final = 1 << 18
 LONGEST: Final = 1 << 20

@@ -24,6 +24,7 @@ from prologue.trace.form import (
     OTHER_WORLD,
     RANGE,
     RETURN,
+    UNSURE,
     BadImage,
     Batch,
     BatchNames,
@@ -44,12 +45,15 @@ from prologue.trace.opencsd_lines import (
     VERSION,
     DecoderError,
     Packets,
+    flow_packets,
     is_fatal,
     is_remark,
+    loses_the_way,
     packets_before,
     read_error,
     whole_lines,
 )
+from prologue.trace.return_stack import ReturnStack
 from prologue.trace.streams import Peekable, blocks
 
 _HIGHEST_ID: Final = 0x7F  # CoreSight's trace IDs have seven bits
@@ -74,9 +78,15 @@ class _Source:
     vmid: int = NO_VMID
     level: int = NO_LEVEL
     world: int = 0  # OTHER_WORLD, or 0
+    calls: ReturnStack | None = None  # from code on that the decoder does not know
     last: _Row | None = None  # the last range, if nothing came after it
     tail: bytes = b""  # how that range ended
     failed: bool = False  # an error of the decoder was the last thing
+
+    def interrupt(self) -> None:
+        """Take an exception, or return from one."""
+        if self.calls is not None:
+            self.calls.interrupt()
 
 
 class Counter(NamedTuple):
@@ -132,7 +142,9 @@ class _Reader:
         """The ranges of some lines."""
         rows: list[_Row] = []
         self._block, self._at = whole_lines(block, _LOST_LINE), 0
-        for name, start, end, count, isa, tail, element, said, other in ELEMENT.findall(self._block):
+        watched = loses_the_way(self._block) or any(source.calls for source in self._sources.values())
+        lines = self._after_packets() if watched else ELEMENT.findall(self._block)
+        for name, start, end, count, isa, tail, element, said, other in lines:
             if not name:
                 if other:
                     self._other(other)
@@ -145,17 +157,34 @@ class _Reader:
                 if not _can_be(first, last, count, isa):
                     self._unreadable()
                     continue
-                flags = source.flags if isa == b"A64" else source.flags | AARCH32
+                flags = (0 if isa == b"A64" else AARCH32) | source.flags | source.world
                 task = source.task
                 if source.level == 2 and first >= KERNEL_HALF and source.vmid > 0:
                     task = self._host_task(source.vmid)
+                if source.calls is not None:
+                    flags |= UNSURE if source.calls.enter() else 0
+                    source.calls.leave(tail)
                 cpu = int(name, 16)
-                row = (source.time, first, last, cpu, task, 0, source.vmid, source.level, flags | source.world, 0)
+                row = (source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, 0)
                 rows.append(row)
                 source.flags, source.last, source.tail, source.failed = 0, row, tail, False
             else:
                 self._apply(source, int(name, 16), element, said)
         return np.array(rows, RANGE)
+
+    def _after_packets(self) -> Iterator[tuple[bytes, ...]]:
+        """The same lines as of ``findall``, each when the packets before it are known."""
+        for line in ELEMENT.finditer(self._block):
+            self._addresses(self._block[line.start() : line.end()])
+            yield line.groups(b"")
+
+    def _addresses(self, packets: bytes) -> None:
+        """Take note of the trace IDs for which the trace has an address."""
+        for name, kind in flow_packets(packets):
+            # The packets of a single source without frames have ID 0.
+            source = self._sources.get(name) or (next(iter(self._sources.values()), None) if name == b"0" else None)
+            if source is not None and source.calls is not None:
+                source.calls.packet(kind)
 
     def _begin(self, name: bytes, element: bytes) -> _Source | None:
         """A trace ID that was not met before; None if it is of other data, or none."""
@@ -228,6 +257,10 @@ class _Reader:
 
     def _blame(self, source: _Source, cpu: int, why: str, packets: Packets) -> None:
         """Report that the decoder says of its image that it cannot be what ran."""
+        if source.calls is not None and source.calls.may_be_astray:
+            what = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
+            self._account.add(f"reports {what}", one=f"report {what}")
+            return
         last = source.last
         onward = Onward.NEXT
         if source.flags or b"iBR" in source.tail:  # an exception or its return stands after it
@@ -258,6 +291,8 @@ class _Reader:
     def _forget(self) -> None:
         for source in self._sources.values():
             source.flags, source.last = GAP, None
+            if source.calls is not None:
+                source.calls.lose()
             source.level, source.vmid, source.task, source.world = NO_LEVEL, NO_VMID, 0, 0
 
     # elements
@@ -267,8 +302,10 @@ class _Reader:
             self._break(source, cpu, element, said)
         elif element == b"EXCEPTION":
             source.flags |= EXCEPTION
+            source.interrupt()
         elif element == b"EXCEPTION_RET":
             source.flags |= RETURN
+            source.interrupt()
         elif element == b"TIMESTAMP" and (time := TIME.fullmatch(said)) and int(time[1], 16) <= _LATEST:
             source.time = self._counter.time(int(time[1], 16))
         elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(said)):
@@ -276,6 +313,8 @@ class _Reader:
         elif element == b"MEMTRANS" and (kind := said.partition(b" ")[0]) in TRANSACTIONS:
             if kind == b"Fail":  # what ran since its start was undone, and execution went on after the TSTART
                 source.flags, source.last = GAP, None
+                if source.calls is not None:
+                    source.calls.lose()
                 undone = "that failed and were rolled back: a gap"
                 self._account.add(f"transactions {undone}", one="transaction that failed and was rolled back: a gap")
         elif element in (b"PE_CONTEXT", b"TIMESTAMP", b"MEMTRANS", b"INSTR_RANGE"):
@@ -294,6 +333,11 @@ class _Reader:
             one, many, rest = BREAKS[element]
             self._account.add(many + rest, one=one + rest)
         source.flags, source.last, source.failed = GAP | lost, None, False
+        if element in FIRST:
+            source.calls = None
+        else:
+            source.calls = source.calls or ReturnStack()
+            source.calls.lose()
 
     def _context(
         self, source: _Source, level: bytes | None, security: bytes, vmid: bytes | None, context: bytes | None

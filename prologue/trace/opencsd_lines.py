@@ -29,6 +29,7 @@ ELEMENT: Final = re.compile(
     rb"|(\w+)\(([^\n]*)\)\r?\n)|(?=%s)|([^\n]+)\n|\n|\Z)" % (_PACKET, _PACKET)
 )
 """The packets before an element, then the element; or packets alone; or a line that is neither."""
+_FLOW: Final = re.compile(rb"ID:([0-9a-f]+); ?\[[0-9a-fx ]*\];\tI_(ADDR_|EXCEPT :|COMMIT|CANCEL|MISPREDICT)")
 CONTEXT: Final = re.compile(
     rb"\(ISA=\w+\) (?:EL([0-3]))?(S|N|Root|Realm); (?:64|32)-bit; "
     rb"(?:VMID=0x([0-9a-f]+); )?(?:CTXTID=0x([0-9a-f]+); )?(?: \[CC=\d+\]; )?"
@@ -46,7 +47,11 @@ BREAKS: Final = {
 }
 """Elements that leave a gap, and what they are called in the summary."""
 FIRST: Final = frozenset((b"NO_SYNC", b"TRACE_ON", b"EO_TRACE"))
-"""What the decoders say first of an ID: what begins with another element is one whose digits are damaged."""
+"""What the decoders say first of an ID: what begins with another element is one whose digits are damaged.
+
+After these the return stack of the decoder is empty, as that of the trace unit is.
+"""
+_UNKNOWN_CODE: Final = BREAKS.keys() - FIRST
 BESIDE: Final = frozenset(
     (b"CYCLE_COUNT", b"EVENT", b"SWTRACE", b"SYNC_MARKER", b"INSTRUMENTATION", b"ITMTRACE", b"CUSTOM")
 )
@@ -138,6 +143,16 @@ def _after_error(block: bytes, lost: bytes) -> Callable[[re.Match[bytes]], bytes
         return b"\n" if start and read_error(block[start : at.start()]) else b"\n" + lost + b"\n"
 
     return line_end
+
+
+def flow_packets(packets: bytes) -> list[tuple[bytes, bytes]]:
+    """Find the packets that say where execution went on, or when: trace ID, and the beginning of the name after I_."""
+    return _FLOW.findall(packets)
+
+
+def loses_the_way(block: bytes) -> bool:
+    """Whether the decoder met code in it that it does not know."""
+    return any(b"ELEM_%s(" % name in block for name in _UNKNOWN_CODE)
 
 
 class Packets(NamedTuple):

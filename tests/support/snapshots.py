@@ -43,6 +43,12 @@ def needs_decoded_snapshots() -> dict[str, Path]:
     return {path.name.removesuffix(".zst").replace("+", "/"): path for path in sorted(texts.glob("*.zst"))}
 
 
+def needs_kernel_dump(snapshot: str) -> Path:
+    """The text of the kernel that ran, as far as the snapshot has it."""
+    needs_decoded_snapshots()
+    return cache.root() / "snapshots" / f"{_PACKAGE}_{_version()}" / snapshot / "kernel_dump.bin"
+
+
 def _version() -> str:
     """The version that the suite has, by lists that are a day old at most; older ones, without a network."""
     home = cache.root() / "apt" / f"{_SUITE}-sources"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +13,11 @@ import zstandard
 
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
+from prologue.insn import a64
 from prologue.trace.form import OTHER_WORLD
 from prologue.trace.sources import open_trace
-from tests.support.snapshots import needs_decoded_snapshots
-from tests.trace.made import KERNEL
+from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump
+from tests.trace.made import KERNEL, MadeKernel
 
 pytestmark = pytest.mark.thorough
 
@@ -78,6 +81,7 @@ RANGES: Final = {
     "snapshots-ete/ts_marker/ETB_1": 223,
 }
 DAMAGE: Final = ("cannot be read", "begin in the middle", "begins in the middle", "not known here")
+_JUNO: Final = 0xFFFF000008080000
 _RANGE: Final = re.compile(rb"OCSD_GEN_TRC_ELEM_INSTR_RANGE\(exec range=0x")
 
 
@@ -153,6 +157,26 @@ def test_errors_are_counted_by_their_source(name: str, texts: dict[str, Path]) -
 def test_transactions_that_failed_are_gaps(texts: dict[str, Path]) -> None:
     _, counts = _read(texts["snapshots-ete/tme_test/ETB_1"])
     assert counts["transactions that failed and were rolled back: a gap"] == 18
+
+
+def test_a_stale_return_stack_accuses_no_word_of_the_kernel_that_ran(
+    texts: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Juno board whose decoder has no memory for a part of the kernel, and does not know the calls there."""
+    text = needs_kernel_dump("snapshots/juno-ret-stck").read_bytes()
+    stale = {0xFFFF0000082E5F2C: 256, 0xFFFF000008138E7C: 39}  # BLs, and how often these ran
+    for changed in ({}, stale):
+        words = bytearray(text)
+        for vaddr in changed:
+            words[vaddr - _JUNO : vaddr - _JUNO + 4] = a64.NOP.to_bytes(4, "little")
+        kernel = MadeKernel({}, _JUNO)
+        kernel.words = list(struct.unpack(f"<{len(words) // 4}I", words))
+        vmlinux = kernel.write(tmp_path / "vmlinux")
+        command = ["trace", "check", str(texts["snapshots/juno-ret-stck/ETB_0"]), "--vmlinux", str(vmlinux), "--json"]
+        assert main(command) == (1 if changed else 0)
+        said = json.loads(capsys.readouterr().out)
+        assert {int(word["vaddr"], 16): word["count"] for word in said["stale"]} == changed
+        assert sum(said["steps_not_judged"].values()) == 34
 
 
 def test_worlds_of_a_model_with_realms(texts: dict[str, Path]) -> None:

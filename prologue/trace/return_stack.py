@@ -1,0 +1,94 @@
+"""Returns whose address the decoder took from a stale stack of calls.
+
+A trace unit leaves out the address of a return that its own return stack foretells, and the decoder takes it from a
+stack of the calls that it followed. Calls in code that it has no memory for are in the unit's stack only. So after such
+code, until tracing begins anew and empties both, a return beyond the calls that were followed since leads the decoder
+to an older call's address, which may be wrong. What follows did not run, up to the next address in the trace (OpenCSD
+``trc_pkt_decode_etmv4i.cpp``).
+
+Packets show which returns have an address in the trace. Where a text has none (``-decode_only``), each of them may have
+been taken from the stack.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_DEPTH: Final = 16  # of the decoder's stack
+
+
+class ReturnStack:
+    """What one trace ID's decoder knows of calls since code without memory.
+
+    ``unsure``: it may be astray, whatever its image.
+    """
+
+    __slots__ = ("_calls", "_excepting", "_given", "_packets", "_returning", "unsure")
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._returning = False
+        self._packets: bool | None = False  # the text has those of addresses; None if elements come long after them
+        self._given = False  # there was one since the last range
+        self._excepting = False  # the next one says where an exception was taken
+        self.unsure = False
+
+    def packet(self, kind: bytes) -> None:
+        """Take note of a packet, by the beginning of its name."""
+        if kind.startswith(b"EXCEPT"):
+            self._excepting = True
+        elif not kind.startswith(b"ADDR"):  # a unit that speculates
+            self._packets = None
+        elif self._excepting:
+            self._excepting = False
+        else:
+            self._given = True
+            self._packets = self._packets is not None
+
+    def enter(self) -> bool:
+        """Go on after a range; whether this step, or what follows, is unsure."""
+        before = self.unsure
+        if self._packets and self._given:
+            self._find()
+        elif self._returning:
+            self._pop()
+        self._returning = self._given = False
+        return before or self.unsure
+
+    def leave(self, tail: bytes) -> None:
+        """Follow the last instruction of a range, of which an element says what it is."""
+        if tail[:1] != b"E":  # not taken
+            return
+        if b"b+link" in tail:
+            self._calls = min(self._calls + 1, _DEPTH)
+        elif b"iBR" in tail and b"eret" not in tail:  # an ERET's address is always in the trace
+            self._returning = True
+
+    @property
+    def may_be_astray(self) -> bool:
+        """Whether the decoder may be astray where it went after the last range."""
+        if self._packets and self._given:
+            return False
+        return self.unsure or (self._returning and not self._calls)
+
+    def interrupt(self) -> None:
+        """Take an exception, or return from one: the trace gives the address."""
+        if self._returning and self._calls:
+            self._calls -= 1
+        self._returning = False
+        self._find()
+
+    def lose(self) -> None:
+        """Go on after code that the decoder does not know, at an address that the trace gives."""
+        self._calls = 0
+        self._returning = self.unsure = False
+
+    def _find(self) -> None:
+        if self.unsure:  # calls on a way that did not run are no calls
+            self.lose()
+
+    def _pop(self) -> None:
+        if self._calls:
+            self._calls -= 1
+        else:
+            self.unsure = True

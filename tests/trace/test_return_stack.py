@@ -1,0 +1,116 @@
+"""Returns that the decoder led to an older call's address, because it had no memory for code that called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from tests.trace.test_impossible import KERNEL, Run
+from tests.trace.test_opencsd import element
+
+ON = element("TRACE_ON( [begin or filter])")
+NO_MEMORY = element("ADDR_NACC( 0xffff000008894654 )")
+ENTER_VECTOR = element("EXCEPTION(pref ret addr:0xffff800080010800; excep num (0x0e) )")
+CALL, RET, GOES_ON = "E BR  b+link ", "E iBR A64:ret ", "E --- "
+
+
+def ran(first: str, last: str, tail: str) -> str:
+    start, end = KERNEL.at(first), KERNEL.at(last) + 4
+    count = f"num_i({(end - start) // 4}) last_sz(4) (ISA=A64) {tail}"
+    return element(f"INSTR_RANGE(exec range={start:#x}:[{end:#x}] {count})")
+
+
+def packet(name: str) -> str:
+    return f"Idx:20; ID:10; [0x95 0x1b ];\tI_{name} : as the decoder prints it; \n"
+
+
+GIVEN = packet("ADDR_S_IS0")
+CALLED = ran("first", "first+0x4", CALL)  # the callee itself has no memory
+RETURNS = ran("callee", "callee+0x8", RET)
+FOLLOWED = ran("first", "first+0x4", CALL) + RETURNS + ran("first+0x8", "first+0x14", RET)
+# Where the decoder went on from the older call, and the address that the trace gave then.
+ASTRAY = ran("first+0x8", "first+0xc", GOES_ON) + GIVEN + ran("second+0x8", "second+0x14", RET)
+UNSURE = "steps that cannot be, after a return which the decoder may have followed wrongly"
+
+
+def check(directory: Path, capsys: pytest.CaptureFixture[str], text: str) -> tuple[list[str], int]:
+    """The accused words, and how many steps were not judged."""
+    run = Run(directory, capsys, text, {})
+    data: dict[str, Any] = run.check()
+    places = [f"{word['symbol']}+{word['symbol_offset']:#x}" for word in data["stale"] + data["follow"]]
+    return places, data["steps_not_judged"].get(UNSURE, 0)
+
+
+@pytest.mark.parametrize("packets", [True, False])
+@pytest.mark.parametrize(
+    ("between", "sure"),
+    [
+        pytest.param(CALLED + NO_MEMORY + GIVEN + RETURNS, False, id="the call is from before"),
+        pytest.param(CALLED + NO_MEMORY + GIVEN + FOLLOWED, False, id="after calls that were followed"),
+        pytest.param(CALLED + NO_MEMORY + GIVEN + RETURNS + ASTRAY, False, id="again"),
+        pytest.param(CALLED + NO_MEMORY + ON + GIVEN + CALLED + RETURNS, True, id="tracing began anew"),
+        pytest.param(CALLED + NO_MEMORY + GIVEN + CALLED + RETURNS, True, id="the call is from after it"),
+        pytest.param(CALLED + RETURNS, True, id="all of the code was there"),
+    ],
+)
+def test_a_return_beyond_the_calls_that_were_followed_accuses_no_word(
+    between: str, sure: bool, packets: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ON + GIVEN + between + ASTRAY
+    if not packets:
+        text = text.replace(GIVEN, "")
+    found, left = check(tmp_path, capsys, text)
+    assert (found, left > 0) == (["first+0xc"] if sure else [], not sure)
+
+
+def test_a_return_whose_address_is_given_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + GIVEN + ASTRAY
+    assert check(tmp_path, capsys, text) == (["first+0xc"], 0)
+
+
+def test_an_exceptions_own_address_says_nothing_of_a_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exception = packet("EXCEPT") + GIVEN
+    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + exception + ASTRAY
+    assert check(tmp_path, capsys, text) == ([], 1)
+
+
+def test_an_exception_ends_the_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first+0x8", "first+0xc", GOES_ON) + ENTER_VECTOR
+    text += GIVEN + ran("vectors", "vectors", GOES_ON) + GIVEN + ran("second", "second", GOES_ON)
+    assert check(tmp_path, capsys, text) == (["vectors+0x0"], 0)
+
+
+def test_a_unit_that_speculates_gives_addresses_long_before_they_are_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = packet("ADDR_S_IS0") + packet("COMMIT")
+    text = ON + GIVEN + CALLED + NO_MEMORY + commit + RETURNS + GIVEN + ASTRAY
+    assert check(tmp_path, capsys, text) == ([], 1)
+
+
+def test_a_range_that_did_not_run_is_left_out_and_accuses_no_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first", "first+0x8", GOES_ON)
+    run = Run(tmp_path, capsys, text, {})
+    out, err = run("check")
+    assert "none impossible; 1 could not be judged" in out
+    assert f"1 step {UNSURE.removeprefix('steps ')}: not judged" in err
+    assert "1 range with 3 instructions left out" in err
+
+
+def test_what_the_decoder_reports_of_its_image_there_is_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, bad = ON + GIVEN + CALLED + NO_MEMORY + GIVEN, element("NO_SYNC( [bad-program-image])")
+    path, vmlinux = tmp_path / "text", KERNEL.write(tmp_path / "vmlinux")
+    for way, report in ((CALLED + RETURNS, 1), (FOLLOWED, 0)):
+        path.write_text(text + way + bad)
+        main(["trace", "check", str(path), "--vmlinux", str(vmlinux), "--json"])
+        data = json.loads(capsys.readouterr().out)
+        assert len(data["reported"]) == report
+        assert any("may have followed wrongly: not judged" in what for what in data["not_used"]) == (not report)
