@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prologue.arrays import U64
+from prologue.arrays import I64, U64
 
 TOP: Final = (1 << 64) - 1
 """The highest address: what sums of addresses are cut to."""
@@ -30,6 +30,7 @@ RANGE: Final = np.dtype(
         ("level", "u1"),  # exception level
         ("flags", "u1"),
         ("source", "u2"),  # of several traces that were merged, which one; each has its own CPUs
+        ("insns", "<u4"),  # instructions, where these are not of four bytes each, as T32's are not; else 0
     ],
     align=True,
 )
@@ -177,6 +178,13 @@ def new_ranges(count: int) -> TraceRanges:
     ranges = np.zeros(count, RANGE)
     ranges["cpu"], ranges["vmid"], ranges["level"] = NO_CPU, NO_VMID, NO_LEVEL
     return ranges
+
+
+def count_instructions(ranges: TraceRanges) -> I64:
+    """How many instructions each range has."""
+    words = ((ranges["end"] - ranges["start"]) >> np.uint64(2)).astype(np.int64)
+    said = ranges["insns"]
+    return np.where(said != 0, said.astype(np.int64), words) if said.any() else words
 
 
 def shifted(times: U64, ns: int) -> U64:

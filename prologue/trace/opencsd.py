@@ -126,7 +126,9 @@ def _can_be(first: int, last: int, count: bytes, isa: bytes) -> bool:
     size = last - first
     if isa not in ISAS or not 0 < size < LONGEST or last >> 64 or len(count) > len(str(LONGEST)):
         return False
-    return isa != b"A64" or (first & 3 == 0 and size == 4 * int(count))
+    if isa in (b"A64", b"A32"):
+        return first & 3 == 0 and size == 4 * int(count)
+    return isa not in (b"T32", b"TEE") or 2 * int(count) <= size <= 4 * int(count)
 
 
 class _Reader:
@@ -157,7 +159,10 @@ class _Reader:
                 if not _can_be(first, last, count, isa):
                     self._unreadable()
                     continue
-                flags = (0 if isa == b"A64" else AARCH32) | source.flags | source.world
+                flags, insns = source.flags | source.world, 0
+                if isa != b"A64":
+                    flags |= AARCH32
+                    insns = 0 if last - first == 4 * int(count) else int(count)
                 task = source.task
                 if source.level == 2 and first >= KERNEL_HALF and source.vmid > 0:
                     task = self._host_task(source.vmid)
@@ -165,7 +170,7 @@ class _Reader:
                     flags |= UNSURE if source.calls.enter() else 0
                     source.calls.leave(tail)
                 cpu = int(name, 16)
-                row = (source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, 0)
+                row = (source.time, first, last, cpu, task, 0, source.vmid, source.level, flags, 0, insns)
                 rows.append(row)
                 source.flags, source.last, source.tail, source.failed = 0, row, tail, False
             else:

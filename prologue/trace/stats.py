@@ -10,7 +10,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64, Bool
 from prologue.trace.assign import UNDECIDED, USER, WORLD
-from prologue.trace.form import Batch
+from prologue.trace.form import Batch, count_instructions
 from prologue.trace.known import KnownRanges
 from prologue.trace.programs import Program
 from prologue.trace.walk import Walk
@@ -101,7 +101,7 @@ class FoldedStacks:
 
         ranges = batch.ranges
         lane = lanes(ranges)
-        sizes = np.where(keep, (ranges["end"] - ranges["start"]) >> np.uint64(2), np.uint64(0)).astype(np.int64)
+        sizes = np.where(keep, count_instructions(ranges), 0)
         totals: dict[int, tuple[I64, I64]] = {}
         for own in np.unique(lane).tolist():
             rows = np.flatnonzero(lane == own)

@@ -9,7 +9,7 @@ import numpy as np
 
 from prologue.arrays import I64, Bool
 from prologue.trace.assign import UNDECIDED, USER, WORLD
-from prologue.trace.form import GAP, Batch
+from prologue.trace.form import GAP, Batch, count_instructions
 from prologue.trace.intern import RunCounts, run_starts
 from prologue.trace.known import KnownRanges
 from prologue.trace.steps import lanes
@@ -51,12 +51,13 @@ class TraceSummary:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._runs = RunCounts()
-        self._gaps = 0
+        self._gaps = self._instructions = 0
         self._cpus: set[int] = set()
 
     def add(self, batch: Batch, numbers: I64) -> None:
         """Count a batch."""
         self._runs.add(numbers)
+        self._instructions += int(count_instructions(batch.ranges).sum())
         self._gaps += int((batch.ranges["flags"] & np.uint8(GAP) != 0).sum())
         cpu = lanes(batch.ranges)
         self._cpus.update(cpu[run_starts(cpu)].tolist())
@@ -69,8 +70,7 @@ class TraceSummary:
     @property
     def instructions(self) -> int:
         """Instructions in all ranges, also in those of no image."""
-        table = self._known.table
-        return int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * self.runs).sum())
+        return self._instructions
 
     @property
     def gaps(self) -> int:

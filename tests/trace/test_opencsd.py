@@ -8,7 +8,18 @@ from itertools import pairwise
 import pytest
 
 from prologue.errors import InputError
-from prologue.trace.form import EXCEPTION, GAP, LOST, OTHER_WORLD, RETURN, BadImage, Onward, Reported, Tally
+from prologue.trace.form import (
+    EXCEPTION,
+    GAP,
+    LOST,
+    OTHER_WORLD,
+    RETURN,
+    BadImage,
+    Onward,
+    Reported,
+    Tally,
+    count_instructions,
+)
 from prologue.trace.opencsd import Counter, read_opencsd
 from prologue.trace.streams import Peekable
 from tests.trace.made import spans
@@ -89,6 +100,19 @@ def test_timestamps_are_ticks(ticks: int, counter: Counter, time: int) -> None:
 )
 def test_what_stands_between_two_ranges(between: str, flags: int) -> None:
     assert read(range_(A, 3) + element(between) + range_(A + 64, 1))[-1] == (16, A + 64, A + 68, flags)
+
+
+@pytest.mark.parametrize(
+    ("isa", "count", "size"), [("A64", 3, 12), ("A32", 3, 12), ("T32", 5, 14), ("T32", 3, 12), ("T32", 6, 12)]
+)
+def test_instructions_are_counted_as_the_text_counts_them(isa: str, count: int, size: int) -> None:
+    head = element("TRACE_ON( [begin or filter])")
+    line = f"INSTR_RANGE(exec range=0x10000:[{0x10000 + size:#x}] num_i({{}}) last_sz(2) (ISA={isa}) E BR  )"
+    (batch,) = read_opencsd(Peekable(io.BytesIO((head + element(line.format(count))).encode()), "x"), Tally())
+    assert count_instructions(batch.ranges).tolist() == [count]
+    account = Tally()
+    assert len(read(head + element(line.format(1)) + element(line.format(count)), account)) == 1
+    assert account.counts["lines that cannot be read: a gap on every CPU"] == 1
 
 
 def test_trace_ids_are_sequences_of_their_own() -> None:

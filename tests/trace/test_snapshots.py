@@ -14,7 +14,7 @@ import zstandard
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
 from prologue.insn import a64
-from prologue.trace.form import OTHER_WORLD
+from prologue.trace.form import OTHER_WORLD, count_instructions
 from prologue.trace.sources import open_trace
 from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump
 from tests.trace.made import KERNEL, MadeKernel
@@ -82,7 +82,7 @@ RANGES: Final = {
 }
 DAMAGE: Final = ("cannot be read", "begin in the middle", "begins in the middle", "not known here")
 _JUNO: Final = 0xFFFF000008080000
-_RANGE: Final = re.compile(rb"OCSD_GEN_TRC_ELEM_INSTR_RANGE\(exec range=0x")
+_RANGE: Final = re.compile(rb"OCSD_GEN_TRC_ELEM_INSTR_RANGE\(exec range=0x\w+:\[0x\w+\] num_i\((\d+)\)")
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +90,18 @@ def texts() -> dict[str, Path]:
     return needs_decoded_snapshots()
 
 
-def _read(path: Path) -> tuple[int, dict[str, int]]:
-    """How many ranges there are, and what else was counted."""
-    count = 0
+def _read(path: Path) -> tuple[int, int, dict[str, int]]:
+    """How many ranges and instructions there are, and what else was counted."""
+    count = instructions = 0
     with open_trace(str(path)) as trace:
         try:
             for batch in trace.batches:
                 count += len(batch.ranges)
+                instructions += int(count_instructions(batch.ranges).sum())
         except InputError as error:
             assert "has no instruction ranges" in str(error)  # noqa: PT017 - and then there are none
             assert not count
-        return count, dict(trace.account.counts)
+        return count, instructions, dict(trace.account.counts)
 
 
 def test_all_snapshots_are_there(texts: dict[str, Path]) -> None:
@@ -111,8 +112,10 @@ def test_all_snapshots_are_there(texts: dict[str, Path]) -> None:
 def test_every_range_is_read_and_nothing_is_damage(name: str, texts: dict[str, Path]) -> None:
     with texts[name].open("rb") as packed:
         text = zstandard.ZstdDecompressor().stream_reader(packed).read()
-    count, counts = _read(texts[name])
-    assert count == len(_RANGE.findall(text)) == RANGES[name]
+    count, instructions, counts = _read(texts[name])
+    numbers = list(map(int, _RANGE.findall(text)))
+    assert count == len(numbers) == RANGES[name]
+    assert instructions == sum(numbers)
     assert [what for what in counts if any(damage in what for damage in DAMAGE)] == []
 
 
@@ -145,7 +148,7 @@ ERRORS: Final = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_are_counted_by_their_source(name: str, texts: dict[str, Path]) -> None:
-    _, counts = _read(texts[name])
+    *_, counts = _read(texts[name])
     found = {
         what.partition("trace ID ")[2].partition(":")[0]: count
         for what, count in counts.items()
@@ -155,7 +158,7 @@ def test_errors_are_counted_by_their_source(name: str, texts: dict[str, Path]) -
 
 
 def test_transactions_that_failed_are_gaps(texts: dict[str, Path]) -> None:
-    _, counts = _read(texts["snapshots-ete/tme_test/ETB_1"])
+    *_, counts = _read(texts["snapshots-ete/tme_test/ETB_1"])
     assert counts["transactions that failed and were rolled back: a gap"] == 18
 
 
