@@ -68,10 +68,7 @@ def run(args: Namespace) -> int:
             print(_reported_text(word, programs))
         print_notes(rest)
     if not check.judged and not check.impossible and not reported:
-        raise UndecidedError(
-            "no step could be judged: is this the kernel that ran, and where it ran (--slide, --memory)?",
-            path=trace.name,
-        )
+        raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
     if not args.json:
         if findings.stale or findings.decoder or findings.follow or not reported:
             print("\n".join(_verdict(check, findings)))

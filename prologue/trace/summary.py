@@ -8,11 +8,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, Bool
+from prologue.memory.base import KERNEL_HALF
 from prologue.trace.assign import UNDECIDED, USER, WORLD
-from prologue.trace.form import GAP, Batch, count_instructions
+from prologue.trace.form import GAP, OTHER_WORLD, Batch, count_instructions
 from prologue.trace.intern import RunCounts, run_starts
 from prologue.trace.known import KnownRanges
 from prologue.trace.steps import lanes
+from prologue.words import counted
 
 _MOST: Final = 5
 PROCESS: Final = "not a kernel's"
@@ -51,7 +53,7 @@ class TraceSummary:
     def __init__(self, known: KnownRanges) -> None:
         self._known = known
         self._runs = RunCounts()
-        self._gaps = self._instructions = 0
+        self._gaps = self._instructions = self._hypervisor = 0
         self._cpus: set[int] = set()
 
     def add(self, batch: Batch, numbers: I64) -> None:
@@ -59,6 +61,8 @@ class TraceSummary:
         self._runs.add(numbers)
         self._instructions += int(count_instructions(batch.ranges).sum())
         self._gaps += int((batch.ranges["flags"] & np.uint8(GAP) != 0).sum())
+        low = (batch.ranges["level"] == 2) & (batch.ranges["start"] < np.uint64(KERNEL_HALF))
+        self._hypervisor += int((low & (batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0)).sum())
         cpu = lanes(batch.ranges)
         self._cpus.update(cpu[run_starts(cpu)].tolist())
 
@@ -122,6 +126,29 @@ class TraceSummary:
             for why, image, mine in cases
             if (ran & mine).any()
         ]
+
+    def why_no_step(self, unjudged: Counter[str]) -> str:
+        """Why no step of the trace could be judged, and what to do; ``unjudged`` are counts of steps by reason."""
+        unknown: Counter[str] = Counter()
+        for one in self.unknown():
+            unknown[one.why] += one.ranges
+        if unknown.total() < self.runs.sum():
+            reasons = [f"{counted(count, 'step')}{what.removeprefix('steps')}" for what, count in unjudged.items()]
+            return ", ".join(reasons) or "no two ranges of the image follow each other without a gap"
+        hypervisor = min(self._hypervisor, unknown[OUTSIDE])
+        kinds = {
+            "of user programs or firmware": unknown[PROCESS],
+            "of Secure, Realm or Root state": unknown[ELSEWHERE],
+            "of a hypervisor (EL2, below kernel addresses)": hypervisor,
+            "of host or guest, the trace does not say which (--host-el, --guest-vmlinux)": unknown[EITHER],
+            "outside of the image": unknown[OUTSIDE] - hypervisor,
+        }
+        parts = ", ".join(f"{counted(count, 'range')} {kind}" for kind, count in kinds.items() if count)
+        if unknown[OUTSIDE] > hypervisor:
+            return f"{parts}: is this the kernel that ran, and where it ran (--slide, --memory)?"
+        if unknown[EITHER]:
+            return parts
+        return f"{parts}; no kernel of the normal world ran: record one (perf record -e cs_etm//k)"
 
     def data(self) -> dict[str, Any]:
         """The same for JSON."""

@@ -12,6 +12,7 @@ from prologue.insn.a64 import encode_b
 from prologue.trace.form import EXCEPTION, GAP
 from tests.support.assembler import assemble
 from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
+from tests.trace.test_opencsd import element, range_
 
 NOP = 0xD503201F
 # From read_zero's return to the end of vfs_read, through an exception and back, and to user space.
@@ -129,6 +130,29 @@ def test_a_kernel_that_is_somewhere_else_decides_nothing_and_is_not_clean(
     assert said.out == ""
     assert "no step could be judged" in said.err
     assert "ranges are not in" in said.err
+
+
+_CONTEXT = "PE_CONTEXT((ISA=A64) {}; 64-bit; )"
+WORLDS = {
+    "user programs": ("EL0N", 0x10000, "2 ranges of user programs or firmware; no kernel of the normal world ran"),
+    "Secure": ("EL1S", KERNEL.at("vfs_read"), "2 ranges of Secure, Realm or Root state; no kernel of the normal"),
+    "hypervisor": ("EL2N", 0x10000, "2 ranges of a hypervisor (EL2, below kernel addresses); no kernel of the normal"),
+    "elsewhere": ("EL1N", KERNEL.at("vfs_read") + 0x100000, "2 ranges outside of the image: is this the kernel that"),
+    "gaps": ("EL1N", KERNEL.at("vfs_read"), "no two ranges of the image follow each other without a gap"),
+}
+
+
+@pytest.mark.parametrize("which", WORLDS)
+def test_what_ran_is_said_where_no_step_could_be_judged(
+    which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context, start, message = WORLDS[which]
+    begin = element("TRACE_ON( [begin or filter])") + element(_CONTEXT.format(context))
+    text = begin + range_(start, 3) + (begin if which == "gaps" else "") + range_(start + 12, 2)
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    (tmp_path / "trace").write_text(text)
+    assert main(["trace", "check", str(tmp_path / "trace"), "--vmlinux", str(vmlinux)]) == 5
+    assert f"no step could be judged: {message}" in capsys.readouterr().err
 
 
 def test_samples_between_branches_are_no_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
