@@ -31,6 +31,7 @@ from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import Recipe, build_kernel
 from prologue_bench.host.progress import Progress
+from prologue_bench.report.links_plot import Bar, save_bars
 
 PATCHES: Final = Path(__file__).parents[1] / "docs" / "rival"
 SUITES: Final = {"6.12": "trixie", "7.2": "sid"}
@@ -134,6 +135,16 @@ def table(links: Links, sites: dict[str, int]) -> str:
     return tabulate(cells, head, tablefmt="pipe", disable_numparse=True, colalign=align)
 
 
+def draw(links: Links, sites: dict[str, int], path: Path) -> None:
+    """Make the picture of all rows."""
+    bars = [
+        Bar(row.label, row.counts["ftrace_init"] / sites[row.label], row.counts["relocation"] / sites[row.label])
+        for row in links.rows
+    ]
+    numbers = sorted({f"{number:,}" for number in sites.values()})
+    save_bars(f"{links.release}, {' or '.join(numbers)} sites", bars, path)
+
+
 def count_sites(vmlinux: Path) -> int:
     """How many sites a kernel has.
 
@@ -169,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
                         "which have rows of their own, or any other name")  # fmt: skip
     parser.add_argument("--cpu", help="QEMU's CPU model, such as max,pauth-impdef=on for kernels with BTI or PAC")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="result sets, one for each row")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw it, too: .svg, .png or .pdf")
     return parser
 
 
@@ -183,8 +195,11 @@ def main() -> int:
         wanted = recipes(args.release, args.functions, debian, relr=args.relr) if args.release else {}
         kernels = dict(args.kernel) or build(wanted)
         links = count(kernels, args.output, args.cpu, kaslr=args.relr)
-        sites = {link: count_sites(vmlinux) for link, vmlinux in kernels.items()}
-        print(table(links, {row.label: sites[row.link] for row in rows_of(kernels)}))
+        of_link = {link: count_sites(vmlinux) for link, vmlinux in kernels.items()}
+        sites = {row.label: of_link[row.link] for row in rows_of(kernels)}
+        print(table(links, sites))
+        if args.picture:
+            draw(links, sites, args.picture)
     except PrologueError as error:
         print(f"rival: {error}", file=sys.stderr)
         return error.exit_code

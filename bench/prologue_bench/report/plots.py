@@ -51,7 +51,7 @@ _EDGE: Final = 4  # dots between words and the edge of the picture
 _WIDTH: Final = 11.0
 _SPREAD: Final = 0.62  # of a variant's line that its boots fill
 _MANY: Final = 5000  # points from which on an SVG holds them as a bitmap
-_STYLE: Final[dict[Any, Any]] = {
+STYLE: Final[dict[Any, Any]] = {
     "text.parse_math": False,  # a label is no formula
     "svg.hashsalt": "prologue",  # the same picture is the same file
     "font.size": 9.5,
@@ -61,7 +61,7 @@ _STYLE: Final[dict[Any, Any]] = {
 # What words are written on, so that lines do not run through them.
 _PLATE: Final = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "boxstyle": "square,pad=0.12"}
 # What keeps date and version out: the same picture is the same file.
-_METADATA: Final[dict[str, dict[str, Any]]] = {
+METADATA: Final[dict[str, dict[str, Any]]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -77,8 +77,8 @@ def suffix_of(path: Path) -> str:
 
     """
     suffix = path.suffix.lower()
-    if suffix not in _METADATA:
-        raise BenchError(f"{path}: the picture's name must end in {', '.join(_METADATA)}")
+    if suffix not in METADATA:
+        raise BenchError(f"{path}: the picture's name must end in {', '.join(METADATA)}")
     return suffix
 
 
@@ -91,8 +91,8 @@ def save(report: Report, path: Path) -> None:
 
     """
     suffix = suffix_of(path)
-    with new_file(path) as temporary, mpl.rc_context(_STYLE):
-        draw(report).savefig(temporary, format=suffix[1:], dpi=130, metadata=_METADATA[suffix])
+    with new_file(path) as temporary, mpl.rc_context(STYLE):
+        draw(report).savefig(temporary, format=suffix[1:], dpi=130, metadata=METADATA[suffix])
 
 
 def draw(report: Report) -> Figure:
