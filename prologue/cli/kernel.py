@@ -26,19 +26,25 @@ _RELEASE: Final = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?(?:[-+~].*)?")  # 6.12, v6.
 
 def run_install(args: Namespace) -> int:
     """Put the patch in, or take it out."""
-    outcome = (uninstall if args.uninstall else install)(args.tree, dry_run=args.dry_run)
+    if args.uninstall and args.mode:
+        raise UsageError("--uninstall takes out the mode that is in: leave out --mode")
+    if args.uninstall:
+        outcome = uninstall(args.tree, dry_run=args.dry_run)
+    else:
+        outcome = install(args.tree, mode=args.mode or "build", dry_run=args.dry_run)
     tree = outcome.tree
     if not outcome.steps:
         what = "is not installed" if args.uninstall else "is installed already"
         print(f"{args.tree}: Linux {tree.release}: the patch {what}, nothing to do")
     else:
-        print(f"{args.tree}: Linux {tree.release}, with the patch for {tree.series}")
+        print(f"{args.tree}: Linux {tree.release}, with the patch for {tree.series}, mode {tree.mode}")
         for step in outcome.steps:
             print(f"  {f'would {step.action}' if args.dry_run else _DONE[step.action]:<14}{step.path}")
         for path in outcome.as_wanted:
             print(f"  {'was not in' if args.uninstall else 'was in':<14}{path}")
     if not args.uninstall and not args.dry_run:
-        print(f"next: select CONFIG_{OPTION}, build as always, then:")
+        option = "" if tree.mode == "boot" else f"select CONFIG_{OPTION}, "
+        print(f"next: {option}build as always, then:")
         print(f"  prologue kernel check {shlex.quote(str(args.tree))}")
     return 0
 
@@ -72,7 +78,7 @@ def run_patch(args: Namespace) -> int:
     """Print the series as mail, or its cover letter, or write both into a directory."""
     if args.series:
         return _run_standalone(args)
-    from prologue.kernel_tree.cover import SUBJECT, cover_text, read_figures
+    from prologue.kernel_tree.cover import SUBJECTS, cover_text, read_figures
     from prologue.kernel_tree.git import identity
     from prologue.kernel_tree.mail import cover_mail, patch_mails
 
@@ -81,10 +87,12 @@ def run_patch(args: Namespace) -> int:
     if args.cover_letter and args.output:
         raise UsageError("-o DIR writes the cover letter too: leave out --cover-letter")
     release, tree = _release(args.release, all_series())
-    series = load_patch(release, tree)
+    series = load_patch(release, tree, mode=args.mode or "build")
     figures = [read_figures(path) for path in args.figures]
     who = identity(tree or Path())  # the settings of the tree say who posts it
-    mails = [cover_mail(series, who, SUBJECT, cover_text(series, figures))] if args.cover_letter or args.output else []
+    mails = []
+    if args.cover_letter or args.output:
+        mails.append(cover_mail(series, who, SUBJECTS[series.mode], cover_text(series, figures)))
     if not args.cover_letter:
         mails += patch_mails(series, who)
     _put_out(mails, args.output)
@@ -99,9 +107,9 @@ def _run_standalone(args: Namespace) -> int:
     from prologue.kernel_tree.mail import patch_mails
     from prologue.kernel_tree.standalone import load_standalone, standalone_releases
 
-    if args.figures or args.cover_letter:
+    if args.mode or args.figures or args.cover_letter:
         raise UsageError(
-            f"--series {args.series} is one patch with its figures: leave out --cover-letter and --figures"
+            f"--series {args.series} is one patch with its figures: leave out --mode, --cover-letter and --figures"
         )
     release, tree = _release(args.release, standalone_releases(args.series))
     patch = load_standalone(args.series, release, tree)

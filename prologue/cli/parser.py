@@ -12,6 +12,8 @@ from prologue.cli.arguments import number_from
 from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, formatter
 
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
+MODES: Final = ("boot", "build")  # kernel_tree.patches
+_MODE_HELP: Final = "the whole series, or its first part, which needs no tool in the build"
 
 
 class _PrintCompletion(argparse.Action):
@@ -172,11 +174,13 @@ def _kernel(group: Subcommand) -> None:
     install = add_command(
         actions, "install", "prologue.cli.kernel:run_install", "apply the patch for the tree's release",
         "  prologue kernel install linux --dry-run\n  prologue kernel install linux\n"
+        "  prologue kernel install linux --mode boot        # no tool in the build: one loop at boot\n"
         "  prologue kernel install linux --uninstall",
     )  # fmt: skip
     install.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
     install.add_argument("--dry-run", action="store_true", help="print what would be done, change nothing")
     install.add_argument("--uninstall", action="store_true", help="remove it; your other changes stay")
+    install.add_argument("--mode", choices=MODES, help=f"{_MODE_HELP} (default: build)")
     check = add_command(
         actions, "check", "prologue.cli.kernel:run_check", "check that the build step is in, selected, and has run",
         "  prologue kernel check linux\n  prologue kernel check linux --objtree build --json",
@@ -190,6 +194,7 @@ def _kernel(group: Subcommand) -> None:
         "  prologue kernel patch 6.12 --cover-letter\n  prologue kernel patch --series init-mem linux | git am",
     )  # fmt: skip
     patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")
+    patch.add_argument("--mode", choices=MODES, help=f"{_MODE_HELP} (default: build)")
     patch.add_argument("--series", choices=STANDALONE, metavar="NAME",
                        help=f"a patch for any kernel, not part of the series: {', '.join(STANDALONE)}")  # fmt: skip
     patch.add_argument("-o", "--output", type=Path, metavar="DIR",

@@ -6,10 +6,10 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from prologue import __version__
 from prologue.errors import InputError, PrologueError
@@ -17,6 +17,7 @@ from prologue.kernel_tree.kconfig import leaves_landing_pads_out, why_not_select
 from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
 
 Status = Literal["ok", "no", "-"]
+_LOOP: Final = "arch_ftrace_make_records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,10 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
     out = tree.path if objtree is None else objtree
     if objtree is not None:
         _require_built_from(objtree, tree.path)
+    if tree.installed == "boot":
+        return [_patch(tree), *_modules(tree, out), *_kernels(out, _boot_kernel)]
     config = _config(tree, out, given=objtree is not None)
-    return [_patch(tree), config, *_modules(tree, out), _tool(), *_kernels(out)]
+    return [_patch(tree), config, *_modules(tree, out), _tool(), *_kernels(out, _kernel)]
 
 
 def _require_built_from(objtree: Path, tree: Path) -> None:
@@ -53,10 +56,12 @@ def _require_built_from(objtree: Path, tree: Path) -> None:
 
 
 def _patch(tree: KernelTree) -> Check:
-    facts = {"files": {file.path: file.state for file in tree.files}}
+    facts = {"mode": tree.installed, "files": {file.path: file.state for file in tree.files}}
     there, absent, differing = (tree.in_state(state) for state in ("in", "out", "differs"))
     install = f"prologue kernel install {shlex.quote(str(tree.path))}"
-    if differing and (there or tree.has_option):
+    if tree.mode != "build":
+        install += f" --mode {tree.mode}"
+    if differing and (there or tree.installed):
         named = ", ".join(f"{file.path} ({file.why})" for file in differing)
         return Check(
             name="patch",
@@ -72,9 +77,8 @@ def _patch(tree: KernelTree) -> Check:
         return Check(
             name="patch", status="no", message=f"installed in part: {named} missing", to_do=install, facts=facts
         )
-    return Check(
-        name="patch", status="ok", message=f"installed ({tree.series}, {len(there)} files)", to_do="", facts=facts
-    )
+    message = f"installed ({tree.series}, mode {tree.mode}, {len(there)} files)"
+    return Check(name="patch", status="ok", message=message, to_do="", facts=facts)
 
 
 def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
@@ -98,7 +102,7 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
 
 def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
     """Whether ftrace would warn about processed modules: only said if it would."""
-    if any(file.path == FTRACE and file.state == "in" for file in tree.files):
+    if tree.mode == "build" and any(file.path == FTRACE and file.state == "in" for file in tree.files):
         return
     try:
         config = (out / ".config").read_text(encoding="utf-8", errors="replace")
@@ -155,13 +159,35 @@ def _tool() -> Check:
     return Check(name="tool", status="ok", message=f"{path}, version {version}", to_do="", facts=facts)
 
 
-def _kernels(out: Path) -> Iterator[Check]:
+def _kernels(out: Path, check: Callable[[Path, Path], Check]) -> Iterator[Check]:
     # Newer kernels link vmlinux.unstripped and make vmlinux from it.
     found = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
     if not found:
         yield Check(name="vmlinux", status="-", message="not built yet")
     for path in found:
-        yield _kernel(path, found[0])
+        yield check(path, found[0])
+
+
+def _boot_kernel(path: Path, linked: Path) -> Check:
+    """Check a kernel of a tree with the boot mode."""
+    from prologue.sites.kernel import Kernel
+
+    try:
+        kernel = Kernel(path)
+        patched, state = kernel.symbols.find(_LOOP) is not None, kernel.state
+    except PrologueError as error:
+        return Check(name=path.name, status="no", message=str(error), to_do="build again", facts={"file": str(path)})
+    facts = {"file": str(path), "state": state}
+    if not patched:
+        again = f"remove {shlex.quote(str(linked))} and build again"
+        return Check(
+            name=path.name, status="no", message=f"built without the patch: no {_LOOP}", to_do=again, facts=facts
+        )
+    if state != "untouched":
+        what = "processed for another contract" if state == "processed" else "not as linked"
+        return Check(name=path.name, status="no", message=what, to_do="build again", facts=facts)
+    message = "writes its prologues at boot, in one loop"
+    return Check(name=path.name, status="ok", message=message, facts=facts)
 
 
 def _kernel(path: Path, linked: Path) -> Check:

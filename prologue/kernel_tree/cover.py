@@ -12,31 +12,48 @@ from prologue.errors import InputError
 from prologue.words import counted
 
 if TYPE_CHECKING:
-    from prologue.kernel_tree.patches import KernelPatch
+    from prologue.kernel_tree.patches import KernelPatch, Mode
 
-SUBJECT: Final = "arm64: ftrace: prologues that the build writes"
+SUBJECTS: Final[dict[Mode, str]] = {
+    "boot": "arm64: ftrace: make all callsites in one loop at boot",
+    "build": "arm64: ftrace: prologues that the build writes",
+}
 _COUNTS: Final = "prologue.exact-counts/1"
 _SCAN: Final = "prologue.scan/1"
 
-_WHY: Final = """\
+_PAIR: Final = """\
 Each function that can be traced begins with two NOPs. ftrace_init() makes
 the first one MOV X9, LR at boot, for each of tens of thousands of
 functions; only then may tracing swing the second one between NOP and BL.
-This series lets a build step after the link write the MOV, and move the
-mcount records to the second NOP. The kernel then takes both as they are.
+"""
+_WHY: Final[dict[Mode, str]] = {
+    "boot": f"""\
+{_PAIR}
+It does so as if other CPUs were running. Before other CPUs are up, one
+loop through the linear alias does it for a small part of the instructions,
+and literals and checks can wait until something is traced.
+""",
+    "build": f"""\
+{_PAIR}
+The first patches make that cheaper for every kernel: one loop at boot, and
+literals and checks when something is first traced. The others let a build
+step after the link write the MOVs, and sorted records that nothing
+relocates. ftrace_init() then copies the records, and does nothing else for
+a function.
 
 The option is off by default. A kernel that was not processed boots as
 before, from the same source, and modules can be processed or not.
-"""
+""",
+}
 _STEPS: Final = {
-    "literals": "sets CALL_OPS literals at boot by plain stores; useful by itself",
+    "literals": "checks callsites and sets literals before the first BL of all",
+    "loop": "makes the records and writes the MOVs in one loop",
     "accept": "accepts a MOV that is there, and puts a BL only after one",
     "marker": "adds the option, and the marker that tells the kernel",
     "step": "adds the build step, which sets the marker",
     "documentation": "describes all of it",
     "selftest": "passes whether the kernel or the build wrote the prologues",
 }
-_LEFT_OUT: Final = {"literals": "this release has no CALL_OPS, so no literals to set"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +65,9 @@ class Figures:
 
 def cover_text(series: KernelPatch, figures: Sequence[Figures]) -> str:
     """The letter's text for one release, 75 columns at most."""
-    paragraphs = [_WHY, f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
+    paragraphs = [_WHY[series.mode], f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
     width = len(str(len(series.patches)))
     paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))
-    paragraphs += [f"Left out: {_LEFT_OUT[step]}.\n" for step in series.left_out]
     paragraphs += ["".join(f"{line}\n" for line in found.lines) for found in figures]
     return "\n".join(paragraphs)
 

@@ -3,6 +3,8 @@
 A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/STEP.txt``, where a release needs other
 words), its changes in ``series/RELEASE/STEP.diff``, and creates the files that ``STEPS`` names. A release that needs
 neither change nor file for a step has no such patch. Notes may follow the message, after a line ``---``.
+
+A mode is how far one goes: ``boot`` is the first steps, which need no tool in the build; ``build`` is the whole series.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from prologue.errors import InputError, InternalError
 from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
@@ -20,17 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
+Mode = Literal["boot", "build"]
 # Each step in the order of the series, and what it creates: the place in the tree, and our file.
 STEPS: Final[dict[str, dict[str, str]]] = {
     "literals": {},
+    "loop": {},
     "accept": {},
-    "marker": {"arch/arm64/kernel/ftrace-prologue.lds.h": "ftrace-prologue.lds.h"},
+    "marker": {},
     "step": {"arch/arm64/Makefile.postlink": "Makefile.postlink"},
     "documentation": {"Documentation/trace/ftrace-prologues.rst": "ftrace-prologues.rst"},
     "selftest": {
         "tools/testing/selftests/ftrace/test.d/ftrace/func_arm64_prologue.tc": "func_arm64_prologue.tc",
     },
 }
+MODES: Final[dict[Mode, tuple[str, ...]]] = {"boot": ("literals", "loop"), "build": tuple(STEPS)}
 _DATA: Final = files("prologue.kernel_tree")
 
 
@@ -56,6 +61,7 @@ class KernelPatch:
 
     series: str  # "6.12"
     patches: tuple[Patch, ...]
+    mode: Mode = "build"
 
     @cached_property
     def changes(self) -> tuple[FileChange, ...]:
@@ -67,12 +73,6 @@ class KernelPatch:
         """All changes of the whole series."""
         return b"".join(change.text for change in self.changes)
 
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """The steps that this release has no patch for."""
-        there = {patch.step for patch in self.patches}
-        return tuple(step for step in STEPS if step not in there)
-
 
 def all_series() -> tuple[str, ...]:
     """The releases that have patches, oldest first."""
@@ -80,7 +80,7 @@ def all_series() -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: [int(part) for part in name.split(".")]))
 
 
-def load_patch(series: str, path: object = None) -> KernelPatch:
+def load_patch(series: str, path: object = None, mode: Mode = "build") -> KernelPatch:
     """Read the patches for a release such as ``6.12``; ``path`` is the tree of that release, for messages.
 
     Raises:
@@ -90,8 +90,9 @@ def load_patch(series: str, path: object = None) -> KernelPatch:
     """
     if series not in all_series():
         raise InputError(f"there is no patch for Linux {series}, only for {', '.join(all_series())}", path=path)
-    patches = [load_step(step, series, _DATA.joinpath("series"), created) for step, created in STEPS.items()]
-    return KernelPatch(series, tuple(patch for patch in patches if patch is not None))
+    directory = _DATA.joinpath("series")
+    patches = [load_step(step, series, directory, STEPS[step]) for step in MODES[mode]]
+    return KernelPatch(series, tuple(patch for patch in patches if patch is not None), mode)
 
 
 def load_step(step: str, release: str, directory: Traversable, created: Mapping[str, str]) -> Patch | None:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from prologue.errors import InputError
 from prologue.kernel_tree.diff import FileChange, NoPlaceError, locate
-from prologue.kernel_tree.patches import KernelPatch, load_patch
+from prologue.kernel_tree.patches import KernelPatch, Mode, load_patch
 
 OPTION: Final = "ARM64_FTRACE_BUILDTIME_PROLOGUE"
 KCONFIG: Final = "arch/arm64/Kconfig"
@@ -19,6 +19,9 @@ FTRACE: Final = "arch/arm64/kernel/ftrace.c"
 Presence = Literal["in", "out", "differs"]
 # The build needs nothing of these, and sources that are made for building only do not have them.
 _LEFT_OUT_BY_PACKAGERS: Final = ("Documentation", "tools/testing")
+# What ftrace.c has in either mode, and in mode build alone.
+_LOOP: Final = b"arch_ftrace_make_records("
+_MARKER: Final = b"__ftrace_prologue_marker"
 _VERSION: Final = re.compile(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)[ \t]*$")
 
 
@@ -40,13 +43,16 @@ class TreeFile:
 class KernelTree:
     """One kernel tree; files are read when first asked for.
 
+    ``mode`` selects the patch; without one it is the mode that is installed, or ``build``.
+
     Raises:
         InputError: it cannot be read, is not a kernel tree, or has no arm64.
 
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: Mode | None = None) -> None:
         self.path = path
+        self._mode = mode
         text = self._makefile()
         found = {str(name): str(value) for name, value in reversed(_VERSION.findall(text))}  # the first ones count
         version = [found.get(name, "") for name in ("VERSION", "PATCHLEVEL")]
@@ -78,10 +84,33 @@ class KernelTree:
         """The patch for this release.
 
         Raises:
-            InputError: there is none.
+            InputError: there is none, or a file cannot be read.
 
         """
-        return load_patch(self.series, self.path)
+        return load_patch(self.series, self.path, self.mode)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of ``patch``.
+
+        Raises:
+            InputError: a file cannot be read.
+
+        """
+        return self._mode or self.installed or "build"
+
+    @cached_property
+    def installed(self) -> Mode | None:
+        """The mode of which some version is in the tree.
+
+        Raises:
+            InputError: a file cannot be read.
+
+        """
+        content, _ = self._read(FTRACE)
+        if self.has_option or _MARKER in (content or b""):
+            return "build"
+        return "boot" if _LOOP in (content or b"") else None
 
     @cached_property
     def files(self) -> tuple[TreeFile, ...]:
@@ -96,7 +125,7 @@ class KernelTree:
 
     @cached_property
     def has_option(self) -> bool:
-        """Whether the kernel's Kconfig has the option, and so some version of the patch is in.
+        """Whether the kernel's Kconfig has the option, and so some version of the whole series is in.
 
         Raises:
             InputError: the file cannot be read.
@@ -125,8 +154,8 @@ class KernelTree:
                 return TreeFile(locate(change, content, reverse=reverse), content, "in" if reverse else "out")
             except NoPlaceError as error:
                 failed[reverse] = error
-        hunk = failed[self.has_option].hunk
-        line = hunk.new_start if self.has_option else hunk.old_start
+        hunk = failed[self.installed is not None].hunk
+        line = hunk.old_start if self.installed is None else hunk.new_start
         return TreeFile(change, content, "differs", f"the lines around {line} are not as expected")
 
     def _read(self, name: str) -> tuple[bytes | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Literal
 
 from prologue.errors import InternalError, RefusedError
 from prologue.kernel_tree.git import apply_changes
+from prologue.kernel_tree.patches import Mode
 from prologue.kernel_tree.replace import locked, replace_files
 from prologue.kernel_tree.source import KernelTree, TreeFile
 
@@ -32,36 +34,42 @@ class Outcome:
     as_wanted: tuple[str, ...]  # files that needed no change
 
 
-def install(path: Path, *, dry_run: bool = False) -> Outcome:
+def install(path: Path, *, mode: Mode = "build", dry_run: bool = False) -> Outcome:
     """Put the patch into a tree. Files that an unfinished run left out are added; patched files are not changed.
 
     Raises:
         InputError: not a kernel tree, no arm64, or no patch for its release.
         UsageError: git is not installed.
-        RefusedError: other changes are in the way, or another version of the patch is in.
+        RefusedError: other changes are in the way, or another version or mode of the patch is in.
         BusyError: another prologue is working on this tree.
         OutputError: a file cannot be written.
 
     """
-    return _carry_out(path, reverse=False, dry_run=dry_run)
+    return _carry_out(KernelTree(path, mode), reverse=False, dry_run=dry_run)
 
 
 def uninstall(path: Path, *, dry_run: bool = False) -> Outcome:
-    """Take the patch out of a tree; other changes stay, in the same files too.
+    """Take the patch out of a tree, whichever mode is in; other changes stay, in the same files too.
 
     Raises:
         InputError, UsageError, BusyError, OutputError: as for ``install``.
         RefusedError: what was put in has been edited since.
 
     """
-    return _carry_out(path, reverse=True, dry_run=dry_run)
+    return _carry_out(KernelTree(path), reverse=True, dry_run=dry_run)
 
 
-def _carry_out(path: Path, *, reverse: bool, dry_run: bool) -> Outcome:
-    tree = KernelTree(path)
+def _carry_out(tree: KernelTree, *, reverse: bool, dry_run: bool) -> Outcome:
+    path = tree.path
     with nullcontext() if dry_run else locked(path):
-        if reverse and not tree.has_option and not tree.in_state("in"):
+        if reverse and tree.installed is None and not tree.in_state("in"):
             return Outcome(tree, (), tuple(file.path for file in tree.files))
+        if tree.installed not in (None, tree.mode):
+            raise RefusedError(
+                f"has the patch of mode {tree.installed}, not {tree.mode}; nothing was changed: take it out first "
+                f"(prologue kernel install --uninstall {shlex.quote(str(path))}), then install again",
+                path=path,
+            )
         if differing := tree.in_state("differs"):
             raise RefusedError(_refusal(tree, differing, reverse=reverse), path=path)
         todo = tree.in_state("in" if reverse else "out")
@@ -99,7 +107,7 @@ def _changed(files: list[TreeFile], *, reverse: bool) -> dict[str, bytes | None]
 
 def _refusal(tree: KernelTree, files: list[TreeFile], *, reverse: bool) -> str:
     named = ", ".join(f"{file.path} ({file.why})" for file in files)
-    if not tree.has_option:
+    if tree.installed is None:
         return (
             f"other changes are in the way: {named}; nothing was changed: restore these files as Linux {tree.series} "
             "has them, or apply the patch by hand (prologue kernel patch)"

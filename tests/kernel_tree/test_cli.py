@@ -30,7 +30,7 @@ def test_from_install_to_uninstall(tree: Path, capsys: Said) -> None:
     assert kernel("install", tree, "--dry-run") == 0
     lines = capsys.readouterr().out.splitlines()
     assert untouched(tree) == state
-    assert lines[0] == f"{head}, with the patch for {series}"
+    assert lines[0] == f"{head}, with the patch for {series}, mode build"
     assert f"  would create  {POSTLINK}" in lines
     assert "  would patch   arch/arm64/Kconfig" in lines
     assert len(lines) == 1 + len(load_patch(series).changes)

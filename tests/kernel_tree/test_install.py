@@ -16,7 +16,7 @@ from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
 from prologue.kernel_tree.tree import install, uninstall
 from tests.support.trees import DROPPED_IN, fingerprint, made_tree, repository, untouched
 
-FRAGMENT, POSTLINK, *_OTHERS = DROPPED_IN
+POSTLINK, *_OTHERS = DROPPED_IN
 EVERY = range(len(load_patch(all_series()[-1]).changes))
 CHANGED = range(len(EVERY) - len(DROPPED_IN))
 FTRACE = "arch/arm64/kernel/ftrace.c"
@@ -76,7 +76,8 @@ def test_what_is_included_comes_first_and_goes_last(tree: Path) -> None:
 
 def test_modes_stay(tree: Path) -> None:
     changed = [name for name in paths(tree) if name not in DROPPED_IN]
-    for name, mode in zip(changed, (0o600, 0o755, 0o640, 0o444, 0o664), strict=True):
+    modes = (0o600, 0o755, 0o640, 0o444, 0o664, 0o644, 0o700, 0o660)
+    for name, mode in zip(changed, modes, strict=True):
         (tree / name).chmod(mode)
     before = fingerprint(tree)
     old = os.umask(0o077)
@@ -184,7 +185,10 @@ def test_what_is_left_out_is_added(tree: Path, tmp_path: Path, number: int) -> N
 
 @pytest.mark.parametrize("number", CHANGED)
 def test_a_change_in_the_way_is_named(every_tree: Path, number: int) -> None:
-    change = [change for change in KernelTree(every_tree).patch.changes if not change.creates][number]
+    changes = [change for change in KernelTree(every_tree).patch.changes if not change.creates]
+    if number >= len(changes):
+        pytest.skip("the patch of this release changes fewer files")
+    change = changes[number]
     path, hunk = every_tree / change.path, change.hunks[-1]
     lines = path.read_bytes().split(b"\n")
     lines.insert(hunk.old_start, b"\t/* somebody was here */")
@@ -209,9 +213,9 @@ def test_all_that_is_in_the_way_is_named_at_once(tree: Path) -> None:
 
 
 def test_a_directory_in_the_way(tree: Path, tmp_path: Path) -> None:
-    (tree / FRAGMENT).mkdir()
-    assert f"{FRAGMENT} (is not a regular file)" in refused(tree, FRAGMENT)
-    (tree / FRAGMENT).rmdir()
+    (tree / POSTLINK).mkdir()
+    assert f"{POSTLINK} (is not a regular file)" in refused(tree, POSTLINK)
+    (tree / POSTLINK).rmdir()
     kernel = tree / "arch/arm64/kernel"
     inside = [name for name in paths(tree) if (tree / name).parent == kernel]
     kernel.rename(tmp_path / "kernel")

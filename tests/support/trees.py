@@ -22,6 +22,7 @@ SOURCES: Final = {
     "6.1": ("bookworm", "linux-source-6.1"),
     "6.12": ("trixie", "linux-source-6.12"),
     "7.2": ("sid", "linux-source-7.2"),
+    "7.3": ("trixie-backports", "linux-source-7.3"),
 }
 # What the patches create: the place in the tree, and our file.
 DROPPED_IN: Final = {place: name for created in STEPS.values() for place, name in created.items()}

@@ -1,1 +1,0 @@
-../../linker_scripts/ftrace-prologue.lds.h

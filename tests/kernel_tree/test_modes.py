@@ -1,0 +1,106 @@
+"""The boot mode: the first part of the series, which needs no tool in the build."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.cli.parser import MODES as CHOICES
+from prologue.errors import RefusedError
+from prologue.kernel_tree.patches import MODES, STEPS, load_patch
+from prologue.kernel_tree.source import KCONFIG, OPTION, KernelTree
+from prologue.kernel_tree.tree import install, uninstall
+from tests.support.trees import SOURCES, fingerprint, untouched
+
+Said = pytest.CaptureFixture[str]
+
+
+def kernel(*arguments: object) -> int:
+    return main(["kernel", *map(str, arguments)])
+
+
+def test_the_boot_mode_is_the_beginning_of_the_series() -> None:
+    assert tuple(MODES) == CHOICES
+    assert MODES["build"] == tuple(STEPS)
+    assert MODES["boot"] == tuple(STEPS)[: len(MODES["boot"])]
+
+
+@pytest.mark.parametrize("series", SOURCES)
+def test_it_needs_no_option_and_creates_nothing(series: str) -> None:
+    boot, build = load_patch(series, mode="boot"), load_patch(series)
+    assert boot.patches == build.patches[: len(boot.patches)]
+    assert not any(change.creates for change in boot.changes)
+    assert KCONFIG not in {change.path for change in boot.changes}
+    assert OPTION.encode() not in boot.diff
+
+
+def test_there_and_back(every_tree: Path) -> None:
+    before = fingerprint(every_tree)
+    assert KernelTree(every_tree).installed is None
+    planned = install(every_tree, mode="boot", dry_run=True)
+    assert fingerprint(every_tree) == before
+    assert install(every_tree, mode="boot").steps == planned.steps
+    assert KernelTree(every_tree).installed == KernelTree(every_tree).mode == "boot"
+    state = untouched(every_tree)
+    assert install(every_tree, mode="boot").steps == ()
+    assert untouched(every_tree) == state
+    uninstall(every_tree)
+    assert fingerprint(every_tree) == before
+
+
+@pytest.mark.parametrize(("there", "wanted"), [("boot", "build"), ("build", "boot")])
+def test_one_mode_at_a_time(every_tree: Path, there: str, wanted: str, capsys: Said) -> None:
+    assert kernel("install", every_tree, "--mode", there) == 0
+    state = untouched(every_tree)
+    capsys.readouterr()
+    assert kernel("install", every_tree, "--mode", wanted) == 2
+    message = capsys.readouterr().err
+    assert f"has the patch of mode {there}, not {wanted}; nothing was changed: " in message
+    assert f"prologue kernel install --uninstall {every_tree}" in message
+    assert message.count("\n") == 1
+    assert untouched(every_tree) == state
+
+
+def test_what_is_left_of_the_whole_series_is_no_boot_mode(tree: Path, tmp_path: Path) -> None:
+    """Its Kconfig was put back; ftrace.c still has the marker."""
+    kconfig = (tree / KCONFIG).read_bytes()
+    install(tree)
+    (tree / KCONFIG).write_bytes(kconfig)
+    assert KernelTree(tree).installed == "build"
+    with pytest.raises(RefusedError, match="has the patch of mode build, not boot"):
+        install(tree, mode="boot")
+    assert [step.path for step in install(tree).steps] == [KCONFIG]
+
+
+def test_words_of_its_own(tree: Path, capsys: Said) -> None:
+    assert kernel("install", tree, "--mode", "boot", "--uninstall") == 2
+    assert "leave out --mode" in capsys.readouterr().err
+    assert kernel("install", tree, "--mode", "boot") == 0
+    out = capsys.readouterr().out
+    assert ", mode boot\n" in out
+    assert "next: build as always, then:\n" in out
+    assert OPTION not in out
+    assert kernel("check", tree, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [(row["name"], row["status"]) for row in data["checks"]] == [("patch", "ok"), ("vmlinux", "-")]
+    assert data["checks"][0]["mode"] == "boot"
+    series = KernelTree(tree).series
+    assert data["checks"][0]["message"].startswith(f"installed ({series}, mode boot, ")
+
+
+@pytest.mark.parametrize("series", SOURCES)
+def test_the_letter(series: str, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "A Tester")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "tester@example.org")
+    assert kernel("patch", series, "--mode", "boot", "--cover-letter") == 0
+    letter = capsys.readouterr().out
+    assert "[PATCH 0/2] arm64: ftrace: make all callsites in one loop at boot" in letter
+    assert f"\nMade for Linux {series}. " in letter
+    assert "build" not in letter
+    assert kernel("patch", series, "--mode", "boot") == 0
+    mails = capsys.readouterr().out
+    assert mails.count("\nSubject: [PATCH ") == 2
