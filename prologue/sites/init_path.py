@@ -1,4 +1,4 @@
-"""Whether a kernel's boot still reaches the code that writes its prologues.
+"""The functions that a kernel's boot reaches from ``ftrace_init``, and whether one of them writes prologues.
 
 ``ftrace_init`` calls ``ftrace_process_locs``, and that, through what the compiler left of ``ftrace_update_code`` and
 ``ftrace_nop_initialize``, ``ftrace_init_nop`` (kernel/trace/ftrace.c, 5.5-7.2). A bench variant cuts this chain.
@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,34 +24,66 @@ _DEEPEST: Final = 4  # calls from ftrace_init; two or three in the kernels that 
 _LONGEST: Final = 1 << 14  # bytes of one function
 
 
+class Reached(NamedTuple):
+    """One function's code that can run: where it begins, runs of instructions (start, stop), where calls go."""
+
+    start: int
+    runs: list[tuple[int, int]]
+    targets: set[int]
+
+
 def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
-    """Whether ``ftrace_init`` can get to ``ftrace_init_nop`` by direct calls; None if one of them has no symbol."""
-    entry, wanted = symbols.find(ENTRY), symbols.find(FUNCTION)
-    if entry is None or wanted is None:
+    """Whether ``ftrace_init`` can get to ``ftrace_init_nop`` by direct calls; None if one of them has no symbol.
+
+    The compiler's copies of it count, as GCC makes them for the one caller that has no module (.constprop.0).
+    """
+    entry, functions = symbols.find(ENTRY), symbols.with_prefix(FUNCTION)
+    wanted = {function.vaddr for function in functions if function.name.partition(".")[0] == FUNCTION}
+    if entry is None or not wanted:
         return None
-    seen, level = {entry.vaddr}, [entry.vaddr]
-    for _ in range(_DEEPEST):
-        called = {target for vaddr in level for target in _calls(text, symbols, vaddr)}
-        if wanted.vaddr in called:
-            return True
+    return any(wanted & function.targets for function in reached(text, symbols, entry.vaddr, _DEEPEST))
+
+
+def reached(text: Text, symbols: Symbols, entry: int, deepest: int, most: int = 1 << 20) -> Iterator[Reached]:
+    """Functions that direct calls, one in the other, get to from ``entry``: the nearest first, each once.
+
+    Args:
+        text: where the code is.
+        symbols: what says how long functions are.
+        entry: where the first one begins.
+        deepest: levels of functions.
+        most: functions.
+
+    """
+    seen, level = {entry}, [entry]
+    for _ in range(deepest):
+        called = set[int]()
+        for vaddr in level[:most]:
+            function = _reached(text, symbols, vaddr)
+            yield function
+            called |= function.targets
+        most = max(most - len(level), 0)
         level = sorted(called - seen)
         seen |= called
-    return False
 
 
-def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
-    """Where direct calls and tail calls on any path through a function go; a jump table may lead to all of it."""
+def _reached(text: Text, symbols: Symbols, start: int) -> Reached:
+    """Follow every path through a function; a jump table may lead to all of it."""
     words = _words(text, symbols, start)
     leave = find(words, CONTROL).tolist()  # a path goes straight on up to the next of these
     targets = dict(zip(*(ends.tolist() for ends in branches(words, start)), strict=True))
-    result: set[int] = set()
+    result = Reached(start, [], set())
     todo, seen = [0], set[int]()
     while todo:
-        place = bisect_left(leave, todo.pop())
-        if place in seen or place == len(leave):
+        begin = todo.pop()
+        place = bisect_left(leave, begin)
+        if place == len(leave):
+            continue
+        index = leave[place]
+        result.runs.append((start + a64.INSN_SIZE * begin, start + a64.INSN_SIZE * (index + 1)))
+        if place in seen:
             continue
         seen.add(place)
-        index = leave[place]
         kind, target = a64.classify(int(words[index])), targets.get(index)
         if kind == "BR":
             target = veneer_target(words[: index + 1].tolist(), start + a64.INSN_SIZE * index)
@@ -58,7 +91,7 @@ def _calls(text: Text, symbols: Symbols, start: int) -> set[int]:
         if target is not None:
             inside = (target - start) // a64.INSN_SIZE
             if kind in ("BL", "BR") or not 0 <= inside < len(words):
-                result.add(target)
+                result.targets.add(target)
             else:
                 todo.append(inside)
         if kind not in ("B", "RET", "BR"):

@@ -48,3 +48,11 @@ def test_no_such_function(mini: Mini) -> None:
     with edit(mini(Spec())) as elf:
         elf.rename_symbol("ftrace_init_nop", "other")
     assert reached(elf) is None
+
+
+def test_a_copy_for_one_caller(mini: Mini) -> None:
+    """GCC calls ftrace_init_nop.constprop.0, and nothing calls ftrace_init_nop."""
+    kernel = Kernel(mini(Spec(options=("-O3",))))
+    copy = kernel.symbols.find("ftrace_init_nop.constprop.0")
+    assert copy is not None, "this compiler makes none: use another function"
+    assert reaches_init_nop(kernel.text, kernel.symbols) is True
