@@ -18,8 +18,7 @@ from prologue.audit.claims import But, Claims, Compared, claim
 from prologue.audit.scene import Scene
 from prologue.insn import a64
 from prologue.insn.decode import ADRP, B_OR_BC_COND, B_OR_BL, CB, TB, Pattern, adr_immediate, matches, signed
-from prologue.sites.rewritten import PATCHES_NOPS
-from prologue.sites.tables import Ranges, alternative_entries
+from prologue.sites.tables import PATCHES_NOPS, Ranges, alternative_entries
 
 _APPLIED, _ALL_APPLIED = "applied_alternatives", "all_alternatives_applied"
 _BYTES: Final = 16  # of the bitmap, where its symbol has no size

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from prologue.audit.variables import Variables
 from prologue.insn import a64
-from prologue.sites.rewritten import PATCHES_NOPS
+from prologue.sites.tables import PATCHES_NOPS
 
 Originals = tuple[int, ...]
 

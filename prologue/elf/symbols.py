@@ -17,7 +17,7 @@ from prologue.errors import InputError, Location
 # Elf64_Sym (System V gABI, "Symbol Table")
 SYM = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("shndx", "<u2"), ("value", "<u8"), ("size", "<u8")])
 SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_XINDEX = 0, 0xFF00, 0xFFF1, 0xFFFF
-STT_NOTYPE, STT_FUNC = 0, 2
+STT_NOTYPE, STT_OBJECT, STT_FUNC = 0, 1, 2
 _END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where something ends
 
 

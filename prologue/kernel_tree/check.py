@@ -217,7 +217,7 @@ def _kernel(path: Path, linked: Path) -> Check:
         return Check(
             name=path.name,
             status="no",
-            message=f"its code is not recognised to obey the marker: {problem.reason}",
+            message=f"it does not read its marker: {problem.reason}",
             to_do=f"prologue verify {quoted}",
             facts=facts,
         )

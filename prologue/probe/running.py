@@ -19,8 +19,7 @@ from prologue.elf.image import Section
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, Decoding, Outcomes, exclusives, outcomes
 from prologue.sites.kernel import Kernel
-from prologue.sites.rewritten import PATCHES_NOPS
-from prologue.sites.tables import Ranges, alternative_entries
+from prologue.sites.tables import PATCHES_NOPS, Ranges, alternative_entries
 
 _CHUNK: Final = 1 << 17  # words at once: what fits into a cache is much faster
 _SCS_PATCHERS: Final = ("scs_patch_vmlinux", "__pi_scs_patch_vmlinux", "__pi_scs_patch")

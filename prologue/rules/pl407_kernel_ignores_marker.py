@@ -1,4 +1,4 @@
-"""PL407: a marker, but no code recognised that reads it and takes the records as they are."""
+"""PL407: a marker that no code of the kernel's boot reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prologue.sites.init_path import reaches_init_nop
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A vmlinux with the marker whose boot, followed in the binary, does not keep the native contract.
+    """A vmlinux with the marker whose boot is not known to read it.
 
     A bench variant whose boot is cut short, and that has no prologues, is PL408's.
     """
@@ -19,8 +19,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     if not sites.has_mov.any() and reaches_init_nop(kernel.text, kernel.symbols) is False:
         return
-    place = f" (at {problem.place:#x})" if problem.words else ""
-    yield Hit(problem.start, f"the native contract is not recognised: {problem.reason}{place}", problem.words)
+    yield Hit(problem.place, f"the kernel does not read its marker: {problem.reason}")
 
 
 RULE = Rule(
@@ -28,19 +27,17 @@ RULE = Rule(
     slug="kernel-ignores-marker",
     severity="fatal",
     inputs=("V",),
-    finds_insns=True,
-    what="A vmlinux that has `__ftrace_prologue_marker` and whose code, followed from `ftrace_init` on, is not "
-    "recognised to obey it. With the marker set, `ftrace_process_locs` must take the records as they are, and "
-    "`ftrace_init_nop` must write nothing but the literal of a CALL_OPS site. With the marker clear, records must be "
-    "adjusted and prologues written.",
-    why="The marker is a symbol, and its presence proves nothing. A kernel that does not read it adds its own "
-    "adjustment to moved records, or demands a NOP where the MOV is, and ftrace disables itself; one with CALL_OPS "
-    "panics. A kernel that writes no prologue although the marker is clear loses LR at the first traced call.",
-    example="ftrace_init_nop calls aarch64_insn_patch_text_nosync, whatever the marker says",
+    what="A vmlinux that has `__ftrace_prologue_marker`, and whose boot does not read it. The marker must be in "
+    "`.init.data` and share its bytes with no other object, and a function that `ftrace_init` reaches by direct calls "
+    "must form an address in it and load its flags.",
+    why="The marker is a symbol, and its presence proves nothing: objcopy can add it to any kernel. A kernel that does "
+    "not read it adds its own adjustment to moved records, or demands a NOP where the MOV is, and ftrace disables "
+    "itself; one with CALL_OPS panics.",
+    example="a stock kernel to which objcopy added the symbol: no function that ftrace_init reaches loads its flags",
     fix="apply the patch of `prologue kernel install` and set CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE; if both are "
-    "done, report the disassembly to the maintainers of prologue",
-    citation='docs/kernel-contract.md, "native"; kernel kernel/trace/ftrace.c "ftrace_init", "ftrace_process_locs", '
-    'arch/arm64/kernel/ftrace.c "ftrace_call_adjust", "ftrace_init_nop" (6.1-7.2)',
+    "done, report the kernel's configuration and compiler to the maintainers of prologue",
+    citation='docs/kernel-contract.md, "native"; kernel arch/arm64/kernel/ftrace.c "ftrace_dyn_arch_init" (6.1-7.3); '
+    'Arm ELF ABI, "Relocation types", R_AARCH64_ADR_PREL_PG_HI21',
     check=check,
-    words=(0xAA1E03E9, 0xD503201F),
+    words=(0x90000000, 0xB9400C00),
 )

@@ -33,7 +33,7 @@ _SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "Genera
 _ByRegister = list[I64]  # where, ascending, for each register
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """Instructions that form addresses, ascending: where in the text, register, value; arrays of shape (n,)."""
 
     at: I64
@@ -56,12 +56,12 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
         words = binary.text.view(section, "<u4")
         base = np.uint64(section.addr)
         adds = _by_source(words, find(words, ADD_IMM))
-        near, far = _adrs(words, base)
+        near, far = adrs(words, base)
         pages = _into_text(binary, far, adds=2)
         sums = _sums(words, adds, pages)
         bases = _into_text(binary, sums, adds=1)
         again = _sums(words, adds, bases)
-        chains: dict[int, tuple[_Made, ...]] = {1: (pages,), 2: (bases, pages)}
+        chains: dict[int, tuple[Made, ...]] = {1: (pages,), 2: (bases, pages)}
         for step, made in enumerate((near, sums, again, _literals(binary, words, base))):
             hit = np.flatnonzero(wanted.contains(made.value))
             vaddrs = base + made.at[hit].astype(np.uint64) * np.uint64(4)
@@ -70,34 +70,34 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
                 start = _start(binary, base, vaddrs[k])
                 place = (words, int(made.at[hit[k]]), chains.get(step, ()), start)
                 # In nearly every case the first answer is no, and capstone, which is slow to load, is not asked.
-                if _intact(*place, _surely_writes) and _intact(*place, _writes):
+                if _intact(*place, surely_writes) and _intact(*place, _writes):
                     result.append((int(vaddrs[k]), int(made.value[hit[k]])))
     return result
 
 
-def _adrs(words: U32, base: np.uint64) -> tuple[_Made, _Made]:
-    """Every ADR, and every ADRP."""
+def adrs(words: U32, base: np.uint64) -> tuple[Made, Made]:
+    """Every ADR, and every ADRP, of the words from address ``base`` on."""
     index = find(words, ADR_OR_ADRP)
     is_page = matches(words[index], ADRP)
     return _adr(words, base, index[~is_page], page=False), _adr(words, base, index[is_page], page=True)
 
 
-def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> _Made:
+def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> Made:
     pc = base + index.astype(np.uint64) * np.uint64(4)
     distance = adr_immediate(words[index])
     if page:
         pc, distance = pc & ~np.uint64(0xFFF), distance << 12
-    return _Made(index, field(words[index], 0), pc + distance.view(np.uint64))
+    return Made(index, field(words[index], 0), pc + distance.view(np.uint64))
 
 
-def _literals(binary: Binary, words: U32, base: np.uint64) -> _Made:
+def _literals(binary: Binary, words: U32, base: np.uint64) -> Made:
     """LDR Xt, label: what the literal will hold."""
     index = find(words, LDR_LITERAL)
     places = base + (index + signed(words[index], 5, 19)).astype(np.uint64) * np.uint64(4)
-    return _Made(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
+    return Made(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
 
 
-def _into_text(binary: Binary, made: _Made, *, adds: int) -> _Made:
+def _into_text(binary: Binary, made: Made, *, adds: int) -> Made:
     """Those from which so many ADDs can reach text: most addresses are of data, and need not be followed.
 
     Where one of data is left out that writes the same register later, ``_intact`` will see it.
@@ -108,7 +108,7 @@ def _into_text(binary: Binary, made: _Made, *, adds: int) -> _Made:
     # The first section that does not end at or before the address is the nearest one above.
     nearest = np.minimum(np.searchsorted(ends, made.value, side="right"), len(text) - 1)
     near = made.value + reach - starts[nearest] < ends[nearest] - starts[nearest] + reach
-    return _Made(made.at[near], made.register[near], made.value[near])
+    return Made(made.at[near], made.register[near], made.value[near])
 
 
 def _by_source(words: U32, adds: I64) -> _ByRegister:
@@ -118,7 +118,7 @@ def _by_source(words: U32, adds: I64) -> _ByRegister:
     return np.split(adds[order], np.searchsorted(register[order], np.arange(1, 32)))
 
 
-def _sums(words: U32, adds: _ByRegister, sources: _Made) -> _Made:
+def _sums(words: U32, adds: _ByRegister, sources: Made) -> Made:
     """Every ADD that may add to one of the sources, and the address that both form."""
     index, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number, wanting in enumerate(adds):  # both lists ascend, so that the search goes through memory in order
@@ -134,7 +134,7 @@ def _sums(words: U32, adds: _ByRegister, sources: _Made) -> _Made:
     found, source = np.concatenate(index), np.concatenate(before)
     order = np.argsort(found)
     found, source = found[order], source[order]
-    return _Made(found, field(words[found], 0), sources.value[source] + field(words[found], 10, 12).astype(np.uint64))
+    return Made(found, field(words[found], 0), sources.value[source] + field(words[found], 10, 12).astype(np.uint64))
 
 
 def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
@@ -144,7 +144,7 @@ def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
     return max((int(starts[at]) - int(base)) // a64.INSN_SIZE, 0) if at >= 0 else 0
 
 
-def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int, writes: Callable[[int, int], bool]) -> bool:
+def _intact(words: U32, index: int, chain: tuple[Made, ...], start: int, writes: Callable[[int, int], bool]) -> bool:
     """Whether the register that an ADD reads still holds what one of the first sources put there, and those theirs."""
     if not chain:
         return True
@@ -161,7 +161,7 @@ def _intact(words: U32, index: int, chain: tuple[_Made, ...], start: int, writes
     return False
 
 
-def _surely_writes(word: int, register: int) -> bool:
+def surely_writes(word: int, register: int) -> bool:
     """Whether an instruction, or the function that it calls, writes a register: the forms that compilers use most."""
     if register < _SAVED and a64.classify(word) in ("BL", "BLR"):
         return True
@@ -172,7 +172,7 @@ def _surely_writes(word: int, register: int) -> bool:
 
 def _writes(word: int, register: int) -> bool:
     """Whether an instruction, or the function that it calls, may write a register."""
-    if _surely_writes(word, register):
+    if surely_writes(word, register):
         return True
     # Only loads and stores write a register that is not named at bits 4:0; capstone is asked about few words.
     fields = (0, 5, 10, 16) if word & 0x0A000000 == 0x08000000 else (0,)

@@ -24,7 +24,7 @@ from prologue.sites.sites import Layout, find_layout
 from prologue.sites.state import State, native_state, stock_state
 
 if TYPE_CHECKING:
-    from prologue.sites.native_code import Problem
+    from prologue.sites.marker_reader import Problem
     from prologue.sites.restored import Restored
 
 Contract = Literal["native", "stock"]
@@ -109,21 +109,17 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def native_problem(self) -> Problem | None:
-        """Why the code is not recognised to obey the marker; None if it is, or if there is no marker or no site.
+        """Why the kernel is not known to read its marker; None if it does, or if there is no marker or no site.
 
         Raises:
-            InputError: a function that it calls has no symbol.
+            InputError: ``ftrace_init`` has no symbol.
 
         """
         if self.marker is None or self.sites is None:
             return None
-        from prologue.sites.native_code import find_problem
-        from prologue.sites.required import require_names_of_calls
+        from prologue.sites.marker_reader import find_problem
 
-        problem = find_problem(self, self.marker)
-        if problem is not None:
-            require_names_of_calls(self)
-        return problem
+        return find_problem(self, self.marker)
 
     @property
     def writes_no_prologues(self) -> bool:

@@ -9,12 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
-from prologue.insn import a64
-from prologue.insn.decode import jump_distance
 from prologue.sites.module import layout_of
 from prologue.sites.sites import CALL_OPS_SYMBOL
 from prologue.words import counted
@@ -87,31 +83,6 @@ def require_symbols(kernel: Kernel) -> None:
         raise _gone(kernel, f"the symbol of {counted(kernel.unnamed_functions, 'traced function')}")
     if functions * _BYTES < text and _is_linux(image, text):
         raise _gone(kernel, f"what names functions ({functions:,} symbols in {text:,} bytes of text)")
-
-
-def require_names_of_calls(kernel: Kernel) -> None:
-    """Check that all that ftrace's own functions call has a name: the native contract is recognised by names.
-
-    Raises:
-        InputError: a symbol is gone.
-
-    """
-    symbols, text = kernel.symbols, kernel.text
-    if symbols.find("ftrace_init") is None:
-        raise _gone(kernel, "the symbol ftrace_init")
-    targets: dict[int, tuple[str, int]] = {}
-    mask, call = a64.CLASSES["BL"]
-    for prefix in ("ftrace_", "aarch64_insn_"):
-        for function in symbols.with_prefix(prefix):
-            words = np.frombuffer(text.read_at(function.vaddr, function.size & ~3) or b"", "<u4")
-            for index in np.flatnonzero(words & np.uint32(mask) == np.uint32(call)).tolist():
-                pc = function.vaddr + index * a64.INSN_SIZE
-                distance = int(jump_distance(words[index : index + 1])[0])
-                targets.setdefault(pc + distance, (function.name, pc))
-    places = np.array(sorted(targets), np.uint64)
-    for target in places[text.in_text(places) & ~symbols.is_function_start(places)].tolist():
-        name, pc = targets[target]
-        raise _gone(kernel, f"the symbol at {target:#x}, which {name} calls (at {pc:#x}),")
 
 
 def _gone(kernel: Kernel, what: str) -> InputError:

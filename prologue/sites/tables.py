@@ -17,6 +17,7 @@ from prologue.insn import a64
 from prologue.sites.binary import Binary, Pointers
 
 _CALLBACK: Final = 0x8000  # ARM64_CB_BIT of alt_instr.cpucap: the replacement is a function (6.1 and later)
+PATCHES_NOPS: Final = "alt_cb_patch_nops"  # the callback whose result is known (arch/arm64/kernel/alternative.c)
 
 
 class JumpLabels(NamedTuple):

@@ -16,7 +16,7 @@ from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.model import Readback
 from prologue_bench.targets.doctor import check_host, check_machine, check_vmlinux
-from tests.mini_kernel.build import WRITES_ANYWAY, Spec
+from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.machine_tree import BUILD_ID, MOV, kernel_files, make_tree, policy, run_script
@@ -74,7 +74,7 @@ def test_doctor_of_a_vmlinux(mini: Mini) -> None:
     assert main(["variant", str(vmlinux), "--kind", "nop-nop", "-o", str(variant)]) == 0
     (unfit,) = check_vmlinux(variant)
     assert (unfit.health, "PL408 bench-variant" in unfit.what) == ("fail", True)
-    (ignores,) = check_vmlinux(mini(Spec(broken=WRITES_ANYWAY)))
+    (ignores,) = check_vmlinux(mini(Spec(ignores_marker=True)))
     assert (ignores.health, "PL407 kernel-ignores-marker" in ignores.what) == ("fail", True)
     (bad,) = check_vmlinux(Path("/bin/sh"))
     assert bad.health == "fail"

@@ -21,9 +21,6 @@ Contract = Literal["native", "stock"]
 Run = Callable[[list[str]], None]
 
 BUILDTIME_PROLOGUE = "CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE"
-# Ways to break the native contract: MINI_BROKEN of ftrace.c.
-INVERTED_FLAG, OTHER_BIT, WRITES_ANYWAY, MOVES_ANYWAY, BYPASSED = range(1, 6)
-NEVER_WRITES, FORGETS_LITERAL, REFUSES, ONLY_TEXT = range(6, 10)
 _LOADED_AT = 0x40200000  # where QEMU's virt board puts an Image
 _LINKED_AT = 0xFFFF800008000000  # where arm64 kernels are linked
 
@@ -53,14 +50,14 @@ class Spec:
     zeros: bool = False  # two zero records first, as sorttable leaves them
     weak: bool = False  # an overridden weak function, whose record has no symbol
     labels: bool = False  # a jump label
-    broken: int = 0  # how it breaks the native contract
+    ignores_marker: bool = False  # ftrace.c is that of a stock kernel, whatever the contract
     parked: int = 0  # swings of a function whose task is preempted between its slots
     options: tuple[str, ...] = ()  # more of the compiler's, for ftrace.c
 
     def __str__(self) -> str:
         extras = [name for name in ("bti", "zeros", "weak", "labels") if getattr(self, name)]
         extras += [f"parked{self.parked}"] * bool(self.parked)
-        extras += [f"broken{self.broken}"] * bool(self.broken) + [option.lstrip("-") for option in self.options]
+        extras += ["ignores-marker"] * self.ignores_marker + [option.lstrip("-") for option in self.options]
         return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
 
 
@@ -100,7 +97,7 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
         target = directory / f"{source}.o"
         more = traced if source in ("work.c", "weak.c", "parked.c") else []
         if source == "ftrace.c":
-            more = [*(f"-DMINI_BROKEN={spec.broken}" for _ in range(bool(spec.broken))), *spec.options]
+            more = [*["-DMINI_STOCK"] * spec.ignores_marker, *spec.options]
         run([*compile_, *flags, *more, "-c", str(HERE / source), "-o", str(target)])
         objects.append(str(target))
     out = directory / f"mini-{spec}"

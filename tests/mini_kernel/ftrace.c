@@ -12,7 +12,7 @@
  *
  * native	If the marker (ftrace-prologue.lds.h) is set, records already are rec->ip and the first slots hold
  *		MOV: no text is written. Functions are those of kernel/trace/ftrace.c and arch/arm64/kernel/ftrace.c
- *		by name and by what they do, for the tool follows them.
+ *		by name and by what they do.
  * stock	(MINI_STOCK) There is no marker: records are always adjusted, first slots must be NOP.
  */
 #include "mini.h"
@@ -24,35 +24,13 @@ static unsigned long ftrace_count;
 const struct ftrace_ops ftrace_nop_ops = { 0 };
 #endif
 
-/*
- * Read once, before anything else. MINI_BROKEN is the tests' way to break the contract: a kernel that has the marker
- * and does not obey it.
- */
-#define INVERTED_FLAG	1	/* takes a clear marker for a set one */
-#define OTHER_BIT	2	/* reads a bit that the tool does not set */
-#define WRITES_ANYWAY	3	/* reads the flag, and writes all the same */
-#define MOVES_ANYWAY	4	/* adjusts records that are adjusted already */
-#define BYPASSED	5	/* the caller adjusts by itself, and does not ask */
-#define NEVER_WRITES	6	/* writes no prologue although the marker is clear */
-#define FORGETS_LITERAL	7	/* returns before the CALL_OPS literal is written */
-#define REFUSES		8	/* returns an error for what the build has done */
-#define ONLY_TEXT	9	/* adjusts records of init text although they are adjusted already */
-#ifndef MINI_BROKEN
-#define MINI_BROKEN	0
-#endif
-
+/* Read once, before anything else. */
 #ifndef MINI_STOCK
 static int ftrace_prologues_built;
 
 int __init noinline ftrace_dyn_arch_init(void)
 {
-	u32 flags = __ftrace_prologue_marker.flags;
-
-	if (MINI_BROKEN == INVERTED_FLAG)
-		flags = ~flags;
-	else if (MINI_BROKEN == OTHER_BIT)
-		flags >>= 1;
-	ftrace_prologues_built = flags & MARKER_PROCESSED;
+	ftrace_prologues_built = __ftrace_prologue_marker.flags & MARKER_PROCESSED;
 	return 0;
 }
 #else
@@ -84,9 +62,7 @@ static int ftrace_record_is_adjusted(unsigned long addr)
 {
 	if (!ftrace_prologues_built)
 		return 0;
-	if (MINI_BROKEN != ONLY_TEXT && within(addr, _sinittext, _einittext))
-		return 1;
-	return within(addr, _stext, _etext);
+	return within(addr, _sinittext, _einittext) || within(addr, _stext, _etext);
 }
 
 static unsigned long adjusted(unsigned long addr)
@@ -104,7 +80,7 @@ static unsigned long adjusted(unsigned long addr)
 /* From the record to rec->ip; 0 if it cannot be one. */
 unsigned long noinline ftrace_call_adjust(unsigned long addr)
 {
-	if (MINI_BROKEN != MOVES_ANYWAY && ftrace_record_is_adjusted(addr))
+	if (ftrace_record_is_adjusted(addr))
 		return addr;
 	return adjusted(addr);
 }
@@ -145,20 +121,15 @@ static int ftrace_modify_code(unsigned long pc, u32 old, u32 new)
  */
 int noinline ftrace_init_nop(struct module *mod, struct dyn_ftrace *rec)
 {
-	int built = ftrace_prologues_built;
 	u32 new;
 	int ret;
 
 	if (!rec->ip)
 		return -EINVAL;
-	if (MINI_BROKEN == FORGETS_LITERAL && !mod && built)
-		return 0;
 	ret = ftrace_rec_set_nop_ops(rec);
 	if (ret)
 		return ret;
-	if (MINI_BROKEN == REFUSES && !mod && built)
-		return -EINVAL;
-	if (MINI_BROKEN == NEVER_WRITES || (MINI_BROKEN != WRITES_ANYWAY && !mod && built))
+	if (!mod && ftrace_prologues_built)
 		return 0;
 	new = aarch64_insn_gen_move_reg(9, 30, 1);
 	return ftrace_modify_code(rec->ip - 4, INSN_NOP, new);
@@ -177,7 +148,7 @@ static int __init noinline ftrace_process_locs(struct module *mod, unsigned long
 			ftrace_disabled = 1;
 			return -ENOMEM;
 		}
-		addr = MINI_BROKEN == BYPASSED ? adjusted(*p) : ftrace_call_adjust(*p);
+		addr = ftrace_call_adjust(*p);
 		rec = &ftrace_records[ftrace_count++];
 		rec->ip = addr;
 		ret = ftrace_init_nop(mod, rec);

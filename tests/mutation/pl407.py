@@ -1,4 +1,4 @@
-"""PL407: the code that obeys the marker is broken somewhere, in kernels that carry our patch.
+"""PL407: the boot no longer reads the marker, in kernels that carry our patch.
 
 A boot that never gets to ftrace_init_nop, in a kernel without prologues, is PL408's.
 """
@@ -8,138 +8,100 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prologue.insn import a64
+from prologue.insn.decode import ADRP, Pattern
+from prologue.sites.held_address import loaded
 from prologue.sites.kernel import Kernel
+from prologue.sites.marker import SYMBOL
+from prologue.sites.marker_reader import FLAGS
 from tests.mutation.mutation import NONE, Mutation
 from tests.mutation.world import World
 
-FLAG = "ftrace_prologues_built"
-READER, INIT_NOP = "ftrace_dyn_arch_init", "ftrace_init_nop"
-ADJUST = ("ftrace_call_adjust", "ftrace_record_is_adjusted")
-_CBZ = 1 << 24  # CBZ or CBNZ
+READER = "ftrace_dyn_arch_init"
+_SIZE = 24
 
 
-def body(world: World, *names: str) -> list[int]:
-    """Addresses of the instructions of the first of the functions that exists."""
-    found = next(symbol for symbol in map(world.original.symbols.find, names) if symbol is not None)
+def _body(world: World, name: str) -> list[int]:
+    """Addresses of a function's instructions."""
+    found = world.original.symbols.find(name)
+    assert found is not None
     return list(range(found.vaddr, found.vaddr + found.size, 4))
 
 
-def _of(world: World, places: list[int], mask: int, value: int) -> list[int]:
-    return [place for place in places if world.word(place) & mask == value]
+def _marker(world: World) -> int:
+    found = world.original.symbols.find(SYMBOL)
+    assert found is not None
+    return found.vaddr
 
 
-def _flag_load(world: World, *names: str) -> int:
-    """The LDRB of the flag: the first one of the function."""
-    return _of(world, body(world, *names), 0xFFC00000, 0x39400000)[0]
+def _load(world: World) -> int:
+    """The reader's load of the flags, whose offset the compiler put into the load."""
+    flags = _marker(world) + FLAGS
+    for place in _body(world, READER):
+        word = world.word(place)
+        address, width = loaded(word, word >> 5 & 31, 0)
+        if 0 < width <= 4 and address in (FLAGS, flags & 0xFFF):
+            return place
+    raise AssertionError("no load of the flags")
 
 
-def _flag_branch(world: World, *names: str) -> int:
-    """The CBZ or CBNZ on the flag, after its load."""
-    load = _flag_load(world, *names)
-    register = world.word(load) & 31
-    return next(p for p in _of(world, body(world, *names), 0xFE00001F, 0x34000000 | register) if p > load)
-
-
-def another_bit(world: World) -> None:
-    """AND Wd, Wn, #1 becomes AND Wd, Wn, #2 (or #4 and so on): immr rotates the one to the left."""
-    (place,) = _of(world, body(world, READER), 0xFFFFFC00, 0x12000000)
-    world.set_word(place, world.word(place) | (32 - world.seed.randrange(1, 32)) << 16)
+def _of(world: World, pattern: Pattern) -> list[int]:
+    mask, value = pattern
+    return [place for place in _body(world, READER) if world.word(place) & mask == value]
 
 
 def another_word(world: World) -> None:
     """The reader loads some other field of the marker, or what is next to it."""
-    load = [
-        *_of(world, body(world, READER), 0xFF400000, 0x39400000),
-        *_of(world, body(world, READER), 0xFFC00000, 0xB9400000),
-    ]
-    distance = world.seed.choice((-4, -3, 1, 2, 5, 6))
-    world.set_word(load[0], world.word(load[0]) + (distance << 10))
+    place = _load(world)
+    world.set_word(place, world.word(place) + (world.seed.choice((-3, -2, 1, 2, 3, 4)) << 10))
 
 
-def not_kept(world: World) -> None:
-    """The reader keeps nothing: its store is gone."""
-    (place,) = _of(world, body(world, READER), 0xFFC00000, 0x39000000)
-    world.set_word(place, a64.NOP)
+def another_page(world: World) -> None:
+    """Every address that it forms is some pages away."""
+    distance = world.seed.choice((-9, -4, 3, 8))
+    for place in _of(world, ADRP):
+        word = world.word(place)
+        pages = (word >> 5 & 0x7FFFF) + distance & 0x7FFFF
+        world.set_word(place, word & ~(0x7FFFF << 5) | pages << 5)
 
 
-def kept_elsewhere(world: World) -> None:
-    """It keeps the flag in another variable."""
-    (place,) = _of(world, body(world, READER), 0xFFC00000, 0x39000000)
-    world.set_word(place, world.word(place) ^ world.seed.randrange(1, 16) << 10)
+def another_base(world: World) -> None:
+    """The load is by a register that holds something else."""
+    place = _load(world)
+    world.set_word(place, world.word(place) & ~(31 << 5) | 31 << 5)
 
 
-def always_set(world: World) -> None:
-    """It keeps a 1, whatever the marker says; AND becomes MOVZ."""
-    (place,) = _of(world, body(world, READER), 0xFFFFFC00, 0x12000000)
-    world.set_word(place, 0x52800020 | world.word(place) & 31)
+def not_loaded(world: World) -> None:
+    """The load is gone, or a store is in its place."""
+    place = _load(world)
+    world.set_word(place, world.seed.choice((a64.NOP, world.word(place) & ~(3 << 22))))
 
 
-def inverted(*names: str) -> Callable[[World], None]:
-    """The branch on the flag is the opposite one."""
-
-    def mutate(world: World) -> None:
-        place = _flag_branch(world, *names)
-        world.set_word(place, world.word(place) ^ _CBZ)
-
-    return mutate
+def returns_before(world: World) -> None:
+    """The reader returns before its load."""
+    before = [place for place in _body(world, READER) if place <= _load(world)]
+    world.set_word(world.seed.choice(before), a64.RET)
 
 
-def gone(*names: str) -> Callable[[World], None]:
-    """The branch on the flag is a NOP."""
-    return lambda world: world.set_word(_flag_branch(world, *names), a64.NOP)
-
-
-def unconditional(*names: str) -> Callable[[World], None]:
-    """The branch on the flag is always taken."""
-
-    def mutate(world: World) -> None:
-        place = _flag_branch(world, *names)
-        target = a64.branch_target(world.word(place), place)
-        assert target is not None
-        world.set_word(place, a64.encode_b(place, target))
-
-    return mutate
-
-
-def another_flag(*names: str) -> Callable[[World], None]:
-    """The function looks at another variable."""
-
-    def mutate(world: World) -> None:
-        load = _flag_load(world, *names)
-        world.set_word(load, world.word(load) ^ world.seed.randrange(1, 16) << 10)
-
-    return mutate
-
-
-def error(world: World) -> None:
-    """What init_nop returns is an error, also when all is well: MOV W0, #0 becomes MOV W0, #5 or so."""
-    places = body(world, INIT_NOP)
-    (first, *more) = [*_of(world, places, 0xFFFFFFFF, 0x52800000), *_of(world, places, 0xFFFFFFFF, 0x2A1F03E0)]
-    for place in (first, *more):
-        world.set_word(place, 0x52800000 | world.seed.randrange(1, 100) << 5)
-
-
-def not_asked(world: World) -> None:
-    """Nobody asks whether a record is adjusted: the call gives 0, or what the record is."""
-    targets = {body(world, name)[0] for name in ADJUST if world.original.symbols.find(name) is not None}
-    for place in _of(world, body(world, "ftrace_process_locs"), 0xFC000000, 0x94000000):
-        if a64.branch_target(world.word(place), place) in targets:
-            world.set_word(place, world.seed.choice((a64.MOV_W0_0, 0x91001000)))  # ADD X0, X0, #4
-
-
-def not_read(world: World) -> None:
+def not_called(world: World) -> None:
     """The boot does not call the reader."""
-    target = body(world, READER)[0]
-    for place in _of(world, body(world, "ftrace_init"), 0xFC000000, 0x94000000):
-        if a64.branch_target(world.word(place), place) == target:
+    (target, *_) = _body(world, READER)
+    for place in _body(world, "ftrace_init"):
+        if world.word(place) & 0xFC000000 == 0x94000000 and a64.branch_target(world.word(place), place) == target:
             world.set_word(place, a64.MOV_W0_0)
 
 
+def elsewhere(world: World) -> None:
+    """The marker and its symbol are somewhere else in init data."""
+    old = _marker(world)
+    new = old + 8 * world.seed.randrange(3, 64)
+    begin = world.offset(old)
+    world.write(world.offset(new), bytes(world.memory[begin : begin + _SIZE]))
+    (row,) = [row for row in world.rows_at(old) if world.name(row) == SYMBOL]
+    world.set_symbol(row, value=new)
+
+
 WAYS: tuple[Callable[[World], None], ...] = (
-    another_bit, another_word, not_kept, kept_elsewhere, always_set, error, not_asked, not_read,
-    *(way(INIT_NOP) for way in (inverted, gone, unconditional, another_flag)),
-    # 6.1 may drop the other branch: there the record's range says the same (tests/real_kernels/test_native_code.py).
-    *(way(ADJUST[0], INIT_NOP) for way in (inverted, gone, unconditional)), another_flag(*ADJUST),
+    another_word, another_page, another_base, not_loaded, returns_before, not_called, elsewhere,
 )  # fmt: skip
 
 
