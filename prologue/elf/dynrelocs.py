@@ -1,8 +1,7 @@
 """Dynamic relocations that give mcount records their values: RELA and RELR.
 
 RELA (System V gABI, "Relocation"): 24 bytes, the value of an R_AARCH64_RELATIVE is its addend.
-RELR (gABI proposal "Relative relocation": DT_RELR): an even word is an address to relocate, an odd word is a
-bitmap over the 63 words that follow the last address or bitmap; the value stands in the slot itself.
+RELR (``prologue.elf.relr``): only the address is in the table; the value stands in the slot itself.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.image import ElfImage
+from prologue.elf.image import ElfImage, Section
+from prologue.elf.relr import FILLER, SPAN, Relr, covered, take_apart
 from prologue.errors import InputError
 
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
@@ -71,11 +71,11 @@ def relr_targets(image: ElfImage) -> U64:
     """Decode ``.relr.dyn`` into the addresses that it covers, shape (n,), in table order.
 
     Raises:
-        InputError: a bitmap before any address, or an address outside of the kernel.
+        InputError: bits before any address, or an address outside of the kernel.
 
     """
     table = _read_relr(image)
-    targets = np.concatenate([table.addresses, _covered(table.bases, table.bitmaps)])
+    targets = np.concatenate([table.addresses, covered(table.bases, table.bitmaps)])
     _require_inside(image, ".relr.dyn", targets)
     return targets
 
@@ -87,49 +87,38 @@ def relr_in(image: ElfImage, start: int, stop: int) -> U64:
     """
     table = _read_relr(image)
     low, high = _extent(image)
-    ends = table.bases + np.uint64(_SPAN)
+    ends = table.bases + np.uint64(SPAN)
     wanted = (ends > start) & (table.bases < stop)
     wanted |= (table.bases < low) | (ends > high) | (ends < table.bases)
-    targets = np.concatenate([table.addresses, _covered(table.bases[wanted], table.bitmaps[wanted])])
+    targets = np.concatenate([table.addresses, covered(table.bases[wanted], table.bitmaps[wanted])])
     _require_inside(image, ".relr.dyn", targets)
     return targets[(targets >= start) & (targets < stop)]
 
 
-_SPAN: Final = 63 * 8  # bytes that one bitmap is for
+def relr_section(image: ElfImage) -> Section | None:
+    """The section of RELR relocations.
 
+    Raises:
+        InputError: it is no table of words, or begins with a bitmap.
 
-class _Relr(NamedTuple):
-    """A RELR table taken apart: ``bitmaps[k]`` is over the words from ``bases[k]`` on."""
-
-    addresses: U64
-    bases: U64
-    bitmaps: U64
-
-
-def _read_relr(image: ElfImage) -> _Relr:
-    empty = np.zeros(0, np.uint64)
+    """
     section = next((s for s in image.sections if s.has_bytes and (s.name == ".relr.dyn" or s.type == "SHT_RELR")), None)
     if section is None:
-        return _Relr(empty, empty, empty)
+        return None
     if section.size % 8:
         raise InputError(".relr.dyn is not a table of 8-byte words", path=image.path)
     words = image.view(section, "<u8")
-    is_bitmap = words & np.uint64(1) == 1
-    if is_bitmap[0]:
-        raise InputError(f".relr.dyn begins with a bitmap ({int(words[0]):#x}), not an address", path=image.path)
-    index = np.arange(len(words))
-    last_address = np.maximum.accumulate(np.where(is_bitmap, 0, index))
-    # The k-th bitmap after an address starts 8 bytes after it plus 63 words for each bitmap before.
-    base = words[last_address] + np.uint64(8) + ((index - last_address - 1) * _SPAN).astype(np.uint64)
-    return _Relr(words[~is_bitmap], base[is_bitmap], words[is_bitmap])
+    addresses = np.flatnonzero(words & np.uint64(1) == 0)
+    head = words[: int(addresses[0]) if len(addresses) else len(words)]
+    if (head != FILLER).any():
+        strange = int(head[head != FILLER][0])
+        raise InputError(f".relr.dyn begins with a bitmap ({strange:#x}), not an address", path=image.path)
+    return section
 
 
-def _covered(bases: U64, bitmaps: U64) -> U64:
-    """Addresses of the words whose bits are set; bit 0 says only that it is a bitmap."""
-    bits = np.unpackbits(bitmaps.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:]
-    row, bit = np.nonzero(bits)
-    covered: U64 = bases[row] + bit.astype(np.uint64) * np.uint64(8)
-    return covered
+def _read_relr(image: ElfImage) -> Relr:
+    section = relr_section(image)
+    return take_apart(image.view(section, "<u8") if section else np.zeros(0, np.uint64))
 
 
 def relocated(image: ElfImage) -> tuple[U64, U64]:

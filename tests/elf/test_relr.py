@@ -1,0 +1,101 @@
+"""RELR encoding against a word-by-word reading of the specification, on random tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from prologue.arrays import U64
+from prologue.elf.relr import FILLER, Part, chains_with, decode, encode, restored, without
+
+BASE = 0xFFFF800008000000
+Chains = list[tuple[int, list[int]]]  # distance from the chain before, and of the rest of its addresses in words
+CHAINS = st.lists(
+    st.tuples(st.integers(1, 3000), st.lists(st.integers(1, 130), max_size=40)), min_size=1, max_size=6
+)
+
+
+def by_the_book(words: U64) -> list[int]:
+    """Decode as relocate_kernel() does, one word and one bit after the other."""
+    places, where = [], 0
+    for word in words.tolist():
+        if not word & 1:
+            places.append(word)
+            where = word + 8
+            continue
+        for bit in range(63):
+            if word >> (bit + 1) & 1:
+                places.append(where + 8 * bit)
+        where += 63 * 8
+    return places
+
+
+def greedily(places: list[int]) -> list[int]:
+    """Encode one address after the other."""
+    words: list[int] = []
+    base = bits = 0
+    for place in places:
+        while words and (place - base) % 8 == 0 and place - base >= 504 and bits:
+            words.append(bits << 1 | 1)
+            base, bits = base + 504, 0
+        if words and (place - base) % 8 == 0 and 0 <= place - base < 504:
+            bits |= 1 << (place - base) // 8
+            continue
+        words += [bits << 1 | 1] if bits else []
+        words.append(place)
+        base, bits = place + 8, 0
+    return words + ([bits << 1 | 1] if bits else [])
+
+
+def places_of(chains: Chains) -> list[list[int]]:
+    """Addresses of chains, not all of them multiples of eight."""
+    found, where = [], BASE
+    for skip, steps in chains:
+        where += 2 * skip
+        found.append([where, *(where + 8 * int(step) for step in np.cumsum(steps))] if steps else [where])
+        where = found[-1][-1] + 8
+    return found
+
+
+@given(CHAINS)
+@settings(max_examples=300, deadline=None)
+@example([(1, [63, 1, 62, 64, 63, 126])])
+def test_encoding_is_greedy_and_decodes_to_the_same(chains: Chains) -> None:
+    for places in places_of(chains):
+        words = encode(np.array(places, np.uint64))
+        assert words.tolist() == greedily(places)
+        assert by_the_book(words) == places
+        assert np.sort(decode(words)).tolist() == places
+
+
+@given(CHAINS, st.integers(0, 6000), st.integers(0, 6000))
+@settings(max_examples=300, deadline=None)
+@example([(1, [1] * 40)], 0, 6000)  # the first chain holds records only: the table begins with fillers
+def test_taking_out_leaves_the_others_and_can_be_undone(chains: Chains, low: int, size: int) -> None:
+    words = np.concatenate([encode(np.array(places, np.uint64)) for places in places_of(chains)])
+    start, stop = BASE + 2 * low, BASE + 2 * low + 8 * size
+    after = words.copy()
+    parts = chains_with(words, start, stop)
+    for part in parts:
+        new = without(words, part, start, stop)
+        assert new is not None  # never longer
+        after[part.first : part.first + part.count] = new
+    everything = by_the_book(words)
+    assert by_the_book(after) == [place for place in everything if not start <= place < stop]
+    assert len(after) == len(words)
+    for part in parts:
+        before = by_the_book(words[part.first : part.first + part.count])
+        taken = np.array([place for place in before if start <= place < stop], np.uint64)
+        again = restored(after, part, taken)
+        assert again is not None
+        assert again.tolist() == words[part.first : part.first + part.count].tolist()
+
+
+def test_a_chain_of_records_only_becomes_fillers() -> None:
+    words = encode(np.arange(BASE, BASE + 800, 8, dtype=np.uint64))
+    (part,) = chains_with(words, BASE, BASE + 800)
+    assert part == Part(0, 3)
+    new = without(words, part, BASE, BASE + 800)
+    assert new is not None
+    assert new.tolist() == [FILLER] * 3
