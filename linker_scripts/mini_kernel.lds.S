@@ -8,8 +8,8 @@
  *   relocatable    ld -shared -Bsymbolic, MINI_LINK_ADDR is a kernel-like high address; head.S moves every
  *                  pointer from there to where it runs, so a record without relocation always fails
  *
- * The C preprocessor processes it first, with MINI_LINK_ADDR, and for the native contract with
- * CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE, as in a kernel build.
+ * The C preprocessor processes it first, with MINI_LINK_ADDR, and for version 1 of the marker with
+ * CONFIG_ARM64_FTRACE_BUILDTIME_PROLOGUE. Version 2 is in ftrace.c.
  *
  * As in vmlinux, the compiler's __patchable_function_entries have no output section of their own: they are
  * in .init.data between __start_mcount_loc and __stop_mcount_loc.

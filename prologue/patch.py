@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prologue.errors import InputError, PrologueError, RefusedError
 from prologue.outputs import new_file
-from prologue.plan.build import ContractChoice, build_plan, choose_contract, require_own_plan
+from prologue.plan.build import ContractChoice, build_plan, choose_contract, finished_plan, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
 from prologue.rules.engine import ApprovedPlan, approve, require_table
 from prologue.sites.binary import Binary
@@ -50,6 +50,7 @@ class Patched:
     records: int = 0
     words_written: int = 0
     words_to_write: int | None = None  # with dry_run: how many would be
+    marker: int | None = None  # version of a kernel's marker
 
 
 def patch_file(request: PatchRequest, path: Path) -> Patched:
@@ -62,8 +63,12 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
         InternalError: the result does not read back as planned.
 
     """
-    binary = open_binary(path, unsigned=request.strip_signature)
+    binary = opened = open_binary(path, unsigned=request.strip_signature)
     output = request.output or path
+    if isinstance(binary, Kernel) and binary.marker is not None and binary.marker.writing:
+        from prologue.write.journal import linked_by_journal
+
+        binary = linked_by_journal(binary)
     if _nothing_to_do(binary):
         if isinstance(binary, Kernel):
             require_unstripped(binary.image)
@@ -84,16 +89,21 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
         raise
     if request.save_plan:
         _save_plan(binary, plan, request.save_plan)
-    state, written, left = f"{binary.state}, dry run", 0, None
+    state, written, left = f"{opened.state}, dry run", 0, None
     if request.dry_run:
-        left = _words_to_write(binary, plan)
+        left = _words_to_write(opened, plan)
     else:
         independent = bool(request.output) if request.reread is None else request.reread
         state, written = plan.goal, carry_out(approved, request.output, independent=independent)
     return Patched(
-        path=path, output=output, contract=plan.contract, state=state,
-        sites=plan.count("site"), records=plan.count("record"), words_written=written, words_to_write=left,
+        path=path, output=output, contract=plan.contract, state=state, marker=_marker_version(binary),
+        sites=plan.count("site"), records=plan.count("record" if plan.guard is None else "site"),
+        words_written=written, words_to_write=left,
     )  # fmt: skip
+
+
+def _marker_version(binary: Binary) -> int | None:
+    return binary.marker.version if isinstance(binary, Kernel) and binary.marker else None
 
 
 def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
@@ -169,7 +179,13 @@ def _forward_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
     if isinstance(binary, Module):
         return build_plan(binary, _module_contract(binary, request))
     assert isinstance(binary, Kernel)  # noqa: S101 - there is no third kind
-    return build_plan(binary, choose_contract(binary, request.contract))
+    contract = choose_contract(binary, request.contract)
+    try:
+        return build_plan(binary, contract)
+    except RefusedError:
+        if binary.state != "processed" or request.save_plan is not None:
+            raise
+        return finished_plan(binary)  # nothing is left to do, even if it cannot be undone without a saved plan
 
 
 def _require_unsigned(module: Module) -> None:

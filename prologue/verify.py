@@ -158,6 +158,7 @@ def _signed(module: Module, vmlinux: Kernel | None) -> Signed:
 _KINDS = {
     "site": ("site", "sites"),
     "record": ("record", "records"),
+    "relocation": ("word of relocations", "words of relocations"),
     "init": ("word of ftrace_init_nop", "words of ftrace_init_nop"),
     "marker": ("word of the marker", "words of the marker"),
 }

@@ -93,10 +93,11 @@ def _json(result: dict[str, Any]) -> str:
 def _data(result: Patched) -> dict[str, Any]:
     head = {"schema": SCHEMA, "file": str(result.path), "output": str(result.output), "contract": result.contract}
     if result.contract is None:
-        return head | {"state": result.state, "sites": 0, "records": 0, "words_written": 0, "words_to_write": None}
+        return head | {"state": result.state, "sites": 0, "records": 0, "words_written": 0, "words_to_write": None,
+                       "marker_version": None}  # fmt: skip
     counts = {"sites": result.sites, "records": result.records}
     words = {"words_written": result.words_written, "words_to_write": result.words_to_write}
-    return head | counts | {"state": result.state, **words}
+    return head | counts | {"state": result.state, **words, "marker_version": result.marker}
 
 
 def _text(result: Patched) -> str:
@@ -104,10 +105,11 @@ def _text(result: Patched) -> str:
         what = "no dynamic ftrace" if result.state == "no ftrace" else "no patch sites"
         return f"{result.path}: {what}, nothing to do"
     moved = f", {counted(result.records, 'record')}" if result.records else ""
+    version = f", marker version {result.marker}" if result.marker else ""
     lab = " (bench and lab use only)" if result.contract == "stock" else ""
     return (
         f"{result.output}: {result.state}: {counted(result.sites, 'site')}{moved}, "
-        f"{_words([result])}, contract {result.contract}{lab}"
+        f"{_words([result])}, contract {result.contract}{version}{lab}"
     )
 
 

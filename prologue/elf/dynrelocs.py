@@ -18,6 +18,7 @@ from prologue.errors import InputError
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 R_AARCH64_RELATIVE: Final = 0x403
 R_AARCH64_ABS64: Final = 0x101
+RELA_NONE: Final = (0, 256)  # both numbers mean R_AARCH64_NONE (AAELF64, "Relocation codes")
 
 
 class RelaEntries(NamedTuple):
@@ -44,8 +45,7 @@ def rela_in(image: ElfImage, start: int, stop: int) -> RelaEntries:
             raise InputError(f"{section.name} is not a table of 24-byte RELA entries", path=image.path)
         table = image.view(section, RELA)
         types = table["info"] & np.uint64(0xFFFFFFFF)
-        # Both numbers mean R_AARCH64_NONE (AAELF64, "Relocation codes").
-        live = np.flatnonzero((types != 0) & (types != 256))
+        live = np.flatnonzero((types != RELA_NONE[0]) & (types != RELA_NONE[1]))
         _require_inside(image, section.name, table["offset"][live])
         hit = live[(table["offset"][live] + np.uint64(7) >= start) & (table["offset"][live] < stop)]
         parts.append(

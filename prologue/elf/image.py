@@ -101,6 +101,7 @@ class ElfImage:
     def __init__(self, path: Path, content: bytes | mmap.mmap | None = None) -> None:
         """Map the file at ``path``; or take ``content`` for it, of a file that is stored compressed."""
         self.path = path
+        self.is_whole_file = content is None
         self._map = _map_file(path) if content is None else content
         self.size = len(self._map)
         kind = identify(self._map[:4096], self.size)

@@ -1,11 +1,11 @@
 """RELR tables: decoded, and encoded again without the relocations of a range.
 
-An even word is an address to relocate, an odd word is a bitmap over the 63 words that follow the last address or bitmap
-(gABI proposal "Relative relocation: DT_RELR"). A *chain* is an address and its bitmaps. Its addresses ascend, and are
-multiples of eight from the first one, which itself need not be one: Debian's 7.2.13 has 330 others.
+An even word is an address to relocate, an odd word is a bitmap over the 63 words that follow the last address or
+bitmap (gABI proposal "Relative relocation: DT_RELR"). A *chain* is an address and its bitmaps. Its addresses ascend by
+multiples of 8 from the first one, which itself need not be one: Debian's 7.2.13 has 330 such.
 
-A bitmap without bits, the word 1, relocates nothing. Linkers fill tables with it, and so does this module: a table never
-changes its size, and a chain never the place where it begins.
+A bitmap without bits, the word 1, relocates nothing. Linkers fill tables with it, and so does this module: a table
+never changes its size, and a chain never the place where it begins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Part(NamedTuple):
     """Consecutive words of a table: a chain."""
 
     first: int
-    count: int
+    size: int
 
 
 def take_apart(words: U64) -> Relr:
@@ -73,13 +73,15 @@ def encode(addresses: U64) -> U64:
         return np.zeros(0, np.uint64)
     # Only after so long a gap can a bitmap be empty.
     gaps = np.flatnonzero(np.diff(addresses) > _SPAN) + 1
-    starts, start = [0], 0
+    start = 0
+    starts = [0]
     for k in gaps.tolist():
         base = int(addresses[start]) + 8
-        row = (int(addresses[k]) - base) // SPAN
+        after = (int(addresses[k]) - base) // SPAN
         before = (int(addresses[k - 1]) - base) // SPAN  # -1 for the address word itself
-        if row > before + 1:
-            starts.append(start := k)
+        if after > before + 1:
+            starts.append(k)
+            start = k
     chain = np.zeros(len(addresses), np.int64)
     chain[starts[1:]] = 1
     chain = np.cumsum(chain)
@@ -90,10 +92,10 @@ def encode(addresses: U64) -> U64:
     row = (distance // np.uint64(63)).astype(np.int64)
     bitmaps = np.zeros(len(starts), np.int64)  # of each chain
     np.maximum.at(bitmaps, chain[inside], row + 1)
-    first = np.cumsum(bitmaps + 1) - (bitmaps + 1)
+    places = np.cumsum(bitmaps + 1) - (bitmaps + 1)
     words = np.ones(int((bitmaps + 1).sum()), np.uint64)
-    words[first] = heads
-    np.bitwise_or.at(words, first[chain[inside]] + 1 + row, np.uint64(1) << (distance % np.uint64(63) + np.uint64(1)))
+    words[places] = heads
+    np.bitwise_or.at(words, places[chain[inside]] + 1 + row, np.uint64(1) << (distance % np.uint64(63) + np.uint64(1)))
     return words
 
 
@@ -111,16 +113,16 @@ def chains_with(words: U64, start: int, stop: int) -> list[Part]:
 def without(words: U64, part: Part, start: int, stop: int) -> U64 | None:
     """Encode a chain again without the addresses in ``[start, stop)``; None if it would become longer."""
     places = np.sort(decode(_words_of(words, part)))
-    return _filled(encode(places[~_within(places, start, stop)]), part.count)
+    return _filled(encode(places[~_within(places, start, stop)]), part.size)
 
 
 def restored(words: U64, part: Part, taken: U64) -> U64 | None:
     """Encode the words of a part and addresses that were taken out of it as one chain; None if it has no room."""
-    return _filled(encode(np.sort(np.concatenate([decode(_words_of(words, part)), taken]))), part.count)
+    return _filled(encode(np.sort(np.concatenate([decode(_words_of(words, part)), taken]))), part.size)
 
 
 def _words_of(words: U64, part: Part) -> U64:
-    return words[part.first : part.first + part.count]
+    return words[part.first : part.first + part.size]
 
 
 def _within(places: U64, start: int, stop: int) -> Bool:

@@ -11,7 +11,7 @@ from prologue.insn import a64
 from prologue.plan.edits import Edits, PatchPlan, edit
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.marker import PROCESSED, Marker, state_word
+from prologue.sites.marker import BUILT, Marker
 from prologue.sites.sites import Sites
 
 _COLUMNS: Final = ("vaddrs", "offsets", "old", "new")
@@ -43,14 +43,19 @@ def choose_contract(kernel: Kernel, choice: ContractChoice) -> Contract:
 def build_plan(binary: Binary, contract: Contract) -> PatchPlan:
     """Plan all edits, done already or not. A module's edits are its sites, under either contract (decision 5).
 
+    With version 2 of the marker, a kernel that is processed is planned as it was linked.
+
     Raises:
         InputError: no readable record table.
         RefusedError: ``stock`` on a kernel whose ``ftrace_init_nop`` is not recognised.
 
     """
-    sites = binary.sites
     if isinstance(binary, Kernel):
-        return _kernel_plan(binary, contract, sites)
+        from prologue.sites.linked import as_linked
+
+        linked = as_linked(binary)
+        return _kernel_plan(linked, contract, linked.sites)
+    sites = binary.sites
     if sites is None:
         raise InputError("no patch sites in this module", path=binary.path)
     return PatchPlan(
@@ -66,14 +71,42 @@ def _kernel_plan(kernel: Kernel, contract: Contract, sites: Sites | None) -> Pat
     if sites is None:
         problem = kernel.bounds.problem if kernel.bounds else "no dynamic ftrace in this kernel"
         raise InputError(problem, path=kernel.path)
-    stages = [_site_edits(kernel, sites)]
+    stages, guard = [_site_edits(kernel, sites)], None
     if contract == "native":
         assert kernel.marker is not None  # noqa: S101 - choose_contract gave "native" for that reason
-        stages += [_record_edits(kernel, sites), *_marker_edits(kernel.marker, len(sites))]
+        if kernel.marker.version > 1:
+            from prologue.plan.contract2 import guard_of, later_stages
+
+            guard, stages = guard_of(kernel.marker), [*stages, *later_stages(kernel, sites)]
+        else:
+            stages += [_record_edits(kernel, sites), *_marker_edits(kernel.marker, len(sites))]
     else:
         stages += _init_edits(kernel)
     return PatchPlan(
-        contract=contract, build_id=kernel.build_id, file_size=kernel.image.size, goal="processed", stages=tuple(stages)
+        contract=contract,
+        build_id=kernel.build_id,
+        file_size=kernel.image.size,
+        goal="processed",
+        stages=tuple(stages),
+        guard=guard,
+    )
+
+
+def finished_plan(kernel: Kernel) -> PatchPlan:
+    """Plan nothing but what a processed kernel shows by itself: for one that does not say what was there before."""
+    from prologue.plan.contract2 import guard_of
+
+    marker, sites = kernel.marker, kernel.sites
+    assert marker is not None and sites is not None  # noqa: S101,PT018 - it is processed
+    states = marker.state_word(0), marker.state_word(BUILT)
+    state = edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states)
+    return PatchPlan(
+        contract="native",
+        build_id=kernel.build_id,
+        file_size=kernel.image.size,
+        goal="processed",
+        stages=(_site_edits(kernel, sites), state),
+        guard=guard_of(marker),
     )
 
 
@@ -107,9 +140,10 @@ def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
 
 def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
     """The count first. The flag comes last: with it set, the kernel trusts the count."""
+    states = marker.state_word(0), marker.state_word(BUILT)
     return (
         edit("marker", 8, "number of sites", (marker.vaddr + 16, marker.offset + 16), (0, count)),
-        edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), (state_word(0), state_word(PROCESSED))),
+        edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states),
     )
 
 
@@ -146,17 +180,34 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
 
     """
     if isinstance(binary, Kernel):
+        if saved.guard is not None:
+            binary = _linked_by(binary, saved)
         own = build_plan(binary, choose_contract(binary, "native" if binary.marker else "stock"))
     else:
         own = build_plan(binary, "stock" if saved.contract == "stock" else "native")
-    same = all(getattr(saved, name) == getattr(own, name) for name in ("contract", "build_id", "file_size", "goal"))
-    for kind in ("site", "record", "marker"):
+    same = all(
+        getattr(saved, name) == getattr(own, name) for name in ("contract", "build_id", "file_size", "goal", "guard")
+    )
+    for kind in ("site", "record", "relocation", "marker"):
         same = same and _same_edits(*([s for s in plan.stages if s.kind == kind] for plan in (own, saved)))
     init = [s for s in saved.stages if s.kind == "init"]
     stub = isinstance(binary, Kernel) and own.contract == "stock"
     same = same and (_same_init(binary, init) if isinstance(binary, Kernel) and stub else not init)
     if not same:
         raise RefusedError("the plan was made for another file, or edited since", path=binary.path)
+
+
+def _linked_by(kernel: Kernel, saved: PatchPlan) -> Kernel:
+    """Read a processed kernel with the old words of its saved plan."""
+    from prologue.sites.linked import Words, with_words
+
+    if kernel.marker is None or not kernel.marker.processed:
+        return kernel
+    ends = [int(stage.offsets.max(initial=0)) + stage.width for stage in saved.stages]
+    starts = [int(stage.offsets.min(initial=0)) for stage in saved.stages]
+    if min(starts, default=0) < 0 or max(ends, default=0) > kernel.image.size:
+        return kernel
+    return with_words(kernel, (Words(stage.offsets, stage.old, stage.width) for stage in saved.stages))
 
 
 def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:

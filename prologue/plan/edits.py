@@ -14,7 +14,7 @@ import numpy as np
 from prologue.arrays import I64, U64
 from prologue.errors import InputError
 
-Kind = Literal["site", "record", "init", "marker"]
+Kind = Literal["site", "record", "relocation", "init", "marker"]
 SCHEMA: Final = "prologue.plan/1"
 
 
@@ -46,6 +46,9 @@ class PatchPlan:
     """All edits that bring an unprocessed file to ``goal``, in the order in which they must be written.
 
     The plan is the same if an interrupted run has already written a part of it.
+
+    ``guard`` is a third value of the last stage's only word, for plans that cannot be read off a half-written file: a
+    run that writes in place keeps a journal, writes the guard first, and the word's new value last.
     """
 
     contract: str
@@ -53,6 +56,7 @@ class PatchPlan:
     file_size: int
     goal: Literal["processed", "untouched", "variant"]
     stages: tuple[Edits, ...]
+    guard: int | None = None
 
     def __len__(self) -> int:
         return sum(len(stage) for stage in self.stages)
@@ -62,13 +66,23 @@ class PatchPlan:
         return sum(len(stage) for stage in self.stages if stage.kind == kind)
 
     def inverse(self) -> PatchPlan:
-        """The plan that undoes this one, last stage first."""
+        """The plan that undoes this one, last stage first; a guarded word stays last."""
         goal: Literal["processed", "untouched"] = "untouched" if self.goal == "processed" else "processed"
-        return replace(self, goal=goal, stages=tuple(stage.inverse() for stage in reversed(self.stages)))
+        guarded = len(self.stages) - (self.guard is not None)
+        order = (*reversed(self.stages[:guarded]), *self.stages[guarded:])
+        return replace(self, goal=goal, stages=tuple(stage.inverse() for stage in order))
+
+
+def edits_at(
+    kind: Kind, reason: str, places: tuple[U64, I64], words: tuple[U64, U64], *, width: Literal[4, 8] = 8
+) -> Edits:
+    """Make a stage; ``places`` are (vaddrs, file offsets), ``words`` are (old, new)."""
+    (vaddrs, offsets), (old, new) = places, words
+    return Edits(kind=kind, width=width, reason=reason, vaddrs=vaddrs, offsets=offsets, old=old, new=new)
 
 
 def edit(kind: Kind, width: Literal[4, 8], reason: str, place: tuple[int, int], words: tuple[int, int]) -> Edits:
-    """A stage of one edit; ``place`` is (vaddr, file offset), ``words`` is (old, new)."""
+    """Make a stage of one edit; ``place`` is (vaddr, file offset), ``words`` is (old, new)."""
     return Edits(
         kind=kind,
         width=width,
@@ -88,6 +102,7 @@ def to_json(plan: PatchPlan) -> dict[str, Any]:
         "build_id": plan.build_id,
         "file_size": plan.file_size,
         "goal": plan.goal,
+        **({} if plan.guard is None else {"guard": hex(plan.guard)}),
         "stages": [
             {
                 "kind": stage.kind,
@@ -142,6 +157,7 @@ def from_json(data: Any, path: object) -> PatchPlan:
             file_size=data["file_size"],
             goal=data["goal"],
             stages=tuple(stages),
+            guard=int(data["guard"], 16) if "guard" in data else None,
         )
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise InputError(f"not a plan that prologue saved ({error})", path=path) from error

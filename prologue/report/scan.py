@@ -12,6 +12,7 @@ from prologue.rules.engine import judge_symbols
 from prologue.rules.registry import RULES
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
+from prologue.sites.marker import Marker
 from prologue.sites.module import Module
 from prologue.words import counted
 
@@ -32,7 +33,7 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
             marker = binary.marker
             data |= {
                 "contract": binary.contract,
-                "marker": {"flags": marker.flags, "sites": marker.sites} if marker else None,
+                "marker": _marker_data(marker) if marker else None,
                 "init": binary.init_stub.state,
             }
     elif isinstance(binary, Module):
@@ -50,14 +51,19 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
     return data
 
 
+def _marker_data(marker: Marker) -> dict[str, Any]:
+    return {"version": marker.version, "flags": marker.flags, "sites": marker.sites}
+
+
 def _sites_data(binary: Binary) -> dict[str, Any]:
     sites, records = binary.sites, binary.records
     if sites is None or records is None:
-        return {}
+        return {"state": binary.state} if binary.state == "unfinished" else {}
     return {
         "layout": sites.layout,
         "bti_sites": int(sites.bti.sum()),
         "encoding": records.encoding,
+        "form": records.form,
         "records": len(records),
         "zero_records": int((~records.live).sum()),
         "moved_records": int(sites.moved.sum()),
@@ -104,13 +110,15 @@ def scan_text(data: dict[str, Any]) -> str:
                 f"-fpatchable-function-entry={data['layout']}{call_ops}, BTI at {counted(data['bti_sites'], 'site')}",
             ),
             *([("contract", _contract(data))] if data["kind"] == "vmlinux" else []),
-            ("records", f"{data['records']:,} ({data['encoding']}), {zeros:,} zero, {moved:,} moved"),
+            ("records", f"{data['records']:,} ({_encoding(data)}), {zeros:,} zero, {moved:,} moved"),
             ("sites", f"{data['sites']:,}" + (f" ({sections})" if sections else "")),
             (
                 "state",
                 f"{data['state']}: {data['sites_with_mov']:,} of {counted(data['sites'], 'site')} hold MOV X9, X30",
             ),
         ]
+    elif "state" in data:
+        rows.append(("state", f"{data['state']}: records cannot be read before `prologue patch` has ended"))
     if data["anomalies"]:
         rows += [
             ("anomaly" if k == 0 else "", f"{a['code']} {a['slug']} ({a['severity']}): {a['count']:,}{_after(a)}")
@@ -135,7 +143,13 @@ def _after(anomaly: dict[str, Any]) -> str:
     return f", follows from {roots}" if roots else ""
 
 
+def _encoding(data: dict[str, Any]) -> str:
+    forms = {"offsets": "offsets, linked as {}", "plain": "{}, sorted"}
+    return forms.get(data["form"], "{}").format(data["encoding"])
+
+
 def _contract(data: dict[str, Any]) -> str:
     if data["contract"] == "native":
-        return f"native (marker: {'processed' if data['marker']['flags'] & 1 else 'unprocessed'})"
+        state = "processed" if data["marker"]["flags"] & 1 else "unprocessed"
+        return f"native (marker version {data['marker']['version']}: {state})"
     return f"stock: no marker; ftrace_init_nop is {data['init']}"

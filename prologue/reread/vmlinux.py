@@ -23,7 +23,7 @@ class Reread:
     """What LIEF read: addresses, in the order of the table."""
 
     records: tuple[int, ...]  # zero records included
-    first_slots: tuple[int, ...]
+    first_slots: tuple[int, ...]  # in the order of the records
 
 
 def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
@@ -33,6 +33,8 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
         path: a vmlinux.
         processed: whether first slots must hold the MOV (else the NOP).
         moved: whether records must point at second slots.
+
+    With version 2 of the marker, a processed kernel's records are what its table of offsets says, or sorted addresses.
 
     Raises:
         InternalError: LIEF cannot read the file, or a record or site is not as it must be.
@@ -46,7 +48,7 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
     binary = lief.ELF.parse(str(path), config)
     if binary is None:
         raise InternalError("LIEF cannot read the file", path=path)
-    marks = {"__start_mcount_loc": 0, "__stop_mcount_loc": 0}
+    marks = {"__start_mcount_loc": 0, "__stop_mcount_loc": 0, "_text": 0, "__ftrace_prologue_marker": 0}
     call_ops = False
     for symbol in binary.symtab_symbols:
         name = symbol.name
@@ -54,12 +56,16 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
             marks[str(name)] = symbol.value
         elif name == "ftrace_nop_ops":
             call_ops = True
-    start, stop = marks.values()
+    start, stop, base, marker = marks.values()
     if not start < stop:
         raise InternalError(f"LIEF reads a record table from {start:#x} to {stop:#x}", path=path)
     text = _Text(binary)
     expected = (_MOV if processed else _NOP, _NOP)
-    records = _records(binary, start, stop, path)
+    offsets = _counted_offsets(binary, marker) if processed and marker else None
+    if offsets is None:
+        records = _records(binary, start, stop, path)
+    else:
+        records = _offset_records(binary, range(start, stop), path, base=base, count=offsets)
     slots = tuple(text.first_slot(value, moved=moved, call_ops=call_ops) for value in records if value)
     for vaddr in slots:
         pair = (text.word(vaddr), text.word(vaddr + 4))
@@ -71,23 +77,76 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
     return Reread(records, slots)
 
 
+def _counted_offsets(binary: Any, marker: int) -> int | None:
+    """How many offsets the table has; None if it holds addresses."""
+    raw = _bytes_at(binary, marker, 24)
+    version, flags, sites = struct.unpack_from("<IIQ", raw, 8)
+    return int(sites) if version == 2 and flags == 3 else None  # BUILT and OFFSETS
+
+
+def _offset_records(binary: Any, table: range, path: Path, *, base: int, count: int) -> tuple[int, ...]:
+    """Second slots by their offsets from ``_text``; nothing may relocate them."""
+    touched = [at for at in (*_addends(binary, 0), *_relr(binary)) if table.start - 8 < at < table.stop]
+    if touched:
+        raise InternalError(f"LIEF reads a relocation of {touched[0]:#x}, in the table of offsets", path=path)
+    raw = _table(binary, table.start, table.stop, path)
+    half = struct.unpack(f"<{len(raw) // 8}I", raw[: len(raw) // 2])
+    if any(half[count:]) or count > len(half):
+        raise InternalError(f"LIEF reads {sum(map(bool, half))} offsets, and the marker counts {count}", path=path)
+    return tuple(base + offset for offset in half[:count])
+
+
 def _records(binary: Any, start: int, stop: int, path: Path) -> tuple[int, ...]:
     """Values by slot address: the RELA addend where there is one, else the slot's own value."""
+    addends = {at: addend for at, addend in _addends(binary, 0x403).items() if start <= at < stop}
+    raw = _table(binary, start, stop, path)
+    slots = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
+    return tuple(addends.get(start + 8 * k, slot) for k, slot in enumerate(slots))
+
+
+def _addends(binary: Any, kind: int) -> dict[int, int]:
+    """Addends of RELA by address, of all types that are not NONE if ``kind`` is 0."""
     addends: dict[int, int] = {}
     for section in binary.sections:
         if _type(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
             content = bytes(section.content)
             for offset, info, addend in struct.iter_unpack("<QQq", content[: len(content) // 24 * 24]):
-                if start <= offset < stop and info & 0xFFFFFFFF == 0x403:
+                found = info & 0xFFFFFFFF
+                if found == kind or (not kind and found not in (0, 256)):
                     addends[offset] = addend % (1 << 64)
-    homes = [
-        s for s in binary.sections if s.virtual_address <= start and stop <= s.virtual_address + s.size and s.flags & 2
-    ]
-    if not homes:
+    return addends
+
+
+def _relr(binary: Any) -> list[int]:
+    """Addresses that RELR relocates."""
+    places, where = list[int](), 0
+    for section in binary.sections:
+        if section.name == ".relr.dyn" or _type(section) == 19:  # SHT_RELR
+            content = bytes(section.content)
+            for (word,) in struct.iter_unpack("<Q", content[: len(content) // 8 * 8]):
+                if not word & 1:
+                    places.append(word)
+                    where = word + 8
+                    continue
+                places += [where + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
+                where += 63 * 8
+    return places
+
+
+def _table(binary: Any, start: int, stop: int, path: Path) -> bytes:
+    raw = _bytes_at(binary, start, stop - start)
+    if not raw:
         raise InternalError("LIEF finds no section that holds the record table", path=path)
-    raw = bytes(homes[0].content)[start - homes[0].virtual_address : stop - homes[0].virtual_address]
-    slots = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
-    return tuple(addends.get(start + 8 * k, slot) for k, slot in enumerate(slots))
+    return raw
+
+
+def _bytes_at(binary: Any, start: int, size: int) -> bytes:
+    """Bytes of one allocated section; empty if none has them."""
+    for section in binary.sections:
+        low = section.virtual_address
+        if section.flags & 2 and low <= start and start + size <= low + section.size:
+            return bytes(section.content)[start - low : start - low + size]
+    return b""
 
 
 def _type(section: Any) -> int:

@@ -17,7 +17,7 @@ from prologue.insn import a64
 from prologue.rules.base import Subject
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
-from prologue.sites.marker import PROCESSED, state_word
+from prologue.sites.marker import BUILT
 from prologue.sites.module import Module
 from prologue.sites.records import Records
 from prologue.sites.sites import Sites
@@ -280,8 +280,8 @@ def _marker(subject: Subject) -> Iterator[Damage]:
     if marker is None or sites is None:
         return
     done = bool(len(sites)) and bool((sites.has_mov & sites.moved).all())
-    flags, count = (PROCESSED, len(sites)) if done else (0, 0)
-    edits = (Edit(marker.offset + 8, 8, state_word(flags)), Edit(marker.offset + 16, 8, count))
+    flags, count = (BUILT, len(sites)) if done else (0, 0)
+    edits = (Edit(marker.offset + 8, 8, marker.state_word(flags)), Edit(marker.offset + 16, 8, count))
     yield Damage(frozenset({marker.vaddr}), edits)
 
 

@@ -10,13 +10,18 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Each record that is below the one before it, in kernels that do not sort at boot."""
+    """Each record that is below the one before it, in kernels that do not sort at boot, or whose build step has sorted.
+
+    Zero records come first, or last where a build step made the table plain.
+    """
     kernel, records = subject.kernel, subject.kernel.records
-    if records is None or not kernel.sorts_at_build:
+    if records is None or not (kernel.sorts_at_build or records.form != "addresses"):
         return
-    vaddrs = records.vaddrs
+    vaddrs, values = records.vaddrs, records.values
+    if records.form == "plain":
+        values = np.where(values == 0, np.uint64((1 << 64) - 1), values)
     # Not np.diff: these are unsigned and would wrap.
-    for k in np.flatnonzero(records.values[1:] < records.values[:-1]).tolist():
+    for k in np.flatnonzero(values[1:] < values[:-1]).tolist():
         before, value = int(records.values[k]), int(records.values[k + 1])
         yield Hit(int(vaddrs[k + 1]), f"record {value:#x} comes after {before:#x}", (value,))
 
@@ -26,7 +31,8 @@ RULE = Rule(
     slug="records-unsorted",
     severity="error",
     inputs=("V",),
-    what="Records that do not ascend (zeros first), in a kernel that had them sorted at build time.",
+    what="Records that do not ascend (zeros first), in a kernel that had them sorted at build time, or that prologue "
+    "sorted (marker version 2).",
     why="With CONFIG_BUILDTIME_MCOUNT_SORT the kernel does not sort at boot and looks functions up by bisection: "
     "functions out of order can neither be found nor traced, and module unloading may miss them.",
     example="record 0xffff800080010420 comes after 0xffff800080010520",

@@ -17,8 +17,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.sites.unlisted import lost_table
 
     binary = subject.binary
-    if isinstance(binary, Kernel) and ((binary.bounds and binary.bounds.problem) or binary.lost_relocations):
-        return  # PL101, PL102: what the table holds is not known
+    if isinstance(binary, Kernel) and binary.unknown_records:
+        return  # PL101, PL102, PL202: what the table holds is not known
     lost = lost_table(binary)
     if lost is None:
         return

@@ -19,6 +19,11 @@ Role = Literal["native", "silent", "writing", "unknown"]
 _NOT_MOVED: Final = (
     "unfinished: all {count} sites hold the MOV, but not all records are moved and the marker is not set"
 )
+_WRITING: Final = "unfinished: a run that writes in place was interrupted"
+_FROM_JOURNAL: Final = (
+    "run the same `prologue patch` command again: it finishes the file from the journal beside it; "
+    "if the journal is gone, link again"
+)
 _STILL_WRITES: Final = "unfinished: all {count} sites hold the MOV, but {init} would still write prologues"
 _LOSES_LR: Final = "{init} writes no prologues, but none of {count} sites holds the MOV: LR would be lost"
 _DEAD: Final = "{init} demands NOPs, but all {count} sites hold the MOV: ftrace would disable itself"
@@ -38,6 +43,8 @@ _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
 def check(subject: Subject) -> Iterator[Hit]:
     """The less frequent kind of site; or one hit if all sites are alike and their kernel expects the other kind."""
     binary, sites = subject.binary, subject.binary.sites
+    if isinstance(binary, Kernel) and binary.marker is not None and binary.marker.writing:
+        yield Hit(binary.marker.vaddr, _WRITING, fix=_FROM_JOURNAL)
     if sites is None:
         return
     mov, nop = int(sites.has_mov.sum()), int(sites.has_nop.sum())

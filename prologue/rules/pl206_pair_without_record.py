@@ -18,8 +18,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.sites.unlisted import lost_table, without_owner
 
     binary, sites = subject.binary, subject.binary.sites
-    if isinstance(binary, Kernel) and ((binary.bounds and binary.bounds.problem) or binary.lost_relocations):
-        return  # PL101, PL102: which pairs have a record is not known
+    if isinstance(binary, Kernel) and binary.unknown_records:
+        return  # PL101, PL102, PL202: which pairs have a record is not known
     first = np.zeros(0, np.uint64) if sites is None else sites.first
     at_entries = binary.entry_pairs.unlisted
     known = np.concatenate([first, at_entries])

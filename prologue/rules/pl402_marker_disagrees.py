@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.marker import PROCESSED
+from prologue.sites.kernel import Kernel
+from prologue.sites.marker import BUILT, Marker
+from prologue.sites.sites import Sites
 from prologue.words import counted
 
 
@@ -13,6 +15,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     """Marker set but sites unprocessed, sites processed but marker clear, unknown flags, or a wrong number of sites."""
     sites, marker = subject.kernel.sites, subject.kernel.marker
     if sites is None or marker is None:
+        return
+    if marker.version > 1:
+        yield from _second_version(subject.kernel, marker, sites)
         return
     done = bool(sites.has_mov.all() and sites.moved.all()) and len(sites) > 0
     if marker.processed and not done:
@@ -22,8 +27,8 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
     elif done and not marker.processed:
         yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites are processed")
-    elif marker.flags & ~PROCESSED:
-        yield Hit(marker.vaddr, f"has flags {marker.flags:#x}, of which only {PROCESSED:#x} is known", (marker.flags,))
+    elif marker.unknown_flags:
+        yield Hit(marker.vaddr, f"has flags {marker.flags:#x}, of which only {BUILT:#x} is known", (marker.flags,))
     elif not marker.processed and marker.sites not in (0, len(sites)):
         yield Hit(marker.vaddr, f"says unprocessed, but counts {counted(marker.sites, 'site')}", (marker.sites,), (0,))
     elif marker.processed and marker.sites != len(sites):
@@ -33,6 +38,34 @@ def check(subject: Subject) -> Iterator[Hit]:
             (marker.sites,),
             (len(sites),),
         )
+
+
+def _second_version(kernel: Kernel, marker: Marker, sites: Sites) -> Iterator[Hit]:
+    """The flag decides how records are read, so that only sites and the table can disagree with it."""
+    mov, every = int(sites.has_mov.sum()), counted(len(sites), "site")
+    listed = _listed(kernel, marker, sites)
+    if marker.unknown_flags or marker.reserved:
+        unknown = marker.unknown_flags or marker.reserved
+        yield Hit(marker.vaddr, f"has {unknown:#x} in flags or reserved, which is not known", (unknown,))
+    elif not marker.processed and len(sites) and mov == len(sites):
+        yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites hold the MOV")
+    elif not marker.processed and (marker.sites or marker.encoding or marker.first or marker.extent):
+        yield Hit(marker.vaddr, f"says unprocessed, but counts {counted(marker.sites, 'site')}", (marker.sites,), (0,))
+    elif marker.processed and marker.sites != listed:
+        what = f"counts {counted(marker.sites, 'site')}, the table has {listed}"
+        yield Hit(marker.vaddr, what, (marker.sites,), (listed,))
+    elif marker.processed and mov < len(sites):
+        yield Hit(marker.vaddr, f"says processed, but {mov} of {every} are")
+
+
+def _listed(kernel: Kernel, marker: Marker, sites: Sites) -> int:
+    """How many sites the table has, whatever the marker counts."""
+    if not (marker.processed and marker.offsets):
+        return len(sites)
+    from prologue.sites.offset_table import halves
+
+    assert kernel.bounds is not None  # noqa: S101 - there are sites
+    return int((halves(kernel.image, kernel.bounds)[0] != 0).sum())
 
 
 RULE = Rule(

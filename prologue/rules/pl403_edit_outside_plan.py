@@ -35,16 +35,22 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _told_by_other_rules(before: Binary, after: Binary) -> I64:
-    """Bytes of live words whose transition is not on the old list: PL308 and PL310 report them.
+    """Bytes that PL409, PL308 and PL310 report: changed relocations, and live words whose transition is not listed.
 
-    Except a second slot whose new word is on no list: neither of the two rules reports that one.
+    Except a second slot whose new word is on no list: none of these rules reports it.
     """
+    from prologue.rules.pl409_relocations_changed import changed as changed_relocations
     from prologue.sites.live import changed
+    from prologue.sites.relocating import relocation_sections
 
     unsafe = [c for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
     vaddrs = [c.vaddr for c in unsafe if c.what != "second slot" or cmodx.listed(c.new, "new")]
     offsets = after.image.offsets(np.array(vaddrs, np.uint64))
-    return (offsets[:, None] + np.arange(4)).ravel()
+    live = (offsets[:, None] + np.arange(4)).ravel()
+    if not any(len(rows) for rows in changed_relocations(before, after)):
+        return live
+    tables = [s for kind in ("RELA", "RELR") for s in relocation_sections(after.image, kind)]
+    return np.concatenate([live, *(s.offset + np.arange(s.size, dtype=np.int64) for s in tables)])
 
 
 def _section_of(image: ElfImage, offset: int) -> Section | None:
@@ -72,8 +78,8 @@ RULE = Rule(
     slug="edit-outside-plan",
     severity="fatal",
     inputs=("P",),
-    what="Before and after differ in a byte that is no site word, record, marker or init edit, or one of these "
-    "words holds a value that processing does not write.",
+    what="Before and after differ in a byte that is no site word, record, marker or init edit, nor a relocation that "
+    "processing takes out, or one of these words holds a value that processing does not write.",
     why="Processing writes exactly its plan. Any other difference is another build, another tool's edit, or damage.",
     example="4 bytes at file offset 0x2ba2c (.text+0x1a2c): fd 7b bf a9 became 00 00 00 00",
     fix="process the linked vmlinux again and compare; if the difference persists, look for another post-link step",

@@ -27,6 +27,7 @@ _MODULES: Final = (
     "pl403_edit_outside_plan",
     "pl404_image_stale",
     "pl406_build_id_shared",
+    "pl409_relocations_changed",
     "pl501_live_first_slot_not_mov",
     "pl502_live_call_target_unknown",
     "pl503_live_text_unexplained",

@@ -6,9 +6,6 @@ again. What vanishes together with the finding at the damaged place follows from
 
 from __future__ import annotations
 
-import mmap
-from pathlib import Path
-
 from prologue.elf.image import ElfImage
 from prologue.errors import PrologueError
 from prologue.rules.base import FAILING, Subject
@@ -16,6 +13,7 @@ from prologue.rules.hits import Traced, run_hits
 from prologue.rules.mend import MENDERS, Damage, Edit, Mender
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
+from prologue.sites.linked import private_copy
 from prologue.sites.module import Module
 
 
@@ -82,22 +80,8 @@ def _rank(mender: Mender, one: Traced) -> tuple[bool, int]:
 
 
 def _mended(binary: Binary, edits: list[Edit]) -> Binary:
-    content = _private_copy(binary)
+    content = private_copy(binary.image)
     for offset, width, value in edits:
         content[offset : offset + width] = value.to_bytes(width, "little")
     image = ElfImage(binary.path, content)
     return Module(image, binary.compression) if isinstance(binary, Module) else Kernel(image)
-
-
-def _private_copy(binary: Binary) -> mmap.mmap:
-    """The file's bytes, to be changed: pages that are not are shared with the file itself, which may be big."""
-    path: Path = binary.path
-    held = binary.image.content
-    if isinstance(held, mmap.mmap) and path.stat().st_size == len(held):
-        with path.open("rb") as stream:
-            copy = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-        if copy[:4096] == held[:4096]:
-            return copy
-    copy = mmap.mmap(-1, len(held))
-    copy[:] = held[:]
-    return copy

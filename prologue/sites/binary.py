@@ -95,7 +95,16 @@ class Binary(ABC):
     @cached_property
     def sites(self) -> Sites | None:
         """The site of every record that points into text; None without a readable table."""
-        return find_sites(self.text, self.symbols, self.records, self.layout) if self.records else None
+        return self._find_sites(self.text)
+
+    def _find_sites(self, text: Text) -> Sites | None:
+        records = self.records
+        return find_sites(text, self.symbols, records, self.layout, moved=self.moves_records) if records else None
+
+    @property
+    def moves_records(self) -> bool | None:
+        """Whether all records, or none, are at second slots; None if the file does not say."""
+        return None
 
     @cached_property
     def other_layouts(self) -> OtherLayouts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -72,10 +73,17 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def records(self) -> Records | None:
-        """All records, or None where the table cannot be read (PL101) or does not exist."""
-        if self.bounds is None or self.bounds.problem:
+        """All records; None where the table cannot be read (PL101, or half written: PL202) or does not exist."""
+        bounds, marker = self.bounds, self.marker
+        if bounds is None or bounds.problem or (marker is not None and marker.writing):
             return None
-        return read_records(self.image, self.bounds)
+        if marker is None or marker.version == 1 or not marker.processed:
+            return read_records(self.image, bounds)
+        if marker.offsets:
+            from prologue.sites.offset_table import read_offsets
+
+            return read_offsets(self.image, self.symbols, bounds, marker)
+        return replace(read_records(self.image, bounds), form="plain")
 
     @cached_property
     def relocates_itself(self) -> tuple[str, ...]:
@@ -85,10 +93,18 @@ class Kernel(LinkedBinary):
         return evidence(self.image, self.symbols)
 
     @property
+    def unknown_records(self) -> bool:
+        """Whether there is a table that cannot be read, or that lost its relocations."""
+        writing = self.marker is not None and self.marker.writing
+        return writing or bool(self.bounds and self.bounds.problem) or self.lost_relocations
+
+    @property
     def lost_relocations(self) -> bool:
         """Whether a kernel that relocates itself has records and relocates none of them."""
         records = self.records
-        if records is None or not len(records) or records.rela_count.any() or records.relr.any():
+        if records is None or not len(records) or records.form == "offsets":
+            return False
+        if records.rela_count.any() or records.relr.any():
             return False
         return bool(self.relocates_itself)
 
@@ -134,6 +150,8 @@ class Kernel(LinkedBinary):
     @cached_property
     def state(self) -> State:
         """How far processing got."""
+        if self.marker is not None and self.marker.writing:
+            return "unfinished"
         if self.sites is None:
             return "no sites"
         return native_state(self.sites, self.marker) if self.marker else stock_state(self.sites, self.init_stub)
@@ -191,6 +209,11 @@ class Kernel(LinkedBinary):
         from prologue.elf.signature import kernel_certificates
 
         return tuple(kernel_certificates(self.image, self.symbols))
+
+    @property
+    def moves_records(self) -> bool | None:
+        """Whether all records are at second slots, as version 2 of the marker says; None without it."""
+        return None if self.marker is None or self.marker.version == 1 else self.marker.processed
 
     @cached_property
     def sorts_at_build(self) -> bool:

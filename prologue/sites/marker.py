@@ -47,7 +47,7 @@ class Marker(NamedTuple):
     version: int = 1
     encoding: int = 0
     first: int = 0
-    count: int = 0
+    extent: int = 0  # the field ``count``
     reserved: int = 0
 
     @property

@@ -4,6 +4,10 @@ The kernel's linker script (``include/asm-generic/vmlinux.lds.h``, MCOUNT_REC) c
 ``__patchable_function_entries`` section between ``__start_mcount_loc`` and ``__stop_mcount_loc``: 8-byte
 addresses. Where a record's value lives depends on the link: in the addend of a RELA entry, in the slot with a
 RELR bitmap over it, or in the slot alone.
+
+A kernel with version 2 of the marker takes other records once it is processed (docs/kernel-contract.md): in the form
+*offsets* the table holds 32-bit distances from ``_text``, and nothing relocates it; in the form *plain* it holds sorted
+addresses. ``sites/offset_table.py`` reads the offsets.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ START: Final = "__start_mcount_loc"
 STOP: Final = "__stop_mcount_loc"
 
 Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "ABS64", "none"]
+Form = Literal["addresses", "offsets", "plain"]
 
 
 class Bounds(NamedTuple):
@@ -65,7 +70,10 @@ def find_bounds(image: ElfImage, symbols: Symbols) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """All records in table order; every array has shape (n,)."""
+    """All records in table order; every array has shape (n,).
+
+    In the form "offsets" these are as many as the marker counts, 4 bytes each; the encoding is what the linker gave.
+    """
 
     encoding: Encoding
     vaddrs: U64  # address of each slot
@@ -77,6 +85,7 @@ class Records:
     rela_count: I64  # how many RELA entries touch this slot
     bad_types: tuple[tuple[int, int], ...]  # (slot address, type) of relocations that must not be here
     misaligned: tuple[int, ...]  # addresses of relocations across two slots
+    form: Form = "addresses"  # as linked; the others are those of processed kernels, marker version 2
 
     def __len__(self) -> int:
         return len(self.slots)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from prologue.elf.dynrelocs import RELA, RELA_NONE, relr_targets
 from prologue.elf.image import ElfImage, Section
 from prologue.elf.symbols import Symbols
 
@@ -66,6 +67,24 @@ def relocation_sections(image: ElfImage, kind: str) -> list[Section]:
     if kind == "RELA":
         return [s for s in loaded if s.type == "SHT_RELA"]
     return [s for s in loaded if s.name == ".relr.dyn" or s.type == "SHT_RELR"]
+
+
+ROW: Final = np.dtype([("place", "<u8"), ("info", "<u8"), ("addend", "<i8")])  # a relocation; RELR has no more
+
+
+def relocations_outside(image: ElfImage, table: range) -> np.ndarray:
+    """Every relocation that writes none of the table, sorted: of RELA all that is not NONE, of RELR the places."""
+    parts = [np.zeros(0, ROW)]
+    for section in relocation_sections(image, "RELA"):
+        entries = image.view(section, RELA)
+        entries = entries[~np.isin(entries["info"] & np.uint64(0xFFFFFFFF), RELA_NONE)]
+        parts.append(entries.astype(ROW))
+    places = relr_targets(image)
+    relr = np.zeros(len(places), ROW)
+    relr["place"] = places
+    rows = np.concatenate([*parts, relr])
+    inside = (rows["place"] >= np.uint64(table.start)) & (rows["place"] < np.uint64(table.stop))
+    return np.sort(rows[~inside])
 
 
 def _compare(sections: list[Section], kind: str, start: int, stop: int, said_by: str) -> Iterator[Mismatch]:

@@ -19,7 +19,7 @@ from prologue.memory.base import Memory
 from prologue.sites.kernel import Kernel
 from prologue.sites.own_text import AnotherKernelError, OwnText
 from prologue.sites.running_text import LiveSection, Placed, nothing_there, read_sections
-from prologue.sites.sites import Sites, find_sites
+from prologue.sites.sites import Sites
 from prologue.sites.text import Text
 
 
@@ -114,7 +114,7 @@ class RunningKernel(Kernel):
     @cached_property
     def sites(self) -> Sites | None:
         """The sites by the words of the file: those that run do not tell one layout from another."""
-        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+        return self._find_sites(self.image)
 
 
 def open_running(vmlinux: Path, memory: Memory) -> ElfImage:

@@ -84,18 +84,23 @@ def find_layout(symbols: Symbols) -> Layout:
     return "4,2" if symbols.find(CALL_OPS_SYMBOL) else "2"
 
 
-def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout) -> Sites:
-    """Resolve every non-zero record in text to its site."""
+def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout, *, moved: bool | None = None) -> Sites:
+    """Resolve every non-zero record in text to its site.
+
+    ``moved`` says where the records are, if that is known; otherwise the words there decide.
+    """
     index = np.flatnonzero(records.live & text.in_text(records.values))
     value = records.values[index]
     around = text.words_around(value, range(-2, 3))
-    moved = _moved(symbols, value, around, layout)
-    first = np.where(moved, value - np.uint64(4), value)
+    at_second = _moved(symbols, value, around, layout) if moved is None else np.full(len(value), moved)
+    first = np.where(at_second, value - np.uint64(4), value)
     if layout == "4,2":
         bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
-        first = np.where(moved, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
+        first = np.where(at_second, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
     pair = around if np.array_equal(first, value) else text.words_around(first, (-1, 0, 1))
-    return Sites(layout=layout, record=index, moved=moved, first=first, word0=pair[0], word1=pair[1], before=pair[-1])
+    return Sites(
+        layout=layout, record=index, moved=at_second, first=first, word0=pair[0], word1=pair[1], before=pair[-1]
+    )
 
 
 def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:

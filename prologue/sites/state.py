@@ -24,6 +24,11 @@ _NATIVE: Final[dict[tuple[Share, Share, bool], State]] = {
     ("all", "all", False): "unfinished",
     ("all", "all", True): "processed",
 }
+# Version 2 of the marker: what lies between has the flag WRITING, and its records cannot be read.
+_NATIVE_2: Final[dict[tuple[Share, Share, bool], State]] = {
+    ("none", "none", False): "untouched",
+    ("all", "all", True): "processed",
+}
 # Sites that hold the MOV, and ftrace_init_nop; records stay. A kernel whose ftrace_init_nop is not recognised was not
 # processed under this contract.
 _STOCK: Final[dict[tuple[Share, str], State]] = {
@@ -49,7 +54,8 @@ def native_state(sites: Sites, marker: Marker) -> State:
     """The state of a vmlinux that carries the marker."""
     if not _sound(sites):
         return "mixed" if len(sites) else "no sites"
-    return _NATIVE.get((_mov(sites), _moved(sites), marker.processed), "mixed")
+    states = _NATIVE if marker.version == 1 else _NATIVE_2
+    return states.get((_mov(sites), _moved(sites), marker.processed), "mixed")
 
 
 def stock_state(sites: Sites, stub: InitStub) -> State:

@@ -2,7 +2,7 @@
 
 In place: a lock, a check of the whole plan, then the stages in their order with plain ``pwrite`` (a mapped write
 would turn a full disk into SIGBUS). Words never straddle pages, so a kill leaves each either old or new, and the
-same plan applied again finishes the work.
+same plan applied again finishes the work. A plan with a guard needs the journal for that.
 
 To another file: a temporary file in the same directory, fsync, rename.
 """
@@ -25,6 +25,7 @@ from prologue.plan.edits import Edits
 from prologue.rules.engine import ApprovedPlan
 from prologue.sites.module import Module
 from prologue.write.copying import copy_file
+from prologue.write.journal import remove_journal, write_journal
 from prologue.write.words import read_words, write_words
 
 
@@ -48,7 +49,7 @@ def apply_in_place(approved: ApprovedPlan) -> int:
         raise OutputError(f"cannot be opened for writing: {error.strerror}", path=path) from error
     try:
         _lock(fd, path, fcntl.LOCK_EX)
-        return _write(fd, approved, path)
+        return _write(fd, approved, path) if approved.plan.guard is None else _write_guarded(fd, approved, path)
     finally:
         os.close(fd)
 
@@ -132,19 +133,44 @@ def _locked_for_reading(path: Path) -> Iterator[None]:
 
 
 def _write(fd: int, approved: ApprovedPlan, path: Path) -> int:
+    return _write_stages(fd, approved, _all_pending(fd, approved, path), path)
+
+
+def _write_guarded(fd: int, approved: ApprovedPlan, path: Path) -> int:
+    """Write with a journal; from the first write to the last one, the marker says that the file is unfinished."""
     plan = approved.plan
-    if os.fstat(fd).st_size != plan.file_size:
+    pending = _all_pending(fd, approved, path)
+    if not any(todo.any() for todo in pending):
+        remove_journal(path)  # of a run that was killed after its last write
+        return 0
+    last = plan.stages[-1]
+    guard = np.array([plan.guard], np.uint64)
+    if not np.array_equal(read_words(fd, last.offsets, last.width), guard):
+        write_journal(path, plan)
+        _write_some(fd, last, np.ones(1, np.bool_), guard, path)
+    written = _write_stages(fd, approved, pending, path)
+    remove_journal(path)
+    return written
+
+
+def _all_pending(fd: int, approved: ApprovedPlan, path: Path) -> list[npt.NDArray[np.bool_]]:
+    if os.fstat(fd).st_size != approved.plan.file_size:
         raise RefusedError("the file changed since it was read: run again", path=path)
-    pending = [_pending(fd, approved, stage) for stage in plan.stages]
-    written = 0
+    return [_pending(fd, approved, stage) for stage in approved.plan.stages]
+
+
+def _write_stages(fd: int, approved: ApprovedPlan, pending: list[npt.NDArray[np.bool_]], path: Path) -> int:
+    for stage, todo in zip(approved.plan.stages, pending, strict=True):
+        _write_some(fd, stage, todo, stage.new, path)
+    return sum(int(todo.sum()) for todo in pending)
+
+
+def _write_some(fd: int, stage: Edits, todo: npt.NDArray[np.bool_], words: U64, path: Path) -> None:
     try:
-        for stage, todo in zip(plan.stages, pending, strict=True):
-            write_words(fd, stage.offsets[todo], stage.new[todo], stage.width)
-            written += int(todo.sum())
+        write_words(fd, stage.offsets[todo], words[todo], stage.width)
     except OSError as error:
         message = f"write failed: {error.strerror}; make room and run the same command again: it resumes here"
         raise OutputError(message, path=path) from error
-    return written
 
 
 def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bool_]:
@@ -163,7 +189,10 @@ def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bo
 
 
 def _require_expected(approved: ApprovedPlan, stage: Edits, found: U64) -> None:
-    for k in np.flatnonzero((found != stage.new) & (found != stage.old))[:1].tolist():
+    strange = (found != stage.new) & (found != stage.old)
+    if approved.plan.guard is not None and stage is approved.plan.stages[-1]:
+        strange &= found != np.uint64(approved.plan.guard)
+    for k in np.flatnonzero(strange)[:1].tolist():
         digits = 2 * stage.width
         raise RefusedError(
             f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}, which another tool wrote; "

@@ -17,6 +17,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.elf.files import open_regular
+from prologue.elf.image import ElfImage
 from prologue.errors import InputError, InternalError
 from prologue.held import held_signals
 from prologue.insn import a64
@@ -24,8 +25,11 @@ from prologue.rules.engine import ApprovedPlan
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
 from prologue.sites.load import open_binary
-from prologue.sites.marker import PROCESSED, state_word
+from prologue.sites.marker import BUILT, Marker
 from prologue.sites.module import Module
+from prologue.sites.offset_table import base_of, relocations_of_table
+from prologue.sites.records import Records
+from prologue.sites.sites import Sites
 from prologue.write.words import read_words
 
 Goal = Literal["processed", "untouched"]
@@ -57,9 +61,13 @@ def checker(approved: ApprovedPlan, *, independent: bool) -> Callable[[Path], No
         # Its words are elsewhere in the file now, if they are there as such at all.
         return partial(_read_whole, before=binary, goal=goal, independent=independent)
     promises = tuple(_promises(approved, goal))
+    unrelocated = isinstance(binary, Kernel) and binary.marker is not None and binary.marker.offsets
 
     def check(path: Path) -> None:
         _require_kept(promises, path, plan.file_size)
+        if unrelocated and goal == "processed":
+            assert isinstance(binary, Kernel)  # noqa: S101 - as above
+            _require_unrelocated(binary, path)
         if independent:
             _read_whole(path, before=binary, goal=goal, independent=True)
 
@@ -114,17 +122,43 @@ def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
     sites, records, marker = kernel.sites, kernel.records, kernel.marker
     if sites is None or records is None:
         return
+    if marker is not None:
+        flags, count = (BUILT, len(sites)) if goal == "processed" else (0, 0)
+        places = np.array([marker.offset + 8, marker.offset + 16], np.int64)
+        yield _Promise("the marker", 8, places, np.array([marker.state_word(flags), count], np.uint64))
+        if marker.version > 1:
+            yield from _promises_of_table(kernel, marker, sites, records) if goal == "processed" else ()
+            return
     values = records.values.copy()
     values[sites.record] = sites.second if marker and goal == "processed" else sites.unmoved_values()
     yield _Promise("a record", 8, records.homes, values)
-    if marker:
-        state, count = (state_word(PROCESSED), len(sites)) if goal == "processed" else (state_word(0), 0)
-        places = np.array([marker.offset + 8, marker.offset + 16], np.int64)
-        yield _Promise("the marker", 8, places, np.array([state, count], np.uint64))
-    elif goal == "processed":
+    if marker is None and goal == "processed":
         edits = kernel.init_stub.edits
         places = kernel.image.offsets(np.array([edit.vaddr for edit in edits], np.uint64))
         yield _Promise("ftrace_init_nop", 4, places, np.array([edit.new for edit in edits], np.uint64))
+
+
+def _promises_of_table(kernel: Kernel, marker: Marker, sites: Sites, records: Records) -> Iterator[_Promise]:
+    """Second slots, ascending, as version 2 of the marker has them, and nothing else that could be one."""
+    second, bounds = np.sort(sites.second), kernel.bounds
+    assert bounds is not None  # noqa: S101 - there are records
+    slots = (bounds.stop - bounds.start) // 8
+    words = np.zeros(slots, np.uint64)
+    if marker.offsets:
+        words[: len(second)] = second - np.uint64(base_of(kernel.image, kernel.symbols))
+        yield _Promise("a record", 4, bounds.file_offset + np.arange(slots, dtype=np.int64) * 4, words)
+    else:
+        words[: len(second)] = second
+        yield _Promise("a record", 8, records.homes, words)
+
+
+def _require_unrelocated(kernel: Kernel, path: Path) -> None:
+    """Check that nothing relocates the offsets of a processed kernel."""
+    bounds = kernel.bounds
+    assert bounds is not None  # noqa: S101 - there are records
+    left = relocations_of_table(ElfImage(path), bounds)
+    if len(left):
+        raise InternalError(f"what was written does not read back (a relocation of {int(left[0]):#x})", path=path)
 
 
 def _read_whole(path: Path, *, before: Binary, goal: Goal, independent: bool) -> None:

@@ -133,7 +133,7 @@ RECORDS: list[tuple[str, Spec, Change, str]] = [
     ("past its section", Spec(), bounds(0, 1 << 20), "does not lie in one section"),
     ("out of text", Spec(), lambda elf: elf.set_record(elf.slots()[0], 0x1000), "not text"),
     ("marker", Spec(), lambda elf: elf.set_quad(elf.value("__ftrace_prologue_marker"), 7), "marker with magic"),
-    ("marker version", Spec(), lambda elf: elf.set_quad(elf.value("__ftrace_prologue_marker") + 8, 2), "version 2"),
+    ("marker version", Spec(), lambda elf: elf.set_quad(elf.value("__ftrace_prologue_marker") + 8, 3), "version 3"),
     (
         "rela out of the kernel",
         Spec(),
@@ -259,7 +259,7 @@ def test_kernel_without_ftrace_is_left_alone(mini: Mini, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["verify", str(vmlinux)]) == 0
     assert (
-        "no dynamic ftrace, no sites to verify (no pairs at 39 function entries looked at)" in capsys.readouterr().out
+        "no dynamic ftrace, no sites to verify (no pairs at 43 function entries looked at)" in capsys.readouterr().out
     )
     assert vmlinux.read_bytes() == before
 

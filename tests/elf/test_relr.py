@@ -11,9 +11,7 @@ from prologue.elf.relr import FILLER, Part, chains_with, decode, encode, restore
 
 BASE = 0xFFFF800008000000
 Chains = list[tuple[int, list[int]]]  # distance from the chain before, and of the rest of its addresses in words
-CHAINS = st.lists(
-    st.tuples(st.integers(1, 3000), st.lists(st.integers(1, 130), max_size=40)), min_size=1, max_size=6
-)
+CHAINS = st.lists(st.tuples(st.integers(1, 3000), st.lists(st.integers(1, 130), max_size=40)), min_size=1, max_size=6)
 
 
 def by_the_book(words: U64) -> list[int]:
@@ -80,16 +78,16 @@ def test_taking_out_leaves_the_others_and_can_be_undone(chains: Chains, low: int
     for part in parts:
         new = without(words, part, start, stop)
         assert new is not None  # never longer
-        after[part.first : part.first + part.count] = new
+        after[part.first : part.first + part.size] = new
     everything = by_the_book(words)
     assert by_the_book(after) == [place for place in everything if not start <= place < stop]
     assert len(after) == len(words)
     for part in parts:
-        before = by_the_book(words[part.first : part.first + part.count])
+        before = by_the_book(words[part.first : part.first + part.size])
         taken = np.array([place for place in before if start <= place < stop], np.uint64)
         again = restored(after, part, taken)
         assert again is not None
-        assert again.tolist() == words[part.first : part.first + part.count].tolist()
+        assert again.tolist() == words[part.first : part.first + part.size].tolist()
 
 
 def test_a_chain_of_records_only_becomes_fillers() -> None:

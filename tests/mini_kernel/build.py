@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -53,9 +53,12 @@ class Spec:
     ignores_marker: bool = False  # ftrace.c is that of a stock kernel, whatever the contract
     parked: int = 0  # swings of a function whose task is preempted between its slots
     options: tuple[str, ...] = ()  # more of the compiler's, for ftrace.c
+    marker: Literal[1, 2] = 1  # version, of the native contract
+    plain: bool = False  # with version 2: records as sorted addresses
 
     def __str__(self) -> str:
-        extras = [name for name in ("bti", "zeros", "weak", "labels") if getattr(self, name)]
+        extras = [name for name in ("bti", "zeros", "weak", "labels", "plain") if getattr(self, name)]
+        extras += ["marker2"] * (self.marker == 2)
         extras += [f"parked{self.parked}"] * bool(self.parked)
         extras += ["ignores-marker"] * self.ignores_marker + [option.lstrip("-") for option in self.options]
         return "-".join([self.layout.replace(",", "_"), self.compiler, self.form, self.contract, *extras])
@@ -64,7 +67,10 @@ class Spec:
 def all_specs() -> list[Spec]:
     """Every layout, landing pad, compiler, relocation form and contract."""
     choices = product(("2", "4,2"), (False, True), ("gcc", "clang"), _LINK, ("native", "stock"))
-    return [Spec(*choice) for choice in choices]  # type: ignore[arg-type]  # product loses the literals
+    specs = [Spec(*choice) for choice in choices]  # type: ignore[arg-type]  # product loses the literals
+    second = [replace(spec, marker=2) for spec in specs if spec.contract == "native"]
+    plain = [replace(spec, plain=True) for spec in second if spec.layout == "2" and not spec.bti]
+    return [*specs, *second, *plain]
 
 
 def run_command(command: list[str]) -> None:
@@ -88,6 +94,7 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
     defines["LINK_ADDR"] = hex(_link_address(spec))
     flags += [f"-DMINI_{name}={value}" for name, value in defines.items()]
     flags += ["-DMINI_CALL_OPS"] * (spec.layout == "4,2") + ["-DMINI_STOCK"] * (spec.contract == "stock")
+    flags += [f"-DMINI_MARKER={spec.marker}"] + ["-DMINI_PLAIN"] * spec.plain
     flags += [f"-DMINI_PARKED={spec.parked}"] * bool(spec.parked)
     traced = [f"-fpatchable-function-entry={spec.layout}", "-ffixed-x9", "-falign-functions=8"]
     sources = ["zeros.S"] * spec.zeros + ["head.S", "main.c", "ftrace.c", "insn.c"] + ["labels.S"] * spec.labels
@@ -108,10 +115,14 @@ def build(spec: Spec, directory: Path, run: Run = run_command) -> Path:
 def link(spec: Spec, objects: list[str], out: Path, run: Run = run_command) -> None:
     """Link ``objects`` as the mini kernel of ``spec`` is linked."""
     script = out.with_name("mini_kernel.lds")
-    defines = [f"MINI_LINK_ADDR={_link_address(spec):#x}"] + [BUILDTIME_PROLOGUE] * (spec.contract == "native")
+    defines = [f"MINI_LINK_ADDR={_link_address(spec):#x}"] + [BUILDTIME_PROLOGUE] * _marker_of_script(spec)
     preprocess(LINKER_SCRIPT, script, *defines, run=run)
     options = ["--build-id=none", "-z", "max-page-size=4096", "-T", str(script)]
     run([*_LINK[spec.form], *options, "-o", str(out), *objects])
+
+
+def _marker_of_script(spec: Spec) -> bool:
+    return spec.contract == "native" and spec.marker == 1
 
 
 def preprocess(source: Path, script: Path, *defines: str, run: Run = run_command) -> None:

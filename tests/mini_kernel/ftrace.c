@@ -10,7 +10,10 @@
  *		NOP	<- record		 	NOP	first slot, MOV X9, X30
  *		NOP	<- rec->ip		 	NOP	<- rec->ip, second slot, BL ftrace_caller
  *
- * native	If the marker (ftrace-prologue.lds.h) is set, records already are rec->ip and the first slots hold
+ * native, 2	(MINI_MARKER) If the marker is set, one loop takes the records: 32-bit offsets of second slots from
+ *		_text, or (MINI_PLAIN) their addresses. Literals are set when something is first traced. No text is
+ *		written at boot.
+ * native, 1	If the marker (ftrace-prologue.lds.h) is set, records already are rec->ip and the first slots hold
  *		MOV: no text is written. Functions are those of kernel/trace/ftrace.c and arch/arm64/kernel/ftrace.c
  *		by name and by what they do.
  * stock	(MINI_STOCK) There is no marker: records are always adjusted, first slots must be NOP.
@@ -24,13 +27,41 @@ static unsigned long ftrace_count;
 const struct ftrace_ops ftrace_nop_ops = { 0 };
 #endif
 
+#if MINI_MARKER == 2
+#ifdef MINI_PLAIN
+#define TAKEN_AS	0
+#else
+#define TAKEN_AS	MARKER_OFFSETS
+#endif
+struct prologue_marker __ftrace_prologue_marker __attribute__((used, aligned(8), section(".init.data"))) = {
+	.magic = 0x4555474f4c4f5250, .version = 2, .flags = TAKEN_AS,
+};
+
+/* The build step has made them: nothing else is to be done at boot. */
+static void __init ftrace_take_records(void)
+{
+	u64 sites = *(volatile u64 *)&__ftrace_prologue_marker.sites;
+	const u32 *offset = (const u32 *)__start_mcount_loc;
+
+	if (sites > MOST_FUNCTIONS) {
+		ftrace_disabled = 1;
+		return;
+	}
+	for (; ftrace_count < sites; ftrace_count++)
+		ftrace_records[ftrace_count].ip =
+			TAKEN_AS ? (unsigned long)_text + offset[ftrace_count] : __start_mcount_loc[ftrace_count];
+}
+#else
+static void ftrace_take_records(void) { }
+#endif
+
 /* Read once, before anything else. */
 #ifndef MINI_STOCK
 static int ftrace_prologues_built;
 
 int __init noinline ftrace_dyn_arch_init(void)
 {
-	ftrace_prologues_built = __ftrace_prologue_marker.flags & MARKER_PROCESSED;
+	ftrace_prologues_built = *(volatile u32 *)&__ftrace_prologue_marker.flags & MARKER_PROCESSED;
 	return 0;
 }
 #else
@@ -60,7 +91,7 @@ void ftrace_bug(unsigned long ip, u32 expected)
 
 static int ftrace_record_is_adjusted(unsigned long addr)
 {
-	if (!ftrace_prologues_built)
+	if (!ftrace_prologues_built || MINI_MARKER == 2)
 		return 0;
 	return within(addr, _sinittext, _einittext) || within(addr, _stext, _etext);
 }
@@ -89,6 +120,21 @@ unsigned long noinline ftrace_call_adjust(unsigned long addr)
 u64 *ftrace_literal(unsigned long ip)
 {
 	return (u64 *)((ip - 12) & ~7ul);
+}
+
+/* The table says where records are, also after a ftrace_init that was cut short. */
+unsigned long ftrace_slots(void)
+{
+	if (MINI_MARKER == 2 && ftrace_prologues_built)
+		return ftrace_count;
+	return (unsigned long)(__stop_mcount_loc - __start_mcount_loc);
+}
+
+unsigned long ftrace_ip(unsigned long k)
+{
+	if (MINI_MARKER == 2 && ftrace_prologues_built)
+		return ftrace_records[k].ip;
+	return __start_mcount_loc[k] ? ftrace_call_adjust(__start_mcount_loc[k]) : 0;
 }
 
 static int ftrace_rec_set_nop_ops(struct dyn_ftrace *rec)
@@ -164,5 +210,28 @@ void __init noinline ftrace_init(void)
 {
 	if (ftrace_dyn_arch_init())
 		return;
-	ftrace_process_locs((struct module *)0, __start_mcount_loc, __stop_mcount_loc);
+	if (MINI_MARKER == 2 && ftrace_prologues_built)
+		ftrace_take_records();
+	else
+		ftrace_process_locs((struct module *)0, __start_mcount_loc, __stop_mcount_loc);
+}
+
+/* Before the first BL of all: each record is checked, and its literal set. */
+int ftrace_first_use(void)
+{
+	unsigned long k, ip, last = 0;
+
+	if (MINI_MARKER != 2 || !ftrace_prologues_built)
+		return 0;
+	for (k = 0; k < ftrace_count; last = ip, k++) {
+		ip = ftrace_records[k].ip;
+		if (ip <= last || !(within(ip, _stext, _etext) || within(ip, _sinittext, _einittext)) ||
+		    *(u32 *)(ip - 4) != INSN_MOV_X9_LR || *(u32 *)ip != INSN_NOP) {
+			ftrace_bug(ip, INSN_NOP);
+			return -EINVAL;
+		}
+		if (ftrace_rec_set_nop_ops(&ftrace_records[k]))
+			return -EFAULT;
+	}
+	return 0;
 }

@@ -25,6 +25,12 @@ long psci(u32 fn, u64 a, u64 b, u64 c);
 unsigned long kaslr_offset;
 static unsigned long calls, bad_x9;
 
+/* With version 2 of the marker, entries are taken out of the table, and zeros end it. */
+static int ends_table(const struct rela *rela)
+{
+	return MINI_MARKER == 2 && !rela->info;
+}
+
 /* Runs before anything else and so uses no pointer that it has yet to relocate. */
 void relocate_kernel(u64 offset)
 {
@@ -32,7 +38,7 @@ void relocate_kernel(u64 offset)
 	u64 *relr, *where = (u64 *)0, bits;
 	int i;
 
-	for (rela = __rela_start; rela < __rela_end; rela++)
+	for (rela = __rela_start; rela < __rela_end && !ends_table(rela); rela++)
 		if ((u32)rela->info == 0x403)		/* R_AARCH64_RELATIVE */
 			*(u64 *)(rela->offset + offset) = rela->addend + offset;
 	for (relr = __relr_start; relr < __relr_end; relr++) {
@@ -163,10 +169,9 @@ static void wait_for_rounds(unsigned long more)
 			fail("CPU 1 makes no progress");
 }
 
-/* Replace a second slot, if it holds what it should; also where ftrace_init, cut short, has no records. */
-void swing(unsigned long *record, int on)
+/* Replace a second slot, if it holds what it should. */
+void swing_ip(unsigned long ip, int on)
 {
-	unsigned long ip = ftrace_call_adjust(*record);
 	u32 call = aarch64_insn_gen_branch_link(ip, (unsigned long)ftrace_caller), old;
 
 	if (aarch64_insn_read((void *)ip, &old) || old != (on ? INSN_NOP : call)) {
@@ -176,35 +181,46 @@ void swing(unsigned long *record, int on)
 	aarch64_insn_patch_text_nosync((void *)ip, on ? call : INSN_NOP);
 }
 
+void swing(unsigned long *record, int on)
+{
+	swing_ip(ftrace_call_adjust(*record), on);
+}
+
+/* Goes by the table: ftrace_init, cut short, has no records. */
 static void swing_all(int on)
 {
-	unsigned long *p;
+	unsigned long k, ip;
 
-	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++)
-		if (*p)
-			swing(p, on);
+	for (k = 0; k < ftrace_slots(); k++) {
+		ip = ftrace_ip(k);
+		if (ip)
+			swing_ip(ip, on);
+	}
 }
 
 void start_kernel(u64 offset)
 {
-	unsigned long *p, sites = 0, writes;
+	unsigned long k, sites = 0, writes;
 	int i;
 
 	kaslr_offset = offset;
 #ifdef MINI_STOCK
 	say("mini: form=%s layout=%s bti=%d contract=stock\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI);
 #else
-	say("mini: form=%s layout=%s bti=%d contract=native\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI);
+	say("mini: form=%s layout=%s bti=%d contract=native marker=%d\n", MINI_FORM, MINI_LAYOUT, (u64)MINI_BTI,
+	    (u64)MINI_MARKER);
 #endif
 	ftrace_init();
 	writes = text_writes;
-	for (p = __start_mcount_loc; p < __stop_mcount_loc; p++)
-		sites += !!*p;
+	for (k = 0; k < ftrace_slots(); k++)
+		sites += !!ftrace_ip(k);
 	say("mini: state=%s writes=%d literals=%d sites=%d\n", ftrace_records_moved() ? "processed" : "unprocessed",
 	    writes, literal_writes, sites);
 	if (ftrace_disabled)
 		fail("ftrace bug");
 
+	if (ftrace_first_use())
+		fail("ftrace bug");
 	if (psci(PSCI_CPU_ON, 1, (u64)secondary_entry, 0))
 		fail("CPU 1 does not start");
 	wait_for_rounds(1);
@@ -222,6 +238,8 @@ void start_kernel(u64 offset)
 		fail("a function returned a wrong value");
 	if (!calls)
 		fail("nothing was traced");
+	if (MINI_MARKER == 2)
+		say("mini: literals_at_use=%d\n", literal_writes);
 	say("mini: calls=%d swings=%d bad_x9=%d\nmini: PASS\n", calls, (u64)SWINGS, bad_x9);
 	power_off();
 }

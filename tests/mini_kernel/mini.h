@@ -6,6 +6,8 @@
  *   MINI_LAYOUT      "2" or "4,2", the argument of -fpatchable-function-entry
  *   MINI_CALL_OPS    defined for "4,2": an 8-byte literal stands before each function
  *   MINI_STOCK       defined: an unmodified kernel, no marker, records are always adjusted
+ *   MINI_MARKER      version of the marker: 1 or 2
+ *   MINI_PLAIN       defined: version 2 takes records as sorted addresses, not as offsets
  *   MINI_PARKED      how often parked.c swings its function; CPU 0 does nothing else then
  *   MINI_FORM, MINI_BTI, MINI_LINK_ADDR
  */
@@ -53,26 +55,31 @@ struct dyn_ftrace {
 
 struct prologue_marker {
 	u64 magic;			/* "PROLOGUE" */
-	u32 version;			/* 1 */
+	u32 version;			/* MINI_MARKER */
 	u32 flags;
 	u64 sites;			/* 0 until processed */
+	u32 for_tools[4];		/* version 2 */
 };
 #define MARKER_PROCESSED	1u	/* in flags: first slots hold MOV, records point at second slots */
+#define MARKER_OFFSETS		2u	/* version 2: processed records are 32-bit offsets from _text */
 
 extern unsigned long __start_mcount_loc[], __stop_mcount_loc[];
-extern struct prologue_marker __ftrace_prologue_marker;	/* the linker script makes it */
+extern struct prologue_marker __ftrace_prologue_marker;	/* the linker script makes version 1, ftrace.c version 2 */
 #ifdef MINI_CALL_OPS
 extern const struct ftrace_ops ftrace_nop_ops;	/* exists in CALL_OPS kernels only: the tool looks for it */
 #endif
 extern int ftrace_disabled;
 #define MOST_FUNCTIONS	64
 extern struct dyn_ftrace ftrace_records[MOST_FUNCTIONS];
-extern char _stext[], _etext[], _sinittext[], _einittext[];
+extern char _text[], _stext[], _etext[], _sinittext[], _einittext[];
 
 void ftrace_init(void);
 int ftrace_init_nop(struct module *mod, struct dyn_ftrace *rec);
 unsigned long ftrace_call_adjust(unsigned long addr);
 int ftrace_records_moved(void);
+unsigned long ftrace_slots(void);	/* records, zero ones too */
+unsigned long ftrace_ip(unsigned long k);	/* second slot of a record; 0 for a zero one */
+int ftrace_first_use(void);
 u64 *ftrace_literal(unsigned long ip);
 void ftrace_bug(unsigned long ip, u32 expected);
 void ftrace_caller(void);		/* head.S */
@@ -95,6 +102,7 @@ void say(const char *fmt, ...);
 void fail(const char *why) __attribute__((noreturn));
 void die_exception(u64 esr, u64 elr);
 void swing(unsigned long *record, int on);
+void swing_ip(unsigned long ip, int on);
 
 /* work.c */
 void work_loop(void);

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.mutation.mutation import Mutation
+from tests.mutation.contract2 import process
+from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 
 
@@ -14,4 +15,15 @@ def mutate(world: World) -> int:
     return int(world.records.vaddrs[k + 1])
 
 
-MUTATION = Mutation(("6.12",), mutate)
+def offsets(world: World) -> int:
+    """Version 2: two neighbouring offsets exchanged."""
+    records = process(world).records
+    assert records is not None
+    k = world.seed.randrange(len(records) - 1)
+    home = int(records.homes[k])
+    low, high = world.memory[home : home + 4], world.memory[home + 4 : home + 8]
+    world.write(home, high + low)
+    return int(records.vaddrs[k + 1])
+
+
+MUTATIONS = (Mutation(("6.12",), mutate), Mutation(BOTH, offsets, name="offsets"))

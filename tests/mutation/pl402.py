@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
-
+from prologue.sites.marker import BUILT
+from tests.mutation.contract2 import plant_marker, process
 from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 
 
 def mutate(world: World) -> int:
     """Give the kernel a marker where some other object was."""
-    name = b"__ftrace_prologue_marker"
-    section = world.section(".data")
-    table = world.original.symbols.table
-    inside = (table["value"] >= section.addr) & (table["value"] < section.addr + section.size)
-    rows = np.flatnonzero(inside & (table["size"] >= 24) & (table["value"] % 8 == 0))
-    # A string may name several symbols.
-    names, uses = np.unique(table["name"], return_counts=True)
-    rows = rows[np.isin(table["name"][rows], names[uses == 1])]
-    row = next(r for r in world.seed.sample(rows.tolist(), len(rows)) if len(world.name(r)) > len(name))
-    world.rename(row, name + b"\0")
     count = world.seed.choice((0, len(world.sites), world.seed.randrange(100)))
-    world.write(world.offset(world.value(row)), struct.pack("<8sIIQ", b"PROLOGUE", 1, 1, count))
-    return world.value(row)
+    return plant_marker(world, struct.pack("<8sIIQ", b"PROLOGUE", 1, 1, count))
 
 
-MUTATION = Mutation(BOTH, mutate)
+def count_sites(world: World) -> int:
+    """Version 2: another number of sites than the table has."""
+    marker = process(world).marker
+    assert marker is not None
+    other = world.seed.choice((0, marker.sites - 1, marker.sites + 1, world.seed.randrange(1 << 20)))
+    world.write(marker.offset + 16, struct.pack("<Q", other))
+    return marker.vaddr
+
+
+def clear_flag(world: World) -> int:
+    """Version 2: processed, and the marker says that it is not."""
+    marker = process(world).marker
+    assert marker is not None
+    world.write(marker.offset + 12, struct.pack("<I", marker.flags & ~BUILT))
+    return marker.vaddr
+
+
+MUTATIONS = (
+    Mutation(BOTH, mutate),
+    Mutation(BOTH, count_sites, name="count, version 2"),
+    Mutation(BOTH, clear_flag, name="flag, version 2"),
+)

@@ -12,7 +12,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.elf.dynrelocs import RELA
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage, Section, unaligned
 from prologue.elf.symbols import STT_FUNC, SYM
 from prologue.sites import tables
 from prologue.sites.binary import Binary
@@ -44,6 +44,14 @@ class World:
         """Change bytes of the file."""
         self._undo.append((offset, self.memory[offset : offset + len(data)]))
         self.memory[offset : offset + len(data)] = data
+
+    def write_words(self, offsets: I64, words: U64, width: int) -> None:
+        """Change many words, which are taken back as one piece."""
+        if not len(offsets):
+            return
+        start, end = int(offsets.min()), int(offsets.max()) + width
+        self._undo.append((start, self.memory[start:end]))
+        unaligned(self.memory, width)[offsets] = words
 
     def restore(self) -> None:
         """Take everything back."""

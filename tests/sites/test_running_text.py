@@ -112,12 +112,12 @@ def test_an_audit_does_not_pass_what_memory_lacks(
     whole = audited(vmlinux, *running_core(vmlinux), capsys)[1]["undecided"]["lacking"]
     assert status == UNDECIDED
     assert data["findings"] == []
-    assert f".text: {words} words that memory does not have" in data["not_looked_at"]
+    assert f".text: {words:,} words that memory does not have" in data["not_looked_at"]
     assert data["undecided"]["lacking"] >= words
     assert data["undecided"]["lacking"] <= words + whole
     assert main([*AUDIT, str(vmlinux), str(source)]) == 0
     said = capsys.readouterr().out
-    assert f"not decided: text that the kernel keeps and memory does not have: {words}; a part of memory" in said
+    assert f"not decided: text that the kernel keeps and memory does not have: {words:,}; a part of memory" in said
 
 
 def running_core(vmlinux: Path) -> tuple[Path]:
@@ -144,7 +144,7 @@ def test_an_overlay_has_the_zeros(vmlinux: Path, capsys: Capture) -> None:
     text, said, page = overlaid(vmlinux, source, capsys)
     assert (text["zeros"], text["kept"], text["missing"]) == (words, 0, 0)
     assert page == bytes(4 * words)
-    assert said.startswith(f"prologue: {source}: has pages of zeros for {words} words of .text: wiped, or not read")
+    assert said.startswith(f"prologue: {source}: has pages of zeros for {words:,} words of .text: wiped, or not read")
     assert said.count("\n") == 1
 
 
@@ -156,7 +156,7 @@ def test_an_overlay_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, P
     assert (text["zeros"], text["kept"], text["missing"], text["changed"]) == (0, words, words, 0)
     at = ElfEdit(vmlinux).offset(Text(vmlinux).page)
     assert page == vmlinux.read_bytes()[at : at + len(page)]
-    assert said.startswith(f"prologue: {source}: has no memory for {words} words of .text: ")
+    assert said.startswith(f"prologue: {source}: has no memory for {words:,} words of .text: ")
     assert said.count("\n") == 1
 
 
@@ -177,7 +177,7 @@ def test_a_trace_does_not_believe_the_file_where_memory_has_zeros(vmlinux: Path,
     status, out, err = traced(vmlinux, source, capsys, Text(vmlinux).page)
     assert status == 1
     assert "udf #0 did not trap" in out
-    assert f"{words} words of .text in pages of zeros, wiped or not read" in err
+    assert f"{words:,} words of .text in pages of zeros, wiped or not read" in err
 
 
 @pytest.mark.parametrize("command", ["check", "disasm", "stats"])
@@ -197,7 +197,7 @@ def test_a_trace_says_what_is_the_files(vmlinux: Path, how: Callable[[Path, Path
     source = vmlinux.with_name("core")
     words = how(vmlinux, source)
     _, _, err = traced(vmlinux, source, capsys, Text(vmlinux).page)
-    assert f"{words} words of .text that memory does not have: those of the file" in err
+    assert f"{words:,} words of .text that memory does not have: those of the file" in err
 
 
 def test_a_trace_of_init_text_says_that_memory_has_none(vmlinux: Path, capsys: Capture) -> None:

@@ -27,7 +27,13 @@ from prologue_bench.results.model import Variant
 
 _ASIDE: Final = "new"
 _SCRATCH: Final = "variant-"
-_WHAT: Final = {"site": "first slots", "record": "records", "init": "in a named stub", "marker": "of the marker"}
+_WHAT: Final = {
+    "site": "first slots",
+    "record": "records",
+    "relocation": "of relocations",
+    "init": "in a named stub",
+    "marker": "of the marker",
+}
 # Words at file offsets, as (offset, value): what a plan writes where it changes something.
 _Words = dict[int, int]
 

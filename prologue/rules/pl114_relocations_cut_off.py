@@ -1,0 +1,75 @@
+"""PL114: the end of the RELA table is not where a kernel with version 2 of the marker looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.arrays import Bool
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.sites.kernel import Kernel
+from prologue.words import counted
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Relocations after the first NONE; and less room of zeros than was freed, once relocations were taken out.
+
+    GNU ld writes R_AARCH64_RELATIVE first, then zeros, then types that the kernel passes over anyway.
+    """
+    kernel, marker = subject.kernel, subject.kernel.marker
+    if marker is None or not marker.offsets or kernel.records is None:
+        return
+    from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
+    from prologue.sites.relocating import relocation_sections
+
+    for section in relocation_sections(kernel.image, "RELA"):
+        table = kernel.image.view(section, RELA)
+        types = table["info"] & np.uint64(0xFFFFFFFF)
+        end = _first(table["info"] == 0)
+        late = np.flatnonzero(types[end:] == R_AARCH64_RELATIVE) + end
+        used = np.flatnonzero(table.view("<u8").reshape(-1, 3).any(axis=1))
+        room = len(table) - (int(used[-1]) + 1 if len(used) else 0)
+        if len(late):
+            lost = counted(len(late), "relocation")
+            yield Hit(
+                section.addr + RELA.itemsize * int(late[0]),
+                f"{lost} in {section.name} after the first R_AARCH64_NONE, which ends the table for this kernel",
+            )
+        elif room < _freed(kernel):
+            entries = counted(room, "entry", plural="entries")
+            yield Hit(
+                section.addr + RELA.itemsize * (len(table) - room),
+                f"{section.name} ends in {entries} of zeros, but {_freed(kernel):,} were taken out: "
+                "some were not, or others came",
+            )
+
+
+def _first(where: Bool) -> int:
+    """Index of the first that is true; the length if none is."""
+    return int(where.argmax()) if where.any() else len(where)
+
+
+def _freed(kernel: Kernel) -> int:
+    """How many entries were taken out of RELA, as far as the marker says."""
+    marker = kernel.marker
+    if marker is None or not marker.processed or marker.encoding not in (1, 2):
+        return 0
+    return max(marker.extent, 1)
+
+
+RULE = Rule(
+    code="PL114",
+    slug="relocations-cut-off",
+    severity="fatal",
+    inputs=("V",),
+    what="A kernel with version 2 of the marker has R_AARCH64_RELATIVE after R_AARCH64_NONE; or, processed, its table "
+    "does not end in as many entries of zeros as relocations of records were taken out.",
+    why="This kernel stops at the first R_AARCH64_NONE. What comes after it is not relocated, and "
+    "points to link-time addresses under KASLR. Without zeros at the end, entries that were to be taken out are "
+    "still there.",
+    example=".rela.dyn+0x121a70: zeros, and 3 R_AARCH64_RELATIVE after them",
+    fix="link again, and process the result; a later step must not edit .rela.dyn",
+    citation='docs/kernel-contract.md, "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
+    check=check,
+)

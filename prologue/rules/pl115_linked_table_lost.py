@@ -1,0 +1,79 @@
+"""PL115: a processed kernel does not give back what was linked, although its marker says that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prologue.errors import InputError, RefusedError
+from prologue.rules.base import Hit, Rule, Subject
+from prologue.rules.pl113_offsets_relocated import check as relocated
+from prologue.rules.pl114_relocations_cut_off import check as cut_off
+from prologue.sites.kernel import Kernel
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """Undo the processing in memory, process the result again, and compare with the file. One hit.
+
+    What PL113 and PL114 report, cannot be undone either.
+    """
+    kernel, marker = subject.kernel, subject.kernel.marker
+    if marker is None or marker.version == 1 or kernel.state != "processed":
+        return
+    if not marker.extent and (marker.encoding or not marker.offsets):
+        return  # the file does not say that it can
+    if any(relocated(subject)) or any(cut_off(subject)):
+        return
+    problem = _problem(kernel)
+    if problem:
+        yield Hit(marker.vaddr, problem)
+
+
+def _problem(kernel: Kernel) -> str:
+    from prologue.plan.build import build_plan
+    from prologue.sites.linked import as_linked
+
+    try:
+        linked = as_linked(kernel)
+        plan = build_plan(linked, "native")
+    except (InputError, RefusedError) as error:
+        return error.message.partition("; give the plan")[0]
+    for stage in plan.stages:
+        found = kernel.image.words_at(stage.offsets, stage.width)
+        for k in np.flatnonzero(found != stage.new)[:1].tolist():
+            return (
+                f"what was linked cannot be had from this file: processed again it would differ at "
+                f"{int(stage.vaddrs[k]):#x} ({stage.reason})"
+            )
+    if _ascending(kernel) and not _ascending(linked):
+        return "its marker says that relocations were taken out where they would not have been in order"
+    return ""
+
+
+def _ascending(kernel: Kernel) -> bool:
+    """Whether R_AARCH64_RELATIVE are in order, as linkers sort them; the place of some does not matter then."""
+    from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
+    from prologue.sites.relocating import relocation_sections
+
+    for section in relocation_sections(kernel.image, "RELA")[:1]:
+        table = kernel.image.view(section, RELA)
+        places = table["offset"][table["info"] == R_AARCH64_RELATIVE]
+        return bool((places[1:] > places[:-1]).all())
+    return True
+
+
+RULE = Rule(
+    code="PL115",
+    slug="linked-table-lost",
+    severity="error",
+    inputs=("V",),
+    what="A kernel processed for version 2 of the marker that does not give back what was linked, although its marker "
+    "says so: the order of its records in the second half of the table, or where relocations were taken out.",
+    why="No kernel reads this, but nothing except prologue writes it: something changed the file after it was "
+    "processed. `prologue patch --reverse` would make another file than the one that was linked.",
+    example="slots 17 and 18 both name record 17",
+    fix="find what changed the file, and process the linked vmlinux again",
+    citation='docs/kernel-contract.md, "Version 2"',
+    check=check,
+)
