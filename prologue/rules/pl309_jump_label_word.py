@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from prologue.insn import a64, cmodx
 from prologue.insn.decode import B, matches
 from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
+
+if TYPE_CHECKING:
+    from prologue.sites.binary import Binary
+    from prologue.sites.tables import JumpLabels
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -19,6 +24,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary = subject.binary
     labels = jump_labels(binary)
     mine = binary.text.in_text(labels.code)
+    if subject.live is None:  # in memory, code may be gone
+        for k, message in _impossible_entries(binary, labels):
+            yield Hit(int(labels.code[k] if mine[k] else labels.entries[k]), message)
+            mine[k] = False  # its target says nothing of the word
     code, target = labels.code[mine], labels.target[mine]
     words = binary.text.words(code)
     branch = matches(words, B)
@@ -29,17 +38,41 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(vaddr, f"holds {insn_text(word, vaddr)}, expected NOP or a B to {wanted}", (word,), (a64.NOP,))
 
 
+def _impossible_entries(binary: Binary, labels: JumpLabels) -> Iterator[tuple[int, str]]:
+    """Entries that no ``asm goto`` makes: it jumps from an instruction to another one of the same function."""
+    starts, symbols = binary.symbols.function_starts, binary.symbols
+    places = labels.code, labels.target
+    owners = [np.append(starts, np.uint64(0))[np.searchsorted(starts, place, side="right") - 1] for place in places]
+    inside = binary.text.in_text(labels.code) & binary.text.in_text(labels.target)
+    odd = np.flatnonzero(~inside | (owners[0] != owners[1]))
+    if not len(odd):
+        return
+    names = [[_whole(where.symbol) for where in symbols.locate_all(owner[odd].tolist())] for owner in owners]
+    wheres = [symbols.locate_all(place[odd].tolist()) for place in places]
+    for k, code, target, own, other in zip(odd.tolist(), *wheres, *names, strict=True):
+        if not inside[k]:
+            yield k, f"encodes a B from {code} to {target}: not both are instructions"
+        elif own != other:
+            yield k, f"encodes a B from {code} to {target}: another function"
+
+
+def _whole(name: str | None) -> str | None:
+    """The function that compilers split into ``name``, such as ``vfs_read.cold``."""
+    return name and name.partition(".")[0]
+
+
 RULE = Rule(
     code="PL309",
     slug="jump-label-word",
     severity="error",
     inputs=("V", "K", "C"),
     release_may_leave_out=True,
-    what="A jump label's instruction that is neither NOP nor the B that its `__jump_table` entry encodes.",
+    what="A jump label's instruction that is neither NOP nor the B that its `__jump_table` entry encodes; or an entry "
+    "whose B would not lead from an instruction to another one of the same function, as compilers make them.",
     why="The kernel switches the word between these two without reading it. Any other word there is another tool's "
     "edit, lost at the first switch, or a branch to a wrong place until then.",
     example="__jump_table: code vfs_read+0x20, target vfs_read+0x80; the word there:",
-    fix="find what wrote there after the compiler; link again",
+    fix="find what wrote there, or to `__jump_table`, after the compiler; link again",
     citation='kernel arch/arm64/kernel/jump_label.c "arch_jump_label_transform", include/linux/jump_label.h (6.12)',
     check=check,
     words=(0x94000018,),

@@ -1,7 +1,10 @@
-"""PL309: a branch at a jump label that leads somewhere else."""
+"""PL309: a branch at a jump label that leads somewhere else, and an entry whose branch leaves its function."""
 
 from __future__ import annotations
 
+import struct
+
+from prologue.sites import tables
 from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 
@@ -14,4 +17,15 @@ def mutate(world: World) -> int:
     return code
 
 
-MUTATION = Mutation(BOTH, mutate)
+def mutate_entry(world: World) -> int:
+    """Move a target into the middle of an instruction, or far away."""
+    labels = tables.jump_labels(world.original)
+    k = world.seed.randrange(len(labels.code))
+    field = world.offset(int(labels.entries[k]) + 4)
+    (distance,) = struct.unpack_from("<i", world.memory, field)
+    far = distance + world.seed.choice((1, 2, 3, 1 << 24, -(1 << 24)))
+    world.write(field, struct.pack("<i", far))
+    return int(labels.code[k])
+
+
+MUTATIONS = (Mutation(BOTH, mutate, name="word"), Mutation(BOTH, mutate_entry, name="entry"))

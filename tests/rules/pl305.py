@@ -11,9 +11,9 @@ from tests.support.elf_edit import NOP, ElfEdit, edit
 
 
 def _aim_label(elf: ElfEdit, place: int) -> None:
-    """Let the jump label's entry name another instruction."""
+    """Let the jump label's entry name another instruction, and one to branch to in the same function."""
     entry = next(s["sh_addr"] for s in elf.elf.iter_sections() if s.name == "__jump_table")
-    struct.pack_into("<i", elf.data, elf.offset(entry), place - entry)
+    struct.pack_into("<ii", elf.data, elf.offset(entry), place - entry, place + 8 - (entry + 4))
 
 
 def broken(mini: Mini) -> Arguments:
