@@ -38,6 +38,7 @@ _TOGETHER: Final = (
     ("__start___ksymtab", "__stop___ksymtab"),
     ("__start___ksymtab_gpl", "__stop___ksymtab_gpl"),
     ("__start___tracepoints_ptrs", "__stop___tracepoints_ptrs"),
+    ("__start_static_call_sites", "__stop_static_call_sites"),
     ("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "register_kprobe"),
     ("system_certificate_list", "system_certificate_list_size"),
     ("vdso_start", "vdso_end"),
@@ -69,6 +70,9 @@ def require_symbols(kernel: Kernel) -> None:
         wanted += _UP_TO_LATEST
         if kernel.version is not None and kernel.version >= (5, 8):
             wanted += ("__noinstr_text_start", "__noinstr_text_end")
+        # The word that kernels without CALL_OPS patch in their trampoline (arch/arm64/kernel/entry-ftrace.S, 5.10-7.3).
+        if symbols.find("ftrace_caller") is not None and symbols.find(CALL_OPS_SYMBOL) is None:
+            wanted += ("ftrace_call",)
     gone = [name for name in wanted if symbols.find(name) is None]
     # A section that objcopy removes takes symbols along; that the relocations are lost is what PL102 has to say.
     for row in _TOGETHER if kernel.lost_relocations else (*_TOGETHER, *_OF_RELOCATIONS):

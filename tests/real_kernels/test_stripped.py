@@ -69,6 +69,24 @@ def test_functions_are_restored(
     assert not error or "stripped in part" in error
 
 
+KALLSYMS = ["num_syms", "offsets", "names", "token_table", "token_index"]
+
+
+@pytest.mark.parametrize("gone", ["ftrace_call", ""])
+def test_a_kernel_without_kallsyms(small: Path, tmp_path: Path, gone: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing says which symbols it was linked with, but some are there together."""
+    names = [f"kallsyms_{name}" for name in KALLSYMS] + ([gone] if gone else [])
+    had = gone in {line.split()[-1] for line in nm(small)}
+    status = main(["verify", str(without(small, tmp_path / "vmlinux", *names)), "--ignore", "PL109"])
+    said = capsys.readouterr()
+    if had:
+        assert status == 2
+        assert f"stripped in part: the symbol {gone}" in said.err
+    else:
+        assert status == 0
+        assert "1 file: clean" in said.out
+
+
 def nm(vmlinux: Path) -> list[str]:
     done = subprocess.run(["aarch64-linux-gnu-nm", str(vmlinux)], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
