@@ -66,7 +66,8 @@ def test_a_mail(name: str, release: str) -> None:
     assert f"\nSubject: [PATCH] {step.subject}\n" in text
     message, _, rest = text.partition("\n---\n")
     assert message.endswith(f"\n\n{step.body}\n{TESTER.sign_off}")
-    assert rest.partition(f" {step.changes[0].path} | ")[0].strip() == step.notes.strip()
+    assert rest.startswith(f"{step.notes}\n {step.changes[0].path} ")
+    assert re.search(r"\d{3},\d{3}|\d\d,\d{3}", step.notes), "no figures"
     assert step.diff.decode() in rest
 
 
