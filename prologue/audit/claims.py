@@ -23,7 +23,8 @@ class Claims:
     ``unsure`` are right in form, but what decides which form it is could not be read. ``changing`` are right in form,
     and the mechanism is at work. ``busy`` if it was at work while memory was read, so that ``unsure`` may be of the
     moment. ``why`` says of one of them, by index, what decides. Of those ``unknown`` that are not right, what would be
-    right is not known. ``agreement``: the words are right because all places of one value agree, if they are.
+    right is not known. ``agreement``: the words are right because all places of one value agree, if they are. ``note``
+    is what else the report has to say of all of them.
     """
 
     mechanism: str
@@ -38,6 +39,7 @@ class Claims:
     unknown: Bool | None = None  # None for none
     busy: bool = False
     agreement: Agreement | None = None
+    note: str = ""
 
 
 class Compared(NamedTuple):
@@ -59,6 +61,7 @@ class But:
     unknown: Bool | None = None
     busy: bool = False
     agreement: Agreement | None = None
+    note: str = ""
 
 
 NOTHING: Final = But()
@@ -82,4 +85,5 @@ def claim(mechanism: str, kind: ClaimKind, words: Compared, why: Callable[[int],
         unknown=but.unknown,
         busy=but.busy,
         agreement=but.agreement,
+        note=but.note,
     )

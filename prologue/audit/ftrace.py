@@ -2,12 +2,14 @@
 
 arch/arm64/kernel/ftrace.c (6.1-7.2): ``ftrace_init`` writes every MOV. A second slot is NOP, or BL to ``ftrace_caller``
 (``ftrace_regs_caller``, a direct trampoline). A literal is the address of ``ftrace_nop_ops`` unless the site is traced;
-it changes before the slot does, both under ``ftrace_lock``.
+it changes before the slot does, both under ``ftrace_lock``. A kernel with our patch sets all of its own literals in one
+pass before its first BL of all: until then they are those of the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from prologue.audit.scene import Scene
 from prologue.insn import a64
 from prologue.insn.decode import BL, jump, jump_distance, matches
 from prologue.sites.sites import Sites
+
+_LINKED: Final = np.uint64(a64.NOP | a64.NOP << 32)  # a literal, as the compiler left it
 
 
 def claim_ftrace(scene: Scene, state: FtraceState, plts: U64) -> Iterator[Claims]:
@@ -58,6 +62,10 @@ class _Slots:
             self._at: U64 = sites.entry[mine] - np.uint64(8)
             halves = text.words_around(self._at, (0, 1))
             self._literal = halves[0].astype(np.uint64) | halves[1].astype(np.uint64) << np.uint64(32)
+            late = scene.binary is scene.kernel and state.sets_literals_late
+            self._unset: Bool = (self._literal == _LINKED) & late
+            # All are set at once, so what most of them are says whether that was done.
+            self._untraced = 2 * int(self._unset.sum()) > len(self._unset)
         self._calls: Bool = matches(self._live, BL)
         runs = scene.runs_at(self._second)
         self._target: U64 = runs + jump_distance(self._live).view(np.uint64)
@@ -93,9 +101,9 @@ class _Slots:
             return found & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
         if self._literal is not None and self._state.idle_ops is not None:
             places = {self._state.idle_ops, *self._state.ops.places, self._state.list_ops or 0}
-            known = among(self._literal, np.array(sorted(places), np.uint64))
-            idle = np.uint64(self._state.idle_ops)
-            return np.where(known, self._literal != idle, self._calls), known
+            known = among(self._literal, np.array(sorted(places), np.uint64)) | self._unset
+            idle = (self._literal == np.uint64(self._state.idle_ops)) | self._unset
+            return np.where(known, ~idle, self._calls), known
         return self._calls, np.zeros(len(runs), np.bool_)
 
     def seconds(self) -> Claims:
@@ -139,18 +147,36 @@ class _Slots:
             unsure |= against
         elif state.records is not None:
             good, unsure = good & ~against, unsure & self._traced
+        if self._unset.any():
+            good, unsure = self._before_first_trace(idle, good, unsure)
         expected = np.where(good | unsure, literal, np.uint64(0))
         traced = self._calls if state.records is None else self._traced
         for k in np.flatnonzero(expected == 0).tolist():
             expected[k] = self._nearest(int(literal[k]), ops, traced=bool(traced[k]))
         vaddrs = np.repeat(self._at, 2) + np.tile(np.array([0, 4], np.uint64), len(self._at))
         words = Compared(vaddrs, _halves(literal), _halves(expected))
-        but = But(unsure=np.repeat(unsure, 2), busy=state.busy)
+        note = f"nothing was traced since boot: {len(literal):,} CALL_OPS literals are those of the file"
+        note = note if len(literal) and self._unset.all() else ""
+        but = But(unsure=np.repeat(unsure, 2), busy=state.busy, note=note)
         return claim("CALL_OPS literals", "data", words, self._why_literal, but)
+
+    def _before_first_trace(self, idle: Bool, good: Bool, unsure: Bool) -> tuple[Bool, Bool]:
+        """Which literals are right, and which may be, where some were never set.
+
+        Of set ones and others, both are right only in the pass that sets them, or after one that damage has ended.
+        """
+        both: Bool = self._unset | idle
+        if self._state.disabled:
+            return both | good, unsure
+        right = self._unset if self._untraced else good
+        maybe = both & ~right if self._state.busy else np.zeros(len(both), np.bool_)
+        return right, maybe if self._untraced else unsure | maybe
 
     def _nearest(self, literal: int, ops: U64, *, traced: bool) -> int:
         """What a wrong literal may have been: of a site without a tracer the idle ops, else one that shares a half."""
         idle = self._state.idle_ops or 0
+        if self._untraced:
+            return int(_LINKED)
         if not traced:
             return idle
         halves = [place for place in ops.tolist() if not (place ^ literal) >> 32 or not (place ^ literal) & 0xFFFFFFFF]
@@ -160,6 +186,10 @@ class _Slots:
         assert self._literal is not None  # noqa: S101 - the caller looked
         at = int(self._literal[k // 2])
         name = f"the literal of {self._scene.binary.symbols.locate(int(self._second[k // 2])).symbol}"
+        if self._untraced:
+            return f"{name}; nothing was traced since boot, so that it is the one of the file"
+        if self._unset[k // 2]:
+            return f"{name}; it was never set, and others were"
         if at in self._state.ops.places or at in (self._state.idle_ops, self._state.list_ops):
             return f"{name}; ftrace's record says that the site is {'' if self._traced[k // 2] else 'not '}traced"
         return f"{name}; no registered ftrace_ops is at {at:#x}"

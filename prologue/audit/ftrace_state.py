@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 from prologue.audit.ftrace_lists import LiveRecords, Ops, all_records, direct_call_offset, registered_ops
 from prologue.audit.locks import is_held
 from prologue.audit.variables import Variables
 from prologue.memory.state import KernelState
 from prologue.sites.running import RunningKernel
+
+# What writes all literals of one page: kernels that have it set those of their own text at the first trace, in
+# arch_ftrace_update_code(), and not in ftrace_init() (arch/arm64/kernel/patching.c with our patch).
+_SETS_ALL_LITERALS: Final = "aarch64_insn_write_literals_u64"
 
 
 class FtraceState:
@@ -41,6 +46,16 @@ class FtraceState:
     def ops(self) -> Ops:
         """All that are registered."""
         return registered_ops(self._variables, busy=self.busy)
+
+    @cached_property
+    def sets_literals_late(self) -> bool:
+        """Whether the kernel's own literals are those of the file until something is traced."""
+        return self._kernel.symbols.find(_SETS_ALL_LITERALS) is not None
+
+    @cached_property
+    def disabled(self) -> bool:
+        """Whether ftrace disabled itself, after an ``ftrace bug`` that may have ended it half-way."""
+        return bool(self._variables.number("ftrace_disabled", 4))
 
     def may_be_leaving(self, ops: int) -> bool:
         """Whether it may be an ops that is about to be ``removed_ops``: who holds ``ftrace_lock`` counts records first.

@@ -67,6 +67,7 @@ class TextJudge:
             missing=sum(section.missing for section, _ in self._sections),
             unknown=sum(word.words for word in free if word.kind == "unknown"),
             agreements=tuple(one.agreement for one in claims if one.agreement is not None and one.right.all()),
+            notes=tuple(one.note for one in claims if one.note),
         )
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:

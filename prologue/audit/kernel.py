@@ -33,8 +33,8 @@ from prologue.sites.running_text import LiveSection
 
 # Read with one question, for sources that answer slowly.
 _NAMES: Final = (
-    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_lock", "ftrace_ops_list",
-    "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start", "ftrace_trace_function",
+    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_disabled", "ftrace_lock",
+    "ftrace_ops_list", "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start", "ftrace_trace_function",
     "jump_label_mutex", "kimage_voffset", "kprobe_table", "memstart_addr", "removed_ops", "tag_lsb", "tag_val",
     "va_mask",
 )  # fmt: skip

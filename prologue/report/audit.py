@@ -48,8 +48,8 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     if kind == "json":
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     every = audits_of(audit)
-    notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_transitions(audit)]
-    notes += [*_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
+    notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_notes(audit)]
+    notes += [*_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
     unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
     if kind == "sarif":
@@ -121,6 +121,7 @@ def _text(audit: Audit, *, show_all: bool) -> str:
     lines += unknown_lines(audit, show_all=show_all)
     lines += _table(audit)
     lines += agreement_lines(audit)
+    lines += _notes(audit)
     lines += _transitions(audit)
     lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
     lines += _struct_offsets(audit)
@@ -164,6 +165,10 @@ def _transitions(audit: Audit) -> list[str]:
     head = (f"since {audit.before.source}", "", "words", "")
     align = ("left", "left", "right", "left")
     return tabulate(rows, head, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+
+
+def _notes(audit: Audit) -> list[str]:
+    return [note for one in audit.files for note in one.audited.notes]
 
 
 def _struct_offsets(audit: Audit) -> list[str]:
@@ -242,4 +247,5 @@ def _file(one: AuditedFile) -> dict[str, Any]:
         "agreements": [
             {"name": found.name, "value": hex(found.value), "places": found.places} for found in one.audited.agreements
         ],
+        "notes": list(one.audited.notes),
     }

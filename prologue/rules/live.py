@@ -93,6 +93,7 @@ class Audited:
     missing: int = 0  # words that memory ought to have: the kernel gives no such memory away
     unknown: int = 0  # words that no mechanism that is known owns
     agreements: tuple[Agreement, ...] = ()
+    notes: tuple[str, ...] = ()  # what a mechanism says of all of its words
 
 
 class Undecided(NamedTuple):

@@ -38,7 +38,7 @@ def test_records_and_literals(mini: Mini, literal: int, enabled: bool, known: bo
     flags = np.full(len(sites.second), ENABLED if enabled else 0, np.uint64)
     for busy in (True, False):
         said = SimpleNamespace(
-            busy=busy, idle_ops=IDLE, list_ops=None, trampolines=frozenset(),
+            busy=busy, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None, trampolines=frozenset(),
             ops=Ops(frozenset({TRACER}), complete=True),
             records=LiveRecords(np.sort(sites.second), flags), may_be_leaving=lambda _: False, is_code=lambda _: True,
             direct_call=lambda _: None,
