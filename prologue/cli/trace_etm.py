@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from prologue.errors import InputError, OutputError
+from prologue.errors import InputError, OutputError, UsageError
 from prologue.words import counted
 
 if TYPE_CHECKING:
     from prologue.trace.etm import EtmStream, ProgramText
-    from prologue.trace.recording import RecordingHeader
+    from prologue.trace.recording import RecordingHeader, TraceRecords
 
 SCHEMA: Final = "prologue.trace-etm/1"
 _HIGHEST_VMID: Final = 0xFFFF  # of 16 bits (Arm ARM, VTTBR_EL2)
@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("has no slide: it ends before the kernel relocates itself; record longer", path=args.recording)
     if count := int((senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID)).sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
+    _require_levels(args.levels, records)
     text = _text(args.vmlinux, header.slide, header)
     memory = None if args.memory is None else _text(args.memory, header.slide, header)
     streams = write_snapshot(records, text, args.output, levels=args.levels, memory=memory)
@@ -73,6 +74,18 @@ def run(args: argparse.Namespace) -> int:
         for cpu, stream in streams.items():
             print(_line(args, cpu, stream))
     return 0
+
+
+def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
+    """Check that the recording has something of the exception levels that are wanted, if it has anything."""
+    import numpy as np
+
+    from prologue.trace.form import NO_LEVEL
+
+    there = np.unique(records["level"][records["count"] != 0]).tolist()
+    if there and not set(levels) & set(there):
+        wanted, has = (", ".join("unknown" if n == NO_LEVEL else f"EL{n}" for n in some) for some in (levels, there))
+        raise UsageError(f"--levels: nothing of {wanted} was recorded, but of {has}: name one of these")
 
 
 def _text(path: Path, slide: int, header: RecordingHeader) -> ProgramText:

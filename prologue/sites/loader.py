@@ -1,7 +1,9 @@
-"""What the kernel's module loader reads of a module's records (kernel/module/main.c, 5.10-7.3).
+"""What the kernel's module loader reads of a module's records.
 
-``find_sec`` takes the first allocated section of a name, and ``apply_relocations`` applies RELA and passes over all
-that it does not know. It says nothing of what it leaves out: the module loads, with records that are zero or missing.
+Read in kernel/module.c of 5.10, and in kernel/module/main.c of 6.1 to 7.3.
+
+``find_sec`` takes the first allocated section of a name. ``apply_relocations`` applies RELA, refuses REL (-ENOEXEC) and
+passes over all that it does not know. Of that it says nothing: the module loads, with records that are zero or missing.
 """
 
 from __future__ import annotations

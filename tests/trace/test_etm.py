@@ -22,6 +22,7 @@ from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 from tests.support.opencsd import decode, merged
+from tests.trace.made import recording as made_recording
 
 BASE = 0xFFFF800080000000
 VECTOR = BASE + 0x800  # an interrupt's place: 0x80 in its group
@@ -156,6 +157,12 @@ def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert said in error
         assert error.count("\n") == 1
         assert not out.exists()
+    ran = {"cpu": 0, "level": 1, "start": BASE, "count": 3}
+    recording.write_bytes(made_recording([ran], RecordingHeader(slide=0)))
+    assert main([*command, "--levels", "0,3"]) == 2
+    error = capsys.readouterr().err
+    assert "--levels: nothing of EL0, EL3 was recorded, but of EL1: name one of these" in error
+    assert not out.exists()
     recording.write_bytes(RecordingHeader(slide=0).pack())
     assert main(command) == 0
     assert main(command) == 2
