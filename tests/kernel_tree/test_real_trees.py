@@ -69,7 +69,7 @@ def test_another_release_is_refused(real: Path, source: Path, other: str, tmp_pa
         pytest.skip("the right release, or one with the same lines")
     before = fingerprint(real)
     repository(real)
-    with pytest.raises(AssertionError, match="patch does not apply|does not exist in index"):
+    with pytest.raises(AssertionError, match=r"patch does not apply|does not exist in index"):
         git(real, "am", "--quiet", given=mbox(load_patch(other)))
     git(real, "am", "--abort")
     assert fingerprint(real) == before

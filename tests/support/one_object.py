@@ -29,7 +29,7 @@ SOURCE: Final = "arch/arm64/kernel/ftrace.c"
 OBJECT: Final = SOURCE.replace(".c", ".o")
 KCONFIG_HEADER: Final = "-include ../include/linux/kconfig.h"
 # Clang is the stricter one; the distribution's is too old for the latest release.
-TOOLCHAINS: Final = {"6.1": "gcc", "6.12": "llvm", "7.2": "gcc"}
+TOOLCHAINS: Final = {"6.1": "gcc", "6.12": "llvm", "7.2": "gcc", "7.3": "gcc"}
 _COMPILERS: Final = {"gcc": "aarch64-linux-gnu-gcc", "llvm": "clang"}
 _LAYOUT: Final = 1  # of the cache's entry
 
@@ -56,7 +56,7 @@ class OneObject:
         command = (self.tree / "command").read_text()
         for old, new in (
             (KCONFIG_HEADER, f"{KCONFIG_HEADER} -include {header}"),
-            (" -nostdinc ", f" -nostdinc -I{overlay}/arch/arm64/include "),
+            (" -nostdinc ", f" -nostdinc -I{overlay}/arch/arm64/include -I{overlay}/include "),
             (f" ../{SOURCE}", f" {overlay}/{SOURCE}"),
             (f" -o {OBJECT}", f" -o {scratch}/object.o"),
         ):
