@@ -23,7 +23,7 @@ class ReturnStack:
     ``unsure``: it may be astray, whatever its image.
     """
 
-    __slots__ = ("_calls", "_excepting", "_given", "_packets", "_returning", "unsure")
+    __slots__ = ("_calls", "_excepting", "_given", "_interrupted", "_packets", "_returning", "unsure")
 
     def __init__(self) -> None:
         self._calls = 0
@@ -31,6 +31,7 @@ class ReturnStack:
         self._packets: bool | None = False  # the text has those of addresses; None if elements come long after them
         self._given = False  # there was one since the last range
         self._excepting = False  # the next one says where an exception was taken
+        self._interrupted = False  # an exception came since the last range, or its return
         self.unsure = False
 
     def packet(self, kind: bytes) -> None:
@@ -48,11 +49,12 @@ class ReturnStack:
     def enter(self) -> bool:
         """Go on after a range; whether this step, or what follows, is unsure."""
         before = self.unsure
-        if self._packets and self._given:
-            self._find()
+        if self._is_found:
+            if before:  # calls on a way that did not run are no calls
+                self.lose()
         elif self._returning:
             self._pop()
-        self._returning = self._given = False
+        self._returning = self._given = self._interrupted = False
         return before or self.unsure
 
     def leave(self, tail: bytes) -> None:
@@ -67,25 +69,23 @@ class ReturnStack:
     @property
     def may_be_astray(self) -> bool:
         """Whether the decoder may be astray where it went after the last range."""
-        if self._packets and self._given:
-            return False
-        return self.unsure or (self._returning and not self._calls)
+        return not self._is_found and (self.unsure or (self._returning and not self._calls))
 
     def interrupt(self) -> None:
         """Take an exception, or return from one: the trace gives the address."""
         if self._returning and self._calls:
             self._calls -= 1
-        self._returning = False
-        self._find()
+        self._returning, self._interrupted = False, True
 
     def lose(self) -> None:
         """Go on after code that the decoder does not know, at an address that the trace gives."""
         self._calls = 0
         self._returning = self.unsure = False
 
-    def _find(self) -> None:
-        if self.unsure:  # calls on a way that did not run are no calls
-            self.lose()
+    @property
+    def _is_found(self) -> bool:
+        """Whether the trace says where execution went on after the last range."""
+        return self._interrupted or (self._packets is True and self._given)
 
     def _pop(self) -> None:
         if self._calls:

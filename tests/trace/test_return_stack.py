@@ -84,6 +84,13 @@ def test_an_exception_ends_the_doubt(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert check(tmp_path, capsys, text) == (["vectors+0x0"], 0)
 
 
+def test_an_exception_return_on_a_way_that_did_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only an ERET returns from an exception; where the decoder is astray, it may have met any instruction."""
+    text = ON + GIVEN + CALLED + NO_MEMORY + GIVEN + RETURNS + ran("first+0x8", "first+0xc", GOES_ON)
+    text += element("EXCEPTION_RET()") + GIVEN + ran("second", "second", GOES_ON)
+    assert check(tmp_path, capsys, text) == ([], 1)
+
+
 def test_a_unit_that_speculates_gives_addresses_long_before_they_are_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
