@@ -119,7 +119,7 @@ def test_a_page_of_zeros_is_no_missing_page(vmlinux: Path, capsys: pytest.Captur
     pieces = [(start + SLIDE, bytes(image[:at])), (page + 0x1000 + SLIDE, bytes(image[at + 0x1000 :]))]
     source.write_bytes(core([(vaddr, (1 << 64) - 1, data) for vaddr, data in pieces], [vmcoreinfo()]))
     assert main([*AUDIT, str(vmlinux), str(source)]) == 0
-    assert f"not looked at: .text: {rest} words that memory does not have" in capsys.readouterr().out
+    assert f"not looked at: .text: {rest:,} words that memory does not have" in capsys.readouterr().out
 
 
 def captured(vmlinux: Path, changes: dict[int, int], kprobes: tuple[str, ...]) -> Path:
