@@ -50,7 +50,9 @@ class FtraceState:
     @cached_property
     def sets_literals_late(self) -> bool:
         """Whether the kernel's own literals are those of the file until something is traced."""
-        return self._kernel.symbols.find(_SETS_ALL_LITERALS) is not None
+        marker = self._kernel.marker
+        by_marker = marker is not None and marker.version > 1
+        return by_marker or self._kernel.symbols.find(_SETS_ALL_LITERALS) is not None
 
     @cached_property
     def disabled(self) -> bool:
