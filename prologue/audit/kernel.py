@@ -23,6 +23,7 @@ from prologue.audit.literals import claim_literals
 from prologue.audit.scene import Scene
 from prologue.audit.shadow_stacks import claim_shadow_stacks
 from prologue.audit.variables import Variables
+from prologue.errors import InputError
 from prologue.memory.base import Memory
 from prologue.memory.capture import Capture
 from prologue.memory.state import KernelState
@@ -52,7 +53,13 @@ class KernelFacts:
 
 
 def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
-    """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked."""
+    """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked.
+
+    Raises:
+        InputError: the file's records cannot be read.
+
+    """
+    _require_records(kernel)
     version = kernel.version or version_of(kernel.memory.info.release)
     layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
     variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
@@ -62,6 +69,16 @@ def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
     return KernelFacts(
         variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, not_known=_not_known(kernel)
     )
+
+
+def _require_records(kernel: RunningKernel) -> None:
+    """Refuse a kernel with ftrace whose sites are not known: none of them would be judged."""
+    if kernel.bounds is None or kernel.records is not None:
+        return
+    problem, to_do = kernel.bounds.problem, "give the vmlinux as it was linked"
+    if kernel.marker is not None and kernel.marker.writing:
+        problem, to_do = "unfinished: an interrupted run of `prologue patch`", "run the same command again"
+    raise InputError(f"{problem}; ftrace's records cannot be read: {to_do}", path=kernel.path)
 
 
 def _not_known(kernel: RunningKernel) -> str:

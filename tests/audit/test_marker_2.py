@@ -13,10 +13,12 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.sites.kernel import Kernel
+from prologue.sites.marker import OFFSETS, SYMBOL, WRITING
+from prologue.sites.marker_reader import FLAGS
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, as_running, process
 from tests.support.built import Mini
-from tests.support.elf_edit import MOV, NOP
+from tests.support.elf_edit import MOV, NOP, edit
 
 FORMS = [
     Spec(marker=2), Spec(marker=2, form="rela-applied"), Spec(marker=2, plain=True), Spec(marker=2, weak=True),
@@ -109,3 +111,23 @@ def test_an_overlay_of_it(mini: Mini, spec: Spec, tmp_path: Path) -> None:
         assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "-q"]) == 0
         words = Kernel(out).image.words(np.sort(sites.first))
         assert (words == MOV).all()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("flag", "unfinished: an interrupted run of `prologue patch`; ftrace's records cannot be read"),
+        ("bounds", "ftrace's records cannot be read: give the vmlinux as it was linked"),
+    ],
+)
+def test_records_that_cannot_be_read(mini: Mini, damage: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without them no site would be judged, and an audit would say that all is well."""
+    vmlinux = process(mini(FORMS[0]))
+    with edit(vmlinux) as elf:
+        if damage == "flag":
+            elf.set_word(elf.value(SYMBOL) + FLAGS, OFFSETS | WRITING)
+        else:
+            elf.set_symbol("__stop_mcount_loc", value=elf.value("__stop_mcount_loc") + 4)
+    capsys.readouterr()
+    assert main([*AUDIT, *map(str, as_running(vmlinux, {}))]) == 2
+    assert said in capsys.readouterr().err
