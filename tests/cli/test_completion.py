@@ -20,7 +20,7 @@ ASKED = [
     ("explain PL30", {f"PL3{number:02}" for number in range(1, 10)}),
     ("explain site-n", {"site-not-pair"}),
     ("explain GA", {"GATE"}),
-    ("verify vmlinux --select PL40", {f"PL40{number}" for number in range(1, 9)}),
+    ("verify vmlinux --select PL40", {f"PL40{number}" for number in range(1, 10)}),
     ("verify vmlinux --ignore mcount-b", {"mcount-bounds-missing"}),
     ("transition n", {"nop"}),
     ("transition nop b.", {"b.cond"}),
