@@ -16,6 +16,8 @@ from prologue.sites.sites import Sites
 
 _COLUMNS: Final = ("vaddrs", "offsets", "old", "new")
 
+_ANOTHER: Final = "the plan was made for another file, or edited since"
+
 ContractChoice = Literal["auto", "native", "stock"]
 
 _WAYS_OUT: Final = (
@@ -182,6 +184,8 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
     if isinstance(binary, Kernel):
         if saved.guard is not None:
             binary = _linked_by(binary, saved)
+            if binary.state != "untouched":
+                raise RefusedError(_ANOTHER, path=binary.path)
         own = build_plan(binary, choose_contract(binary, "native" if binary.marker else "stock"))
     else:
         own = build_plan(binary, "stock" if saved.contract == "stock" else "native")
@@ -194,7 +198,7 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
     stub = isinstance(binary, Kernel) and own.contract == "stock"
     same = same and (_same_init(binary, init) if isinstance(binary, Kernel) and stub else not init)
     if not same:
-        raise RefusedError("the plan was made for another file, or edited since", path=binary.path)
+        raise RefusedError(_ANOTHER, path=binary.path)
 
 
 def _linked_by(kernel: Kernel, saved: PatchPlan) -> Kernel:
