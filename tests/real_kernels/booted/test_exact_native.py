@@ -35,14 +35,16 @@ def test_the_build_saves_what_the_boot_writes(show: Callable[[str], None]) -> No
     assert [pair["boot"]["layout"] for pair in report["kernels"]] == ["2", "4,2"]
     for pair in report["kernels"]:
         boot, build, sites = pair["boot"], pair["build"], pair["boot"]["sites"]
-        # The pointers of CALL_OPS are set either way; they are data. No instruction is written by `build`.
-        rest = {"second": 0, "literal": 2 * sites if boot["layout"] == "4,2" else 0, "other": 0}
+        # The pointers of CALL_OPS are set when something is first traced. No instruction is written by `build`.
+        rest = {"second": 0, "literal": 0, "other": 0}
         assert boot["ftrace_init_words"] == {"first": sites, **rest}
         assert build["ftrace_init_words"] == {"first": 0, **rest}
         saved = boot["ftrace_init"] - build["ftrace_init"]
-        assert saved > 300 * sites
-        # The rest of the boot does what it did; random numbers and the scheduler see other timestamps.
-        assert abs(boot["instructions"] - build["instructions"] - saved) < saved / 20
+        assert build["ftrace_init"] < 9 * sites
+        assert saved > 9 * sites  # 6.1 also sorts at boot
+        # The rest of the boot does what it did, and relocates up to one value less for each site. Random numbers
+        # and the scheduler see other timestamps.
+        assert -1000 < boot["instructions"] - build["instructions"] - saved < 14 * sites
         # The table came from another run of everything.
         assert f"{boot['instructions']:,}" in table
         assert f"{build['ftrace_init']:,}" in table

@@ -61,7 +61,8 @@ echo 0 >events/kprobes/place/enable
 OWN: Final = Path(__file__).with_name("own.c")
 # The MOV is not written at boot, but when a function is traced for the first time.
 LATE_MOV: Final = {
-    "	if (!mod && ftrace_prologues_built)\n		return 0;\n": "	if (!mod)\n		return 0;\n",
+    "		WRITE_ONCE(*insn, mov);\n": "",
+    "	if (first != save_lr && !aarch64_insn_is_brk(first)) {\n": "	if (0) {\n",
     '		pr_err("ftrace: no MOV X9, LR before %pS\\n", (void *)pc);\n		return -EINVAL;\n':
         "		if (ftrace_modify_code(pc - AARCH64_INSN_SIZE, aarch64_insn_gen_nop(),\n"
         "				       ftrace_gen_save_lr(), true))\n"
