@@ -154,8 +154,14 @@ def test_a_directory(tmp_path: Path, capsys: Said) -> None:
     [
         (["--series", "sorttable-nm", "6.1"], "there is no patch sorttable-nm for Linux 6.1, only for 6.12, "),
         (["--series", "init-mem", "no-tree"], "no-tree: is neither a kernel tree nor a release; there are patches for"),
-        (["--series", "init-mem", "7.2", "--cover-letter"], "is one patch with its figures: leave out --cover-letter"),
-        (["--series", "init-mem", "7.2", "--figures", "x"], "is one patch with its figures: leave out --cover-letter"),
+        (
+            ["--series", "init-mem", "7.2", "--cover-letter"],
+            "is one patch with its figures: leave out --mode, --cover-letter and --figures",
+        ),
+        (
+            ["--series", "init-mem", "7.2", "--figures", "x"],
+            "is one patch with its figures: leave out --mode, --cover-letter and --figures",
+        ),
         (["--series", "initmem", "7.2"], "invalid choice: 'initmem' (choose from "),
         (["--series", "", "7.2"], "invalid choice: ''"),
     ],
