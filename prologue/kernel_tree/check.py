@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from prologue import __version__
 from prologue.errors import InputError, PrologueError
@@ -17,7 +17,6 @@ from prologue.kernel_tree.kconfig import leaves_landing_pads_out, why_not_select
 from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
 
 Status = Literal["ok", "no", "-"]
-_LOOP: Final = "arch_ftrace_make_records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,18 +169,19 @@ def _kernels(out: Path, check: Callable[[Path, Path], Check]) -> Iterator[Check]
 
 def _boot_kernel(path: Path, linked: Path) -> Check:
     """Check a kernel of a tree with the boot mode."""
+    from prologue.sites.init_stub import LOOP
     from prologue.sites.kernel import Kernel
 
     try:
         kernel = Kernel(path)
-        patched, state = kernel.symbols.find(_LOOP) is not None, kernel.state
+        patched, state = kernel.symbols.find(LOOP) is not None, kernel.state
     except PrologueError as error:
         return Check(name=path.name, status="no", message=str(error), to_do="build again", facts={"file": str(path)})
     facts = {"file": str(path), "state": state}
     if not patched:
         again = f"remove {shlex.quote(str(linked))} and build again"
         return Check(
-            name=path.name, status="no", message=f"built without the patch: no {_LOOP}", to_do=again, facts=facts
+            name=path.name, status="no", message=f"built without the patch: no {LOOP}", to_do=again, facts=facts
         )
     if state != "untouched":
         what = "processed for another contract" if state == "processed" else "not as linked"

@@ -11,6 +11,7 @@ from prologue.rules.base import Subject
 from prologue.rules.engine import judge_symbols
 from prologue.rules.registry import RULES
 from prologue.sites.binary import Binary
+from prologue.sites.init_stub import LOOP
 from prologue.sites.kernel import Kernel
 from prologue.sites.marker import Marker
 from prologue.sites.module import Module
@@ -35,6 +36,7 @@ def scan_data(binary: Binary, vmlinux: Kernel | None = None) -> dict[str, Any]:
                 "contract": binary.contract,
                 "marker": _marker_data(marker) if marker else None,
                 "init": binary.init_stub.state,
+                "boot_loop": binary.symbols.find(LOOP) is not None,
             }
     elif isinstance(binary, Module):
         data |= {"kind": "module", "release": binary.release or None, "build_id": binary.build_id or None}
@@ -152,4 +154,6 @@ def _contract(data: dict[str, Any]) -> str:
     if data["contract"] == "native":
         state = "processed" if data["marker"]["flags"] & 1 else "unprocessed"
         return f"native (marker version {data['marker']['version']}: {state})"
+    if data["boot_loop"]:
+        return "stock: no marker; mode boot: ftrace_init writes the MOVs in one loop"
     return f"stock: no marker; ftrace_init_nop is {data['init']}"

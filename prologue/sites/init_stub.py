@@ -25,6 +25,7 @@ from prologue.insn.disasm import disassemble, may_write_x0
 from prologue.sites.sites import Layout
 
 FUNCTION: Final = "ftrace_init_nop"
+LOOP: Final = "arch_ftrace_make_records"  # writes all MOVs in one loop, and calls no ftrace_init_nop: the boot mode
 LITERAL_WRITER: Final = "aarch64_insn_write_literal_u64"
 TEXT_WRITERS: Final = ("aarch64_insn_patch_text_nosync", "ftrace_modify_code")
 HARMLESS: Final = (
@@ -138,6 +139,8 @@ def find_init_stub(image: ElfImage, symbols: Symbols, layout: Layout) -> InitStu
     symbol = symbols.find(FUNCTION)
     if symbol is None:
         return InitStub("unrecognised", reason=f"no symbol {FUNCTION}: not a kernel of 5.5 or newer")
+    if symbols.find(LOOP) is not None:
+        return InitStub("unrecognised", reason=f"ftrace_init writes the MOVs in a loop of its own ({LOOP}): boot it as it is")
     try:
         function = _Function(image, symbols, symbol)
         return _recognise_call_ops(function) if layout == "4,2" else _recognise_plain(function)

@@ -277,6 +277,21 @@ def test_unrecognised_init_is_refused_with_its_disassembly(mini: Mini, capsys: p
     assert vmlinux.read_bytes() == before
 
 
+def test_the_boot_modes_loop_is_refused(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """It calls no ftrace_init_nop, and would be off at the first MOV that is there."""
+    vmlinux = mini(Spec(contract="stock"))
+    elf = ElfEdit(vmlinux)
+    elf.rename_symbol("aarch64_insn_gen_branch_link", "arch_ftrace_make_records")
+    elf.save(vmlinux)
+    before = vmlinux.read_bytes()
+    assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 2
+    assert "ftrace_init writes the MOVs in a loop of its own (arch_ftrace_make_records)" in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
+    assert main(["scan", str(vmlinux)]) == 0
+    assert "stock: no marker; mode boot: ftrace_init writes the MOVs in one loop" in capsys.readouterr().out
+    assert main(["verify", str(vmlinux), "--no-config"]) == 0
+
+
 def test_auto_names_both_ways_out(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["patch", str(mini(Spec(contract="stock"))), "--in-place"]) == 2
     said = capsys.readouterr().err
