@@ -3,8 +3,9 @@
     .venv/bin/python bench/rival.py 6.12 -o results/ [--functions 40000] [--debian] [--relr]
     .venv/bin/python bench/rival.py --kernel stock=A/vmlinux --kernel contract-2=B/vmlinux -o DIR/
 
-The first builds four links of Debian's source package (some five minutes each on two cores, kept in the cache):
-stock, with the patch of docs/rival, with the series of contract 1 (docs/rival/contract-1), and with today's series.
+The first builds five links of Debian's source package (some five minutes each on two cores, kept in the cache):
+stock, with the patch of docs/rival, with the series of contract 1 (docs/rival/contract-1), with today's series, and
+with today's series and the patch `prologue kernel patch --series relocations`.
 `--functions` adds that many synthetic functions, which only make sites; `--debian` takes Debian's generic
 configuration, without modules (well over half an hour each); `--relr` packs relocations as RELR, with LLD, and boots
 with KASLR, since such kernels relocate nothing without it. The second form takes links that were built elsewhere (with
@@ -18,6 +19,7 @@ import argparse
 import contextlib
 import sys
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +36,8 @@ from prologue_bench.host.progress import Progress
 from prologue_bench.report.links_plot import Bar, save_bars
 
 PATCHES: Final = Path(__file__).parents[1] / "docs" / "rival"
-SUITES: Final = {"6.12": "trixie", "7.2": "sid"}
+SUITES: Final = {"6.12": "trixie", "7.2": "sid", "7.3": "trixie-backports"}
+SAME_PATCHES: Final = {"7.3": "7.2"}  # they apply there as well
 GENERIC: Final = "config.arm64_none_arm64"  # of Debian's linux-config-RELEASE
 RELR_LINKER: Final = "ld.lld-19"  # bookworm's GNU ld has no RELR for arm64
 
@@ -60,6 +63,8 @@ ROWS: Final = (
     Row("the rival", "rival", "boot"),
     Row("fused: contract 2, not processed", "contract-2", "boot"),
     Row("contract 2", "contract-2", "build"),
+    Row("fused, relocation ends early", "contract-2-relocations", "boot"),
+    Row("contract 2, relocation ends early", "contract-2-relocations", "build"),
     Row("stock, ftrace_init returns at once", "stock", "nop-nop"),
 )
 _INSIDE: Final = " in ftrace_init"
@@ -81,11 +86,14 @@ def recipes(release: str, functions: int = 0, debian: str = "", *, relr: bool = 
         linker=RELR_LINKER if relr else "",
     )  # fmt: skip
     marked = replace(stock, options=(*base, "marker"))
+    patch = f"{SAME_PATCHES.get(release, release)}.patch"
+    relocations = files("prologue.kernel_tree").joinpath("standalone", release, "relocations.diff").read_bytes()
     return {
         "stock": stock,
-        "rival": replace(stock, patch=(PATCHES / f"{release}.patch").read_bytes()),
-        "contract-1": replace(marked, patch=(PATCHES / "contract-1" / f"{release}.patch").read_bytes()),
+        "rival": replace(stock, patch=(PATCHES / patch).read_bytes()),
+        "contract-1": replace(marked, patch=(PATCHES / "contract-1" / patch).read_bytes()),
         "contract-2": replace(marked, native=True),
+        "contract-2-relocations": replace(marked, native=True, patch=relocations),
     }
 
 
