@@ -49,5 +49,5 @@ def test_the_mini_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 @pytest.mark.qemu
 def test_a_boot_that_does_not_end(tmp_path: Path) -> None:
     needs_tools("qemu-system-aarch64", "aarch64-linux-gnu-gcc")
-    once = mini_boot(Spec(layout="4,2"), tmp_path)
+    once = mini_boot(Spec(layout="4,2", marker=2), tmp_path)
     assert once(tmp_path / "log", 0.01) == "FAIL no power-off within 0.01 s"
