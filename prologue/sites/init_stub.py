@@ -140,7 +140,8 @@ def find_init_stub(image: ElfImage, symbols: Symbols, layout: Layout) -> InitStu
     if symbol is None:
         return InitStub("unrecognised", reason=f"no symbol {FUNCTION}: not a kernel of 5.5 or newer")
     if symbols.find(LOOP) is not None:
-        return InitStub("unrecognised", reason=f"ftrace_init writes the MOVs in a loop of its own ({LOOP}): boot it as it is")
+        reason = f"ftrace_init writes the MOVs in a loop of its own ({LOOP}): boot it as it is"
+        return InitStub("unrecognised", reason=reason)
     try:
         function = _Function(image, symbols, symbol)
         return _recognise_call_ops(function) if layout == "4,2" else _recognise_plain(function)
