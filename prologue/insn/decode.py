@@ -101,8 +101,9 @@ def adr_immediate(words: U32) -> I64:
 
 def calls_to(words: U32, base: int, target: int) -> I64:
     """Indices of the words that are BL to ``target``; ``words`` of shape (n,) begin at address ``base``."""
-    distance = (target - base) // a64.INSN_SIZE - np.arange(len(words), dtype=np.int64)
-    hits: I64 = np.flatnonzero((words == jump(BL, distance)) & (abs(distance) < a64.BL_REACH // a64.INSN_SIZE))
+    calls = np.flatnonzero(matches(words, BL))
+    distance = (target - base) // a64.INSN_SIZE - calls
+    hits: I64 = calls[(words[calls] == jump(BL, distance)) & (abs(distance) < a64.BL_REACH // a64.INSN_SIZE)]
     return hits
 
 

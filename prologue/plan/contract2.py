@@ -109,8 +109,9 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> Taken:
 
 def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
     """Which entries relocate a record; what is NONE relocates nothing."""
-    none = np.isin(table["info"] & np.uint64(0xFFFFFFFF), RELA_NONE)
-    inside: Bool = (table["offset"] >= bounds.start) & (table["offset"] < bounds.stop) & ~none
+    inside: Bool = (table["offset"] >= bounds.start) & (table["offset"] < bounds.stop)
+    types = table["info"][inside] & np.uint64(0xFFFFFFFF)
+    inside[inside] = (types != RELA_NONE[0]) & (types != RELA_NONE[1])
     return inside
 
 

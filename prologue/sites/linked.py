@@ -39,7 +39,9 @@ def with_words(kernel: Kernel, words: Iterable[Words]) -> Kernel:
     content = private_copy(kernel.image)
     for one in words:
         unaligned(content, one.width)[one.offsets] = one.words
-    return Kernel(ElfImage(kernel.path, content))
+    result = Kernel(ElfImage(kernel.path, content))
+    result.symbols = kernel.symbols  # nothing writes symbols, and finding them takes a while
+    return result
 
 
 def private_copy(image: ElfImage) -> mmap.mmap:
