@@ -168,7 +168,10 @@ def _accounting(before: Binary, after: Binary) -> str:
     found = account(before, after)
     if found.apart:
         return f"{after.path}: not compared with {before.path} byte by byte: {found.apart}"
-    parts = [counted(count, _KINDS[kind][0], plural=_KINDS[kind][1]) for kind, count in found.words.items()]
+    kinds = _KINDS
+    if isinstance(before, Kernel) and before.marker is not None and before.marker.version > 1:
+        kinds = _KINDS | {"record": ("word of the record table", "words of the record table")}
+    parts = [counted(count, kinds[kind][0], plural=kinds[kind][1]) for kind, count in found.words.items()]
     if len(found.unexplained):
         parts.append(counted(len(found.unexplained), "unexplained byte"))
     return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"

@@ -3,13 +3,14 @@
 It stands beside the file, is there before the first word is written, and goes after the last one. If the run is killed
 in between, the same command, or ``--reverse``, reads from it what every word was.
 
-Two numpy arrays, one after the other: what the plan is for, and a row for each word.
+A line of JSON says what the plan is for; then come rows of 32 bytes, little-endian, one for each word.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from prologue.sites.kernel import Kernel
 from prologue.sites.linked import Words, with_words
 
 SUFFIX: Final = ".prologue-journal"
-_VERSION: Final = "1"
+SCHEMA: Final = "prologue.journal/1"
+_MOST: Final = 1 << 16  # bytes of the first line
 _ROW: Final = np.dtype([("offset", "<i8"), ("width", "<i8"), ("old", "<u8"), ("new", "<u8")])
 
 
@@ -44,13 +46,13 @@ def write_journal(path: Path, plan: PatchPlan) -> None:
         part = rows[start : start + len(stage)]
         part["offset"], part["width"], part["old"], part["new"] = stage.offsets, stage.width, stage.old, stage.new
         start += len(stage)
-    head = np.array([_VERSION, plan.goal, plan.build_id, str(plan.file_size)])
+    head = {"schema": SCHEMA, "goal": plan.goal, "build_id": plan.build_id, "file_size": plan.file_size}
     journal = journal_of(path)
     try:
         with temporary_beside(journal) as temporary:
             with temporary.open("wb") as stream:
-                np.save(stream, head, allow_pickle=False)
-                np.save(stream, rows, allow_pickle=False)
+                stream.write(json.dumps(head).encode() + b"\n")
+                stream.write(rows.data)
             temporary.replace(journal)
     except OSError as error:
         raise OutputError(
@@ -83,26 +85,14 @@ def linked_by_journal(kernel: Kernel) -> Kernel:
 
     """
     journal = journal_of(kernel.path)
-    try:
-        with journal.open("rb") as stream:
-            head = np.load(stream, allow_pickle=False).tolist()
-            rows = np.load(stream, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise RefusedError(
-            f"an interrupted run left it half written, and its journal {journal.name} is gone: link again",
-            path=kernel.path,
-        ) from error
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot be read as a journal ({error}): link {kernel.path} again", path=journal) from error
-    if not isinstance(head, list) or len(head) != 4 or head[0] != _VERSION or rows.dtype != _ROW:
-        raise InputError(f"is not a journal that this prologue knows: link {kernel.path} again", path=journal)
-    _, goal, build_id, size = head
+    head, rows = _read(journal, kernel.path)
     end = rows["offset"] + rows["width"]
-    if [build_id, size] != [kernel.build_id, str(kernel.image.size)] or len(rows) == 0 or end.max() > kernel.image.size:
+    own = [kernel.build_id, kernel.image.size]
+    if [head.get("build_id"), head.get("file_size")] != own or not len(rows) or end.max() > kernel.image.size:
         raise RefusedError(f"its journal {journal.name} is of another file: link again", path=kernel.path)
     if rows["offset"].min() < 0 or not np.isin(rows["width"], (4, 8)).all():
         raise InputError(f"has places that no file has: link {kernel.path} again", path=journal)
-    was = rows["old"] if goal == "processed" else rows["new"]
+    was = rows["old"] if head.get("goal") == "processed" else rows["new"]
     linked = with_words(
         kernel,
         (Words(rows["offset"][here], was[here], width) for width in (4, 8) if (here := rows["width"] == width).any()),
@@ -110,3 +100,21 @@ def linked_by_journal(kernel: Kernel) -> Kernel:
     if linked.state != "untouched":
         raise RefusedError(f"its journal {journal.name} does not make it what was linked: link again", path=kernel.path)
     return linked
+
+
+def _read(journal: Path, path: Path) -> tuple[dict[str, Any], np.ndarray]:
+    from prologue.documents import parse_json
+
+    try:
+        with journal.open("rb") as stream:
+            head = parse_json(stream.readline(_MOST).decode())
+            raw = stream.read()
+    except FileNotFoundError as error:
+        raise RefusedError(
+            f"an interrupted run left it half written, and its journal {journal.name} is gone: link again", path=path
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read as a journal ({error}): link {path} again", path=journal) from error
+    if not isinstance(head, dict) or head.get("schema") != SCHEMA or len(raw) % _ROW.itemsize:
+        raise InputError(f"is not a whole journal that this prologue knows: link {path} again", path=journal)
+    return head, np.frombuffer(raw, _ROW)

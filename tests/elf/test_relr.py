@@ -90,6 +90,13 @@ def test_taking_out_leaves_the_others_and_can_be_undone(chains: Chains, low: int
         assert again.tolist() == words[part.first : part.first + part.size].tolist()
 
 
+def test_what_cannot_have_been_taken_out_is_refused() -> None:
+    """Addresses that are there still, or between others: such a table was damaged."""
+    words = encode(np.arange(BASE, BASE + 800, 8, dtype=np.uint64))
+    for place in (BASE, BASE + 16, BASE + 20, BASE + 796):
+        assert restored(words, Part(0, 3), np.array([place], np.uint64)) is None
+
+
 def test_a_chain_of_records_only_becomes_fillers() -> None:
     words = encode(np.arange(BASE, BASE + 800, 8, dtype=np.uint64))
     (part,) = chains_with(words, BASE, BASE + 800)

@@ -11,9 +11,11 @@ from typing import Final
 from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from prologue.elf.identify import Compression
+from prologue.write.journal import SUFFIX
 from prologue_bench.recorder.record import encode_record
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from tests.bench.recorder.test_reader import ten_of_each
+from tests.fuzz.contract2 import half_written, processed
 from tests.fuzz.edits import Edit, edit_bytes, edit_elf, edit_json, edit_lines
 from tests.fuzz.running import running_inputs
 from tests.mini_kernel.build import Spec
@@ -122,7 +124,21 @@ def make_targets(directory: Path) -> tuple[Target, ...]:
                commands=(export, plot)),
         Target(file=f"results/{CAMPAIGN}", healthy=(results / CAMPAIGN).read_bytes(), change=edit_json,
                commands=(export, plot)),
+        *_of_contract_2(directory),
     )  # fmt: skip
+
+
+def _of_contract_2(directory: Path) -> tuple[Target, ...]:
+    """Version 2 of the marker: linked, processed, and half written with its journal beside it."""
+    half = half_written("relr", directory)
+    (directory / "h").write_bytes(half.kernel)
+    whole = ("patch x -o out --reverse", "verify x", "scan x", "patch x -o out --no-reread")
+    half_done = "patch h -o out", "patch h -o out --reverse"
+    return (
+        *(Target(file="x", healthy=processed(form), change=edit_elf, commands=whole) for form in ("rela", "relr")),
+        Target(file="x", healthy=built(Spec(marker=2, form="relr")).read_bytes(), change=edit_elf, commands=whole[1:]),
+        Target(file=f"h{SUFFIX}", healthy=half.journal, change=_bytes, commands=half_done),
+    )
 
 
 def _named(name: str, commands: tuple[str, ...]) -> tuple[str, ...]:

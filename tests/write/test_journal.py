@@ -144,44 +144,37 @@ def empty(journal: Path) -> None:
     journal.write_bytes(b"")
 
 
-def of_objects(journal: Path) -> None:
-    """numpy would unpickle these, if it were allowed to."""
-    with journal.open("wb") as stream:
-        np.save(stream, np.array([{}], object), allow_pickle=True)
+def of_another_version(journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes().replace(b"journal/1", b"journal/2", 1))
 
 
-def _changed(journal: Path, change: Callable[[np.ndarray, np.ndarray], None]) -> None:
-    with journal.open("rb") as stream:
-        head, rows = np.load(stream), np.load(stream)
-    change(head, rows)
-    with journal.open("wb") as stream:
-        np.save(stream, head)
-        np.save(stream, rows)
+def _changed(journal: Path, change: Callable[[np.ndarray], None]) -> None:
+    head, _, raw = journal.read_bytes().partition(b"\n")
+    rows = np.frombuffer(raw, [("offset", "<i8"), ("width", "<i8"), ("old", "<u8"), ("new", "<u8")]).copy()
+    change(rows)
+    journal.write_bytes(head + b"\n" + rows.tobytes())
 
 
 def other_build(journal: Path) -> None:
-    def change(head: np.ndarray, _: np.ndarray) -> None:
-        head[3] = "12"
-
-    _changed(journal, change)
+    journal.write_bytes(journal.read_bytes().replace(b'"file_size": ', b'"file_size": 1', 1))
 
 
 def outside(journal: Path) -> None:
-    def change(_: np.ndarray, rows: np.ndarray) -> None:
+    def change(rows: np.ndarray) -> None:
         rows["offset"][3] = 1 << 40
 
     _changed(journal, change)
 
 
 def negative(journal: Path) -> None:
-    def change(_: np.ndarray, rows: np.ndarray) -> None:
+    def change(rows: np.ndarray) -> None:
         rows["offset"][3] = -4
 
     _changed(journal, change)
 
 
 def other_words(journal: Path) -> None:
-    def change(_: np.ndarray, rows: np.ndarray) -> None:
+    def change(rows: np.ndarray) -> None:
         rows["old"][:10] ^= np.uint64(0xFF)
 
     _changed(journal, change)
@@ -192,7 +185,7 @@ def gone(journal: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [cut, no_journal, empty, of_objects, other_build, outside, negative, other_words, gone]
+    "spoil", [cut, no_journal, empty, of_another_version, other_build, outside, negative, other_words, gone]
 )
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_bad_journal_is_refused_and_nothing_is_written(
