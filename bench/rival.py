@@ -150,7 +150,8 @@ def draw(links: Links, sites: dict[str, int], path: Path) -> None:
         for row in links.rows
     ]
     numbers = sorted({f"{number:,}" for number in sites.values()})
-    save_bars(f"{links.release}, {' or '.join(numbers)} sites", bars, path)
+    release = links.release.removesuffix("-prologue")  # CONFIG_LOCALVERSION of configs/minimal.config
+    save_bars(f"{release}, {' or '.join(numbers)} sites", bars, path)
 
 
 def count_sites(vmlinux: Path) -> int:
