@@ -33,8 +33,8 @@ class TextWriter(NamedTuple):
 # They store for others: who called them decides.
 _PASSED: Final = frozenset((
     "aarch64_insn_write", "__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "aarch64_insn_patch_text",
-    "aarch64_insn_write_literal_u64", "aarch64_insn_copy", "aarch64_insn_set", "__text_poke", "text_poke_memcpy",
-    "text_poke_memset", "patch_alternative", "copy_to_kernel_nofault", "probe_kernel_write", "memcpy", "__memcpy",
+    "aarch64_insn_write_literal_u64", "aarch64_insn_write_literals_u64", "aarch64_insn_copy", "aarch64_insn_set",
+    "__text_poke", "text_poke_memcpy", "text_poke_memset", "patch_alternative", "copy_to_kernel_nofault", "probe_kernel_write", "memcpy", "__memcpy",
     "memset", "__memset", "__memcpy_generic", "memcpy_generic", "memset_generic", "__memset_generic",
     "__arch_copy_to_user",  # by copy_to_kernel_nofault() before 5.11
 ))  # fmt: skip
@@ -51,6 +51,9 @@ _MECHANISMS: Final[dict[str, tuple[str, ...]]] = {
         "ftrace_init_nop", "ftrace_make_call", "ftrace_make_nop", "ftrace_modify_call", "ftrace_update_ftrace_func",
         "ftrace_modify_code", "ftrace_modify_graph_caller", "ftrace_enable_ftrace_graph_caller",
         "ftrace_disable_ftrace_graph_caller", "ftrace_call_adjust", "ftrace_rec_set_ops", "ftrace_rec_update_ops",
+        # With our patch: one loop at boot, and all literals before the first BL.
+        "arch_ftrace_make_records", "ftrace_set_literals", "ftrace_add_literal", "ftrace_prepare_callsites",
+        "arch_ftrace_update_code",
     ),
     "jump label": (
         "arch_jump_label_transform", "arch_jump_label_transform_queue", "arch_jump_label_transform_static",

@@ -22,6 +22,9 @@ def chain(*names: str) -> list[NamedPlace | None]:
         (FTRACE, "ftrace"),
         (("copy_to_kernel_nofault", "aarch64_insn_write", "ftrace_make_nop.part.0"), "ftrace"),
         (("__arch_copy_to_user", *FTRACE), "ftrace"),  # 5.10
+        (("aarch64_insn_write_literals_u64", "ftrace_set_literals", "arch_ftrace_update_code"), "ftrace"),
+        (("aarch64_insn_write_literals_u64", "arch_ftrace_update_code"), "ftrace"),  # the rest is inlined
+        (("arch_ftrace_make_records", "ftrace_init"), "ftrace"),
         (("__pi_relocate_kernel", "__pi_early_map_kernel"), "relocation"),
         (("patch_alternative", "__apply_alternatives"), "alternatives"),
         (("alt_cb_patch_nops", "__apply_alternatives", "multi_cpu_stop"), "alternatives"),
@@ -43,6 +46,8 @@ def test_known_writers(names: tuple[str, ...], mechanism: str) -> None:
         ("alt_cb_patch_nops", "el1h_64_sync", "__apply_alternatives"),
         ("hook@rootkit", "__apply_alternatives"),
         ("copy_to_kernel_nofault", "", "ftrace_make_call"),
+        ("aarch64_insn_write_literals_u64", "hook@rootkit", "arch_ftrace_update_code"),
+        ("ftrace_modify_all_code", "arch_ftrace_update_code"),
         ("copy_to_kernel_nofault",),
         ("__arch_copy_to_user", "vfs_read"),
     ],

@@ -35,6 +35,7 @@ _WRITERS: Final = (
     "aarch64_insn_patch_text_nosync", "aarch64_insn_write_literal_u64", "aarch64_insn_copy", "aarch64_insn_set",
     "__text_poke", "aarch64_insn_write", "__aarch64_insn_write", "__apply_alternatives", "apply_alternatives_all",
     "apply_alternatives_module",
+    "aarch64_insn_write_literals_u64", "arch_ftrace_make_records",  # with our patch
 )  # fmt: skip
 # Where exceptions are taken to (arch/arm64/kernel/entry.S, 5.5 to 7.3): that synchronises a CPU.
 _VECTORS: Final = ("vectors", "tramp_vectors", "__bp_harden_el1_vectors")
