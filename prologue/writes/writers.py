@@ -34,8 +34,9 @@ class TextWriter(NamedTuple):
 _PASSED: Final = frozenset((
     "aarch64_insn_write", "__aarch64_insn_write", "aarch64_insn_patch_text_nosync", "aarch64_insn_patch_text",
     "aarch64_insn_write_literal_u64", "aarch64_insn_write_literals_u64", "aarch64_insn_copy", "aarch64_insn_set",
-    "__text_poke", "text_poke_memcpy", "text_poke_memset", "patch_alternative", "copy_to_kernel_nofault", "probe_kernel_write", "memcpy", "__memcpy",
-    "memset", "__memset", "__memcpy_generic", "memcpy_generic", "memset_generic", "__memset_generic",
+    "__text_poke", "text_poke_memcpy", "text_poke_memset", "patch_alternative", "copy_to_kernel_nofault",
+    "probe_kernel_write", "memcpy", "__memcpy", "memset", "__memset", "__memcpy_generic", "memcpy_generic",
+    "memset_generic", "__memset_generic",
     "__arch_copy_to_user",  # by copy_to_kernel_nofault() before 5.11
 ))  # fmt: skip
 
