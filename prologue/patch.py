@@ -145,6 +145,8 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
 
 def _nothing_to_do(binary: Binary) -> bool:
     """No dynamic ftrace at all, or a record table without a single function."""
+    if isinstance(binary, Kernel) and binary.moves_records:
+        return False
     if binary.records is not None:
         return not binary.records.live.any()
     if isinstance(binary, Kernel):

@@ -17,7 +17,7 @@ from prologue.insn import a64
 from prologue.rules.base import Subject
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Kernel
-from prologue.sites.marker import BUILT
+from prologue.sites.marker import BUILT, Marker
 from prologue.sites.module import Module
 from prologue.sites.records import Records
 from prologue.sites.sites import Sites
@@ -176,9 +176,11 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
     home = int(records.homes[index])
     if home < 0:
         return
-    held = int(binary.image.words_at(np.array([home], np.int64), 8)[0])
-    # A module's addend counts from a symbol; in a vmlinux the value itself stands there.
-    yield Damage(frozenset(places), (Edit(home, 8, (held + value - int(records.values[index])) % (1 << 64)),))
+    width: Literal[4, 8] = 4 if records.form == "offsets" else 8
+    held = int(binary.image.words_at(np.array([home], np.int64), width)[0])
+    # A module's addend counts from a symbol, an offset from _text; otherwise the value itself stands there.
+    right = (held + value - int(records.values[index])) % (1 << 8 * width)
+    yield Damage(frozenset(places), (Edit(home, width, right),))
 
 
 def _strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
@@ -277,12 +279,25 @@ def _marker(subject: Subject) -> Iterator[Damage]:
     """The marker's flag and count."""
     binary, sites = subject.binary, subject.binary.sites
     marker = binary.marker if isinstance(binary, Kernel) else None
+    if marker is not None and marker.version > 1 and not marker.writing:
+        yield from _second_marker(binary, marker)
+        return
     if marker is None or sites is None:
         return
     done = bool(len(sites)) and bool((sites.has_mov & sites.moved).all())
     flags, count = (BUILT, len(sites)) if done else (0, 0)
     edits = (Edit(marker.offset + 8, 8, marker.state_word(flags)), Edit(marker.offset + 16, 8, count))
     yield Damage(frozenset({marker.vaddr}), edits)
+
+
+def _second_marker(binary: Binary, marker: Marker) -> Iterator[Damage]:
+    """The count, as the table has it; or the flag, where the rest says that it was set."""
+    from prologue.rules.pl402_marker_disagrees import listed
+
+    edits = [Edit(marker.offset + 8, 8, marker.state_word(BUILT if marker.processed or marker.sites else 0))]
+    if marker.processed and isinstance(binary, Kernel):
+        edits.append(Edit(marker.offset + 16, 8, listed(binary, marker)))
+    yield Damage(frozenset({marker.vaddr}), tuple(edits))
 
 
 MENDERS: Final = (

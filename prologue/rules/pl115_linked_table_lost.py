@@ -16,10 +16,10 @@ from prologue.sites.kernel import Kernel
 def check(subject: Subject) -> Iterator[Hit]:
     """Undo the processing in memory, process the result again, and compare with the file. One hit.
 
-    What PL113 and PL114 report, cannot be undone either.
+    What PL113, PL114 and PL402 report, cannot be undone either.
     """
     kernel, marker = subject.kernel, subject.kernel.marker
-    if marker is None or marker.version == 1 or kernel.state != "processed":
+    if marker is None or marker.version == 1 or marker.reserved or kernel.state != "processed":
         return
     if not marker.extent and (marker.encoding or not marker.offsets):
         return  # the file does not say that it can

@@ -14,10 +14,10 @@ from prologue.words import counted
 def check(subject: Subject) -> Iterator[Hit]:
     """Marker set but sites unprocessed, sites processed but marker clear, unknown flags, or a wrong number of sites."""
     sites, marker = subject.kernel.sites, subject.kernel.marker
-    if sites is None or marker is None:
-        return
-    if marker.version > 1:
+    if marker is not None and marker.version > 1 and subject.kernel.records is not None:
         yield from _second_version(subject.kernel, marker, sites)
+        return
+    if sites is None or marker is None:
         return
     done = bool(sites.has_mov.all() and sites.moved.all()) and len(sites) > 0
     if marker.processed and not done:
@@ -40,32 +40,37 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
 
 
-def _second_version(kernel: Kernel, marker: Marker, sites: Sites) -> Iterator[Hit]:
+def _second_version(kernel: Kernel, marker: Marker, found: Sites | None) -> Iterator[Hit]:
     """The flag decides how records are read, so that only sites and the table can disagree with it."""
-    mov, every = int(sites.has_mov.sum()), counted(len(sites), "site")
-    listed = _listed(kernel, marker, sites)
+    sites = 0 if found is None else len(found)
+    mov = 0 if found is None else int(found.has_mov.sum())
+    count = listed(kernel, marker)
     if marker.unknown_flags or marker.reserved:
         unknown = marker.unknown_flags or marker.reserved
         yield Hit(marker.vaddr, f"has {unknown:#x} in flags or reserved, which is not known", (unknown,))
-    elif not marker.processed and len(sites) and mov == len(sites):
-        yield Hit(marker.vaddr, f"says unprocessed, but all {len(sites)} sites hold the MOV")
+    elif not marker.processed and sites and mov == sites:
+        yield Hit(marker.vaddr, f"says unprocessed, but all {sites} sites hold the MOV")
     elif not marker.processed and (marker.sites or marker.encoding or marker.first or marker.extent):
         yield Hit(marker.vaddr, f"says unprocessed, but counts {counted(marker.sites, 'site')}", (marker.sites,), (0,))
-    elif marker.processed and marker.sites != listed:
-        what = f"counts {counted(marker.sites, 'site')}, the table has {listed}"
-        yield Hit(marker.vaddr, what, (marker.sites,), (listed,))
-    elif marker.processed and mov < len(sites):
-        yield Hit(marker.vaddr, f"says processed, but {mov} of {every} are")
+    elif marker.processed and marker.sites != count:
+        what = f"counts {counted(marker.sites, 'site')}, the table has {count}"
+        yield Hit(marker.vaddr, what, (marker.sites,), (count,))
+    elif marker.processed and not sites:
+        yield Hit(marker.vaddr, f"says processed, but none of {counted(count, 'record')} leads to a site")
+    elif marker.processed and mov < sites:
+        yield Hit(marker.vaddr, f"says processed, but {mov} of {counted(sites, 'site')} are")
 
 
-def _listed(kernel: Kernel, marker: Marker, sites: Sites) -> int:
-    """How many sites the table has, whatever the marker counts."""
+def listed(kernel: Kernel, marker: Marker) -> int:
+    """How many records the table has, whatever the marker counts; without zero records."""
+    bounds, records = kernel.bounds, kernel.records
+    if records is None or bounds is None:
+        return 0
     if not (marker.processed and marker.offsets):
-        return len(sites)
+        return int(records.live.sum())
     from prologue.sites.offset_table import halves
 
-    assert kernel.bounds is not None  # noqa: S101 - there are sites
-    return int((halves(kernel.image, kernel.bounds)[0] != 0).sum())
+    return int((halves(kernel.image, bounds)[0] != 0).sum())
 
 
 RULE = Rule(

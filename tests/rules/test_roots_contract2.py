@@ -1,0 +1,97 @@
+"""Version 2 of the marker: damage of one word has one root cause."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.insn import a64
+from tests.mini_kernel.build import Form, Spec
+from tests.rules.fixture import process
+from tests.support.built import Mini
+from tests.support.elf_edit import ElfEdit
+
+Change = Callable[[ElfEdit], None]
+
+
+def marker(offset: int, change: int) -> Change:
+    def flip(elf: ElfEdit) -> None:
+        at = elf.value("__ftrace_prologue_marker") + offset
+        elf.set_quad(at, elf.quad(at) ^ change)
+
+    return flip
+
+
+def offset(index: int, change: int) -> Change:
+    def flip(elf: ElfEdit) -> None:
+        at = elf.value("__start_mcount_loc") + 4 * index
+        elf.set_word(at, elf.word(at) ^ change)
+
+    return flip
+
+
+def word(distance: int, value: int) -> Change:
+    return lambda elf: elf.set_word(elf.value("work_leaf") + distance, value)
+
+
+def leftover(elf: ElfEdit) -> None:
+    """Let an entry of RELA write offsets."""
+    entry = min(elf.rela()[place] for place in elf.rela() if place)
+    struct.pack_into("<Q", elf.data, entry, elf.value("__start_mcount_loc") + 16)
+
+
+DAMAGE: dict[str, tuple[str, Form, Change]] = {
+    "flag cleared": ("PL402", "rela", marker(8, 1 << 32)),
+    "flag cleared, RELR": ("PL402", "relr", marker(8, 1 << 32)),
+    "one site more": ("PL402", "rela", marker(16, 16 ^ 15)),
+    "one site less": ("PL402", "relr", marker(16, 14 ^ 15)),
+    "no site": ("PL402", "relr", marker(16, 15)),
+    "unknown flag": ("PL402", "rela", marker(8, 1 << 40)),
+    "reserved": ("PL402", "static", marker(32, 1 << 32)),
+    "encoding": ("PL115", "rela", marker(24, 8)),
+    "first slot": ("PL202", "rela", word(0, a64.NOP)),
+    "second slot": ("PL201", "rela", word(4, 0x94000010)),
+    "offset in a body": ("PL201", "relr", offset(3, 8)),
+    "offset in no text": ("PL105", "rela", offset(3, 1 << 24)),
+    "relocated": ("PL113", "rela", leftover),
+    "half written": ("PL202", "rela", marker(8, (1 << 32) | 1 << 63)),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_one_damage_has_one_root(mini: Mini, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, form, change = DAMAGE[name]
+    vmlinux = process(mini(Spec(marker=2, form=form)))
+    elf = ElfEdit(vmlinux)
+    change(elf)
+    elf.save(vmlinux)
+    before = vmlinux.read_bytes()
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["code"] for finding in found if not finding["follows_from"]} == {code}, found
+    assert main(["patch", str(vmlinux), "--in-place"]) == 2
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
+    assert vmlinux.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["flag set", "flag set, and a count", "MOV in all sites"])
+def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(marker=2, form="relr"))
+    elf = ElfEdit(vmlinux)
+    if name == "MOV in all sites":
+        for slot in elf.live_slots():
+            elf.set_word(elf.record(slot), a64.MOV_X9_X30)
+    else:
+        marker(8, 1 << 32)(elf)
+        marker(16, 15 if "count" in name else 0)(elf)
+    elf.save(vmlinux)
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert "PL402" in {finding["code"] for finding in found}
+    assert main(["patch", str(vmlinux), "--in-place"]) == 2
