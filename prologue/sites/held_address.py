@@ -31,6 +31,7 @@ _ANY: Final = 0xFFFFFFFFFFFFFFFF
 _UNSIGNED: Final = (0x3F000000, 0x39000000)  # LDR with an immediate of 12 bits
 _NEAR: Final = (0x3F200000, 0x38000000)  # LDUR, LDTR, and LDR that writes its base back: 9 bits
 _NEAR_ORDERED: Final = (0x3F200C00, 0x19000000)  # LDAPUR
+_PREFETCHES: Final = (0b1111100110, 0b1111100010)  # PRFM, PRFUM; bits 31:22
 _PAIR: Final = (0x3E400000, 0x28400000)  # LDP, LDPSW, LDNP
 _EXACT: Final = ((0x3F400000, 0x08400000), (0x3FFFFC00, 0x38BFC000))  # LDAR, LDXR and their kind; LDAPR
 
@@ -169,7 +170,7 @@ def loaded(word: int, base: int, address: int) -> tuple[int, int]:
     """Address and width of what an instruction loads by a base register that holds ``address``; else a width of 0."""
     if word >> 5 & 31 != base:
         return address, 0
-    width, is_load = 1 << (word >> 30), word >> 22 & 3 != 0 and word >> 22 != 0b1111100110  # PRFM
+    width, is_load = 1 << (word >> 30), word >> 22 & 3 != 0 and word >> 22 not in _PREFETCHES
     if word & _UNSIGNED[0] == _UNSIGNED[1] and is_load:
         return address + (word >> 10 & 0xFFF) * width, width
     if (word & _NEAR[0] == _NEAR[1] or word & _NEAR_ORDERED[0] == _NEAR_ORDERED[1]) and is_load:

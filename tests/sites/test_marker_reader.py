@@ -199,7 +199,7 @@ def the_neighbour_in_its_page(place: int, flags: int) -> list[int]:
 
 
 def stored(place: int, flags: int) -> list[int]:
-    uses = [assemble("str w2, [x1]"), assemble("prfm pldl1keep, [x1]")]
+    uses = [assemble(text) for text in ("str w2, [x1]", "prfm pldl1keep, [x1]", "prfum pldl1keep, [x1, #-4]")]
     return [adrp(1, place, flags), add(1, 1, flags), *uses, a64.RET]
 
 
