@@ -214,7 +214,7 @@ def test_lief_sees_a_relocation_of_the_table_and_a_wrong_count(mini: Mini, form:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("suite", ["trixie", "trixie-backports"])
+@pytest.mark.parametrize("suite", ["trixie", "sid", "trixie-backports"])
 def test_real_tables_of_relr(suite: str) -> None:
     """Debian's: some 12,000 words, in 7.2 with 330 addresses that are no multiples of eight."""
     kernel = Kernel(needs_kernel(suite).vmlinux)
