@@ -2,9 +2,10 @@
 
     .venv/bin/python bench/tool_speed.py [--runs 10] [VMLINUX]
 
-Without VMLINUX it takes Debian's 6.12 cloud kernel, verifies 7.2's, too, and then shows on two more kernels, one of
-them small, that the cost of verifying is linear; the small one is built if it is not cached. Whole processes, warm page
-cache, runs interleaved so that a noisy neighbour hits all of them alike. What is not the tool's own work has a peer:
+VMLINUX may have the marker, and must not be processed. Without it, this program takes Debian's 6.12 cloud kernel,
+verifies 7.2's, too, and then shows on two more kernels, one of them small, that the cost of verifying is linear; the
+small one is built if it is not cached. Whole processes, warm page cache, runs interleaved so that a noisy neighbour
+hits all of them alike. What is not the tool's own work has a peer:
 `nm -S` reads the same symbols, `objdump -d` the same text. The tool runs as it is installed for users: in an editable
 installation, the hook of setuptools that finds it takes a tenth of the time of `prologue patch`.
 """
@@ -28,6 +29,7 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
+from prologue.sites.kernel import Kernel
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 
@@ -114,7 +116,8 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
     work, stale, good = directory / "vmlinux", directory / "Image.stale", directory / "Image"
     program = [python, "-m", "prologue"]
     nm, objdump = (programs.find(f"aarch64-linux-gnu-{name}") for name in ("nm", "objdump"))
-    patching = [*program, "patch", str(work), "--in-place", "--contract", "stock"]
+    contract = "native" if Kernel(vmlinux).marker else "stock"
+    patching = [*program, "patch", str(work), "--in-place", "--contract", contract]
     verifying = [*program, "verify", str(work), "-q"]
     tools = [
         Tool("nm -S", [nm, "-S", str(work)]),
