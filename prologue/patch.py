@@ -9,7 +9,7 @@ from prologue.errors import InputError, PrologueError, RefusedError
 from prologue.outputs import new_file
 from prologue.plan.build import ContractChoice, build_plan, choose_contract, finished_plan, require_own_plan
 from prologue.plan.edits import PatchPlan, from_json, to_json
-from prologue.rules.engine import ApprovedPlan, approve, require_table
+from prologue.rules.engine import ApprovedPlan, approve, require_sound, require_table
 from prologue.sites.binary import Binary
 from prologue.sites.kernel import Contract, Kernel
 from prologue.sites.load import kernel_of, open_binary, require_unstripped
@@ -86,6 +86,8 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
     except RefusedError:
         if isinstance(binary, Kernel):  # which may be all that is wrong
             require_unstripped(binary.image, by_name=True)
+            if binary.moves_records is not None:  # a rule says more than that there is no place for a record
+                require_sound(binary)
         raise
     if request.save_plan:
         _save_plan(binary, plan, request.save_plan)

@@ -91,11 +91,21 @@ def approve(binary: Binary, plan: PatchPlan) -> ApprovedPlan:
         RefusedError: one of them fires, except those that an unfinished file may violate.
 
     """
-    unfinished = binary.state == "unfinished"
-    _refuse_findings(binary, tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished)))
+    require_sound(binary)
     if binary.state == "mixed":
         raise RefusedError("neither unprocessed nor left by an interrupted run: link it again", path=binary.path)
     return ApprovedPlan(binary, plan, _by=_APPROVAL)
+
+
+def require_sound(binary: Binary) -> None:
+    """Let the rules that decide writing judge the file.
+
+    Raises:
+        RefusedError: one of them fires, except those that an unfinished file may violate.
+
+    """
+    unfinished = binary.state == "unfinished"
+    _refuse_findings(binary, tuple(rule for rule in DECIDING if not (unfinished and rule.open_while_unfinished)))
 
 
 def require_table(binary: Binary) -> None:

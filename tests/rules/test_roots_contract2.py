@@ -95,3 +95,13 @@ def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, capsys
     found = json.loads(capsys.readouterr().out)["findings"]
     assert "PL402" in {finding["code"] for finding in found}
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
+
+
+def test_patch_names_the_rule_of_an_unprocessed_kernel(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(marker=2))
+    elf = ElfEdit(vmlinux)
+    elf.set_record(elf.slots()[3], elf.value("__start_mcount_loc"))
+    elf.save(vmlinux)
+    capsys.readouterr()
+    assert main(["patch", str(vmlinux), "--in-place"]) == 2
+    assert "PL105 record-outside-text" in capsys.readouterr().err
