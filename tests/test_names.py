@@ -39,7 +39,9 @@ def test_no_two_public_types_share_a_name() -> None:
 MOST: Final = 4  # values that a call may give by their places
 # Named tuples with more fields than that, and why they are no dataclasses: docs/decisions/0010.
 NAMED_TUPLES: Final = {
-    **dict.fromkeys(("Bounds", "Finding", "Hit", "Location", "Segment", "Subject"), "the build step loads it"),
+    **dict.fromkeys(
+        ("Bounds", "Finding", "Hit", "Location", "Marker", "Segment", "Subject"), "the build step loads it"
+    ),
     **dict.fromkeys(("Function", "Lost", "TableRow"), "sorted by its fields"),
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
     "_Step": "the key of many look-ups",

@@ -203,7 +203,7 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
 
 def _linked_by(kernel: Kernel, saved: PatchPlan) -> Kernel:
     """Read a processed kernel with the old words of its saved plan."""
-    from prologue.sites.linked import Words, with_words
+    from prologue.sites.linked import PlacedWords, with_words
 
     if kernel.marker is None or not kernel.marker.processed:
         return kernel
@@ -211,7 +211,7 @@ def _linked_by(kernel: Kernel, saved: PatchPlan) -> Kernel:
     starts = [int(stage.offsets.min(initial=0)) for stage in saved.stages]
     if min(starts, default=0) < 0 or max(ends, default=0) > kernel.image.size:
         return kernel
-    return with_words(kernel, (Words(stage.offsets, stage.old, stage.width) for stage in saved.stages))
+    return with_words(kernel, (PlacedWords(stage.offsets, stage.old, stage.width) for stage in saved.stages))
 
 
 def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:

@@ -17,13 +17,13 @@ from prologue.errors import RefusedError
 from prologue.plan.edits import Edits, edit, edits_at
 from prologue.sites.kernel import Kernel
 from prologue.sites.marker import BUILT, WRITING, Marker
-from prologue.sites.offset_table import ENCODINGS, Places, base_of, pack_places
+from prologue.sites.offset_table import ENCODINGS, SlotRanks, base_of, pack_places
 from prologue.sites.records import Bounds, Records
 from prologue.sites.relocating import relocation_sections
 from prologue.sites.sites import Sites
 
 
-class Taken(NamedTuple):
+class TakenOut(NamedTuple):
     """Relocations that were taken out; the others are the marker's, 0 if the file cannot restore it."""
 
     stages: tuple[Edits, ...] = ()
@@ -64,7 +64,7 @@ def _offset_table(kernel: Kernel, bounds: Bounds, records: Records, sites: Sites
         )
     words = np.zeros(2 * len(records), np.uint32)
     words[: len(offsets)] = offsets
-    words[len(records) :] = pack_places(Places(_ranks(records, sites), records.rela | records.relr))
+    words[len(records) :] = pack_places(SlotRanks(_ranks(records, sites), records.rela | records.relr))
     homes = bounds.file_offset + np.arange(len(records), dtype=np.int64) * 8
     old_new = (records.slots.astype(np.uint64), words.view("<u8").astype(np.uint64))
     reason = f"records as offsets from _text ({records.encoding})"
@@ -78,13 +78,13 @@ def _ranks(records: Records, sites: Sites) -> np.ndarray:
     return ranks
 
 
-def _without_relocations(kernel: Kernel, bounds: Bounds, records: Records) -> Taken:
+def _without_relocations(kernel: Kernel, bounds: Bounds, records: Records) -> TakenOut:
     if records.encoding == "RELR":
         return _without_relr(kernel, bounds)
-    return _without_rela(kernel, bounds, records) if records.rela.any() else Taken()
+    return _without_rela(kernel, bounds, records) if records.rela.any() else TakenOut()
 
 
-def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> Taken:
+def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> TakenOut:
     """Move up what comes after the records' entries; zeros take the place that becomes free."""
     sections = relocation_sections(kernel.image, "RELA")
     stages, runs = [], list[tuple[Section, int, int]]()
@@ -103,8 +103,8 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> Taken:
             runs.append((section, int(rows[0]), len(rows)))
     filled = records.slots == records.values if records.encoding == "RELA applied" else records.slots == 0
     if len(stages) == 1 and runs and runs[0][0] is sections[0] and bool(filled[records.rela].all()):
-        return Taken(tuple(stages), runs[0][1], runs[0][2])
-    return Taken(tuple(stages))
+        return TakenOut(tuple(stages), runs[0][1], runs[0][2])
+    return TakenOut(tuple(stages))
 
 
 def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
@@ -115,7 +115,7 @@ def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
     return inside
 
 
-def _without_relr(kernel: Kernel, bounds: Bounds) -> Taken:
+def _without_relr(kernel: Kernel, bounds: Bounds) -> TakenOut:
     """Encode the chains anew that hold records."""
     section = relr_section(kernel.image)
     assert section is not None  # noqa: S101 - the encoding is RELR
@@ -129,13 +129,13 @@ def _without_relr(kernel: Kernel, bounds: Bounds) -> Taken:
         after[part.first : part.first + part.size] = chain
     stages = (_changed(section, words, after, "relocations of records taken out (RELR)"),)
     if len(parts) != 1:
-        return Taken(stages)
+        return TakenOut(stages)
     (part,) = parts
     slots = np.arange(bounds.start, bounds.stop, 8, dtype=np.uint64)
     records = kernel.records
     again = None if records is None else restored(after, part, slots[records.relr])
     same = again is not None and np.array_equal(again, words[part.first : part.first + part.size])
-    return Taken(stages, part.first, part.size) if same else Taken(stages)
+    return TakenOut(stages, part.first, part.size) if same else TakenOut(stages)
 
 
 def _changed(section: Section, old: U64, new: U64, reason: str) -> Edits:
@@ -145,7 +145,7 @@ def _changed(section: Section, old: U64, new: U64, reason: str) -> Edits:
     return edits_at("relocation", reason, places, (old[index].astype(np.uint64), new[index].astype(np.uint64)))
 
 
-def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple[Edits, ...], Taken]:
+def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple[Edits, ...], TakenOut]:
     """Plain form: second slots ascending, then zero records. Relocations stay.
 
     The order as linked stays in slots that relocation overwrites: as the addresses that are there, or as numbers.
@@ -166,10 +166,10 @@ def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple
         numbers = (ranks + 1).astype(np.uint64)
         stages.append(edits_at("record", "order as linked", (records.vaddrs, homes), (records.slots, numbers)))
         kept = True
-    return tuple(stages), Taken(extent=len(records) if kept else 0)
+    return tuple(stages), TakenOut(extent=len(records) if kept else 0)
 
 
-def _marker_edits(marker: Marker, sites: int, encoding: int, taken: Taken) -> tuple[Edits, ...]:
+def _marker_edits(marker: Marker, sites: int, encoding: int, taken: TakenOut) -> tuple[Edits, ...]:
     """What was done, and how to undo it. The flag comes last: with it set, the kernel trusts the rest."""
     rows: tuple[tuple[int, str, int], ...] = (
         (16, "number of sites", sites),

@@ -20,13 +20,13 @@ from prologue.errors import RefusedError
 from prologue.insn import a64
 from prologue.sites.kernel import Kernel
 from prologue.sites.marker import Marker
-from prologue.sites.offset_table import ENCODINGS, Places, halves, unpack_places
+from prologue.sites.offset_table import ENCODINGS, SlotRanks, halves, unpack_places
 from prologue.sites.records import Bounds, Records
 from prologue.sites.relocating import relocation_sections
 from prologue.sites.sites import Sites
 
 
-class Words(NamedTuple):
+class PlacedWords(NamedTuple):
     """Words for places of the file; arrays of shape (n,)."""
 
     offsets: I64
@@ -34,7 +34,7 @@ class Words(NamedTuple):
     width: int = 8
 
 
-def with_words(kernel: Kernel, words: Iterable[Words]) -> Kernel:
+def with_words(kernel: Kernel, words: Iterable[PlacedWords]) -> Kernel:
     """Read the kernel that the file would be with these words."""
     content = private_copy(kernel.image)
     for one in words:
@@ -69,29 +69,29 @@ def as_linked(kernel: Kernel) -> Kernel:
     return with_words(kernel, _words_before(kernel, kernel.marker))
 
 
-def _words_before(kernel: Kernel, marker: Marker) -> Iterator[Words]:
+def _words_before(kernel: Kernel, marker: Marker) -> Iterator[PlacedWords]:
     bounds, records, sites = kernel.bounds, kernel.records, kernel.sites
     if bounds is None or records is None or sites is None or len(sites) != marker.sites:
         raise _lost(kernel, "its marker counts other sites than there are")
     if marker.encoding >= len(ENCODINGS):
         raise _lost(kernel, f"its marker names the encoding {marker.encoding}, which is not known")
-    yield Words(kernel.image.offsets(sites.first), np.full(len(sites), a64.NOP, np.uint64), 4)
+    yield PlacedWords(kernel.image.offsets(sites.first), np.full(len(sites), a64.NOP, np.uint64), 4)
     if marker.offsets:
         yield from _offset_table(kernel, marker, bounds, sites)
     else:
         yield from _sorted_table(kernel, marker, records, sites)
     offsets = marker.offset + np.array([8, 16, 24, 32], np.int64)
-    yield Words(offsets, np.array([marker.state_word(0), 0, 0, marker.reserved << 32], np.uint64))
+    yield PlacedWords(offsets, np.array([marker.state_word(0), 0, 0, marker.reserved << 32], np.uint64))
 
 
-def _offset_table(kernel: Kernel, marker: Marker, bounds: Bounds, sites: Sites) -> Iterator[Words]:
+def _offset_table(kernel: Kernel, marker: Marker, bounds: Bounds, sites: Sites) -> Iterator[PlacedWords]:
     encoding = ENCODINGS[marker.encoding]
     places = unpack_places(halves(kernel.image, bounds)[1], len(sites), relocated=encoding != "static")
     if places is None:
         raise _lost(kernel, "the second half of its record table says of no slot which record it had")
     values = _values(places, sites)
     homes = bounds.file_offset + np.arange(len(values), dtype=np.int64) * 8
-    yield Words(homes, np.zeros_like(values) if encoding == "RELA unapplied" else values)
+    yield PlacedWords(homes, np.zeros_like(values) if encoding == "RELA unapplied" else values)
     targets = np.uint64(bounds.start) + np.flatnonzero(places.relocated).astype(np.uint64) * np.uint64(8)
     if encoding == "RELR":
         yield _relr_before(kernel, marker, targets)
@@ -99,7 +99,7 @@ def _offset_table(kernel: Kernel, marker: Marker, bounds: Bounds, sites: Sites) 
         yield _rela_before(kernel, marker, targets, values[places.relocated])
 
 
-def _values(places: Places, sites: Sites) -> U64:
+def _values(places: SlotRanks, sites: Sites) -> U64:
     """What the compiler put into each slot."""
     values = np.zeros(len(places.rank), np.uint64)
     live = places.rank >= 0
@@ -107,7 +107,7 @@ def _values(places: Places, sites: Sites) -> U64:
     return values
 
 
-def _rela_before(kernel: Kernel, marker: Marker, targets: U64, values: U64) -> Words:
+def _rela_before(kernel: Kernel, marker: Marker, targets: U64, values: U64) -> PlacedWords:
     """Move down what was moved up, and put the records' entries between."""
     sections = relocation_sections(kernel.image, "RELA")
     if not sections or not marker.extent:
@@ -120,10 +120,10 @@ def _rela_before(kernel: Kernel, marker: Marker, targets: U64, values: U64) -> W
     before[:first], before[first + count :] = table[:first], table[first:kept]
     taken = before[first : first + count]
     taken["offset"], taken["info"], taken["addend"] = targets, R_AARCH64_RELATIVE, values.view("<i8")
-    return Words(sections[0].offset + np.arange(3 * len(table), dtype=np.int64) * 8, before.view("<u8"))
+    return PlacedWords(sections[0].offset + np.arange(3 * len(table), dtype=np.int64) * 8, before.view("<u8"))
 
 
-def _relr_before(kernel: Kernel, marker: Marker, targets: U64) -> Words:
+def _relr_before(kernel: Kernel, marker: Marker, targets: U64) -> PlacedWords:
     section = relr_section(kernel.image)
     if section is None or not marker.extent:
         raise _lost(kernel, "its relocations were not one chain of .relr.dyn")
@@ -131,10 +131,10 @@ def _relr_before(kernel: Kernel, marker: Marker, targets: U64) -> Words:
     chain = restored(words, part, targets) if part.first + part.size <= len(words) else None
     if chain is None:
         raise _lost(kernel, f"its marker says that relocations were taken out of {part.size:,} words, which cannot be")
-    return Words(section.offset + (part.first + np.arange(part.size, dtype=np.int64)) * 8, chain)
+    return PlacedWords(section.offset + (part.first + np.arange(part.size, dtype=np.int64)) * 8, chain)
 
 
-def _sorted_table(kernel: Kernel, marker: Marker, records: Records, sites: Sites) -> Iterator[Words]:
+def _sorted_table(kernel: Kernel, marker: Marker, records: Records, sites: Sites) -> Iterator[PlacedWords]:
     """Slots that relocation overwrites may hold addresses as linked, or numbers; else the order has not changed."""
     if not marker.extent:
         raise _lost(kernel, "its records were sorted")
@@ -148,8 +148,8 @@ def _sorted_table(kernel: Kernel, marker: Marker, records: Records, sites: Sites
         if places is None or bool((records.slots >> np.uint64(32)).any()):
             raise _lost(kernel, "the slots of its record table do not say which record they had")
         values = _values(places, sites)
-        yield Words(kernel.image.offsets(records.vaddrs), np.zeros_like(values))
-    yield Words(records.homes, values)
+        yield PlacedWords(kernel.image.offsets(records.vaddrs), np.zeros_like(values))
+    yield PlacedWords(records.homes, values)
 
 
 def _lost(kernel: Kernel, why: str) -> RefusedError:

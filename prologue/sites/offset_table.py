@@ -2,7 +2,7 @@
 
 Of N slots of 8 bytes, as linked, the first half holds the offsets of all second slots from ``_text``, ascending, and
 then zeros. The second half says which slot each record had: zeros where the records ascended after zero records, and
-every slot was relocated or none; else 32 bits for each slot (``Places``).
+every slot was relocated or none; else 32 bits for each slot (``SlotRanks``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENCODINGS: Final[tuple[Encoding, ...]] = ("static", "RELA unapplied", "RELA appl
 RELOCATED_ZERO: Final = 0x80000000  # in the second half: a zero record with a relocation; one without is 0
 
 
-class Places(NamedTuple):
+class SlotRanks(NamedTuple):
     """Which record stood in which slot, as linked; arrays of shape (slots,)."""
 
     rank: I64  # number of the record in ascending order; -1 for zero records
@@ -80,7 +80,7 @@ def relocations_of_table(image: ElfImage, bounds: Bounds) -> U64:
     return np.concatenate([rela, relr_in(image, bounds.start, bounds.stop)])
 
 
-def pack_places(places: Places) -> U32:
+def pack_places(places: SlotRanks) -> U32:
     """Make the second half."""
     slots, zeros = len(places.rank), int((places.rank < 0).sum())
     ascending = np.concatenate([np.full(zeros, -1), np.arange(slots - zeros)])
@@ -91,14 +91,14 @@ def pack_places(places: Places) -> U32:
     return np.where(places.rank < 0, zero, places.rank + 1).astype(np.uint32)
 
 
-def unpack_places(half: U32, sites: int, *, relocated: bool) -> Places | None:
+def unpack_places(half: U32, sites: int, *, relocated: bool) -> SlotRanks | None:
     """Read the second half, with ``relocated`` for what it does not say; None if it is none."""
     slots = len(half)
     if not half.any():
         rank = np.concatenate([np.full(slots - sites, -1), np.arange(sites)])
-        return Places(rank, np.full(slots, relocated))
+        return SlotRanks(rank, np.full(slots, relocated))
     zero = (half == 0) | (half == RELOCATED_ZERO)
     rank = np.where(zero, -1, half.astype(np.int64) - 1)
     if not np.array_equal(np.sort(rank[~zero]), np.arange(sites)):
         return None
-    return Places(rank, np.where(zero, half == RELOCATED_ZERO, relocated))
+    return SlotRanks(rank, np.where(zero, half == RELOCATED_ZERO, relocated))

@@ -27,7 +27,7 @@ START: Final = "__start_mcount_loc"
 STOP: Final = "__stop_mcount_loc"
 
 Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "ABS64", "none"]
-Form = Literal["addresses", "offsets", "plain"]
+RecordForm = Literal["addresses", "offsets", "plain"]
 
 
 class Bounds(NamedTuple):
@@ -85,7 +85,7 @@ class Records:
     rela_count: I64  # how many RELA entries touch this slot
     bad_types: tuple[tuple[int, int], ...]  # (slot address, type) of relocations that must not be here
     misaligned: tuple[int, ...]  # addresses of relocations across two slots
-    form: Form = "addresses"  # as linked; the others are those of processed kernels, marker version 2
+    form: RecordForm = "addresses"  # as linked; the others are those of processed kernels, marker version 2
 
     def __len__(self) -> int:
         return len(self.slots)

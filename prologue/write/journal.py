@@ -18,7 +18,7 @@ from prologue.errors import InputError, OutputError, RefusedError
 from prologue.outputs import temporary_beside
 from prologue.plan.edits import PatchPlan
 from prologue.sites.kernel import Kernel
-from prologue.sites.linked import Words, with_words
+from prologue.sites.linked import PlacedWords, with_words
 
 SUFFIX: Final = ".prologue-journal"
 SCHEMA: Final = "prologue.journal/1"
@@ -95,7 +95,11 @@ def linked_by_journal(kernel: Kernel) -> Kernel:
     was = rows["old"] if head.get("goal") == "processed" else rows["new"]
     linked = with_words(
         kernel,
-        (Words(rows["offset"][here], was[here], width) for width in (4, 8) if (here := rows["width"] == width).any()),
+        (
+            PlacedWords(rows["offset"][here], was[here], width)
+            for width in (4, 8)
+            if (here := rows["width"] == width).any()
+        ),
     )
     if linked.state != "untouched":
         raise RefusedError(f"its journal {journal.name} does not make it what was linked: link again", path=kernel.path)
