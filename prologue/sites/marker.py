@@ -104,7 +104,11 @@ def find_marker(image: ElfImage, symbols: Symbols) -> Marker | None:
     tail = image.read_at(symbol.vaddr + _HEAD.size, _TAIL.size)
     if tail is None:
         raise InputError(f"the marker is not {_SIZES[2]} bytes of the file", path=image.path, where=where)
-    return Marker(symbol.vaddr, offset, flags, sites, version, *_TAIL.unpack(tail))
+    encoding, first, extent, reserved = _TAIL.unpack(tail)
+    return Marker(
+        symbol.vaddr, offset, flags, sites,
+        version=version, encoding=encoding, first=first, extent=extent, reserved=reserved,
+    )  # fmt: skip
 
 
 def _require_none(image: ElfImage) -> None:
