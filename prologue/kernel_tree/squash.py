@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from prologue.errors import InternalError
-from prologue.kernel_tree.diff import FileChange, Hunk
+from prologue.kernel_tree.diff import FileChange, Hunk, new_file
 
 _CONTEXT: Final = 3
 
@@ -68,7 +68,7 @@ def squash(series: Sequence[Sequence[FileChange]]) -> tuple[FileChange, ...]:
     """The changes of consecutive patches as one for each file, in order of path.
 
     Raises:
-        InternalError: a patch does not fit the one before, or changes what another one has created.
+        InternalError: a patch does not fit the one before, or creates what is there.
 
     """
     by_path: dict[str, list[FileChange]] = {}
@@ -82,8 +82,10 @@ def _squash_file(changes: list[FileChange]) -> FileChange:
     first, last = changes[0], changes[-1]
     if len(changes) == 1:
         return first
-    if any(change.creates for change in changes):
-        raise InternalError("is created by one patch of the series, and changed by another", path=first.path)
+    if any(change.creates for change in changes[1:]):
+        raise InternalError("is created by a patch of the series, and is there before it", path=first.path)
+    if first.creates:
+        return _created(first, changes[1:])
     hunks = [hunk for change in changes for hunk in change.hunks]
     removed = sum(line.startswith(b"-") for hunk in hunks for line in hunk.lines)
     lines = _Lines(max(hunk.old_start - 1 + len(hunk.old) for hunk in hunks) + removed)
@@ -93,6 +95,18 @@ def _squash_file(changes: list[FileChange]) -> FileChange:
             raise InternalError("a patch of the series does not fit the one before", path=first.path)
     header = tuple(_index_line(line, last) if line.startswith(b"index ") else line for line in first.header)
     return replace(first, header=header, hunks=tuple(_hunks([*lines.rows()], first.path)))
+
+
+def _created(first: FileChange, changes: Sequence[FileChange]) -> FileChange:
+    """Create a file as later patches leave it."""
+    lines = first.created.split(b"\n")
+    for change in changes:
+        for hunk in reversed(change.hunks):
+            place = slice(hunk.old_start - 1, hunk.old_start - 1 + len(hunk.old))
+            if lines[place] != hunk.old:
+                raise InternalError("a patch of the series does not fit the one before", path=first.path)
+            lines[place] = hunk.new
+    return new_file(first.path, b"\n".join(lines))
 
 
 def _index_line(line: bytes, last: FileChange) -> bytes:

@@ -63,11 +63,19 @@ def test_far_and_near(tmp_path: Path) -> None:
     assert change.header == whole.header
 
 
+def test_a_file_that_later_patches_change_is_created_as_they_leave_it(tmp_path: Path) -> None:
+    texts = ["a\nb\nc\n", "a\nnew\nb\nc\n", "new\nb\nc\nlast\n"]
+    series = [(new_file("file", texts[0].encode()),), *commits(tmp_path, texts)]
+    assert squash(series) == (new_file("file", texts[-1].encode()),)
+
+
 def test_what_cannot_be_one(tmp_path: Path) -> None:
     one, two = commits(tmp_path, ["a\nb\nc\n", "a\nnew\nb\nc\n", "a\nnew\nb\nnewer\nc\n"])
     with pytest.raises(InternalError, match=r"^file: a patch of the series does not fit the one before$"):
         squash([two, one])
-    with pytest.raises(InternalError, match=r"^file: is created by one patch"):
-        squash([(new_file("file", b"a\nb\nc\n"),), one])
+    with pytest.raises(InternalError, match=r"^file: is created by a patch of the series, and is there before it$"):
+        squash([one, (new_file("file", b"a\nb\nc\n"),)])
+    with pytest.raises(InternalError, match=r"^file: a patch of the series does not fit the one before$"):
+        squash([(new_file("file", b"a\nb\nother\n"),), one])
     assert squash([one]) == one
     assert [change.path for change in squash([one, (new_file("a", b"x\n"),)])] == ["a", "file"]
