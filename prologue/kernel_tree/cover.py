@@ -51,6 +51,7 @@ _STEPS: Final = {
     "accept": "accepts a MOV that is there, and puts a BL only after one",
     "marker": "adds the option, and the marker that tells the kernel",
     "step": "adds the build step, which sets the marker",
+    "sorttable": "does the same in scripts/sorttable, without another tool",
     "documentation": "describes all of it",
     "selftest": "passes whether the kernel or the build wrote the prologues",
 }

@@ -30,6 +30,7 @@ STEPS: Final[dict[str, dict[str, str]]] = {
     "accept": {},
     "marker": {},
     "step": {"arch/arm64/Makefile.postlink": "Makefile.postlink"},
+    "sorttable": {},
     "documentation": {"Documentation/trace/ftrace-prologues.rst": "ftrace-prologues.rst"},
     "selftest": {
         "tools/testing/selftests/ftrace/test.d/ftrace/func_arm64_prologue.tc": "func_arm64_prologue.tc",

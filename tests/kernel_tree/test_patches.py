@@ -55,7 +55,9 @@ def test_what_is_stored_is_what_is_applied(series: str) -> None:
     assert {path.suffix for path in directory.iterdir()} <= {".diff", ".txt"}
     assert {path.stem for path in (DATA / "series").glob("*.txt")} == set(STEPS)
     assert all(one.changes for one in patch.patches)
-    assert [one.step for one in patch.patches] == list(STEPS)
+    without = () if (directory / "sorttable.diff").is_file() else ("sorttable",)
+    assert without == (("sorttable",) if series in ("6.1", "6.12") else ())
+    assert [one.step for one in patch.patches] == [step for step in STEPS if step not in without]
 
 
 @pytest.mark.parametrize("series", SOURCES)

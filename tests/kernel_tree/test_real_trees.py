@@ -124,14 +124,18 @@ def test_another_stable_release(real: Path, source: Path, lines: int) -> None:
     assert installed == {name: more + (real / name).read_bytes() for name in changed}
 
 
-def test_checkpatch_has_nothing_to_say(source: Path) -> None:
+def test_checkpatch_has_nothing_to_say(source: Path, tmp_path: Path) -> None:
     needs_tools("perl")
     mails = patch_mails(KernelTree(source).patch, TESTER)
     for mail in mails:
         # MAINTAINERS names all of arch/arm64 and Documentation/trace: no new entry for files there. Through a pipe: a
         # file that git knows is checked as source, not as a patch.
-        ignored = ("--ignore", "FILE_PATH_CHANGES") if b"new file mode" in mail.text else ()
-        command = ["perl", source / "scripts/checkpatch.pl", "--strict", "--no-tree", *ignored, "-"]
-        done = subprocess.run(command, input=mail.text, capture_output=True, check=False)
+        ignored = ["--ignore", "FILE_PATH_CHANGES"] if b"new file mode" in mail.text else []
+        # A program of the build machine: its integers are <stdint.h>'s, and <elf.h> has the capitals.
+        if b"+++ b/scripts/sorttable.c" in mail.text:
+            ignored += ["--ignore", "PREFER_KERNEL_TYPES,CAMELCASE"]
+        command = ["perl", str(source / "scripts/checkpatch.pl"), "--strict", "--no-tree", *ignored, "-"]
+        # It leaves a list of the words in capitals in its directory.
+        done = subprocess.run(command, input=mail.text, capture_output=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stdout.decode()
         assert b"total: 0 errors, 0 warnings, 0 checks, " in done.stdout, done.stdout.decode()
