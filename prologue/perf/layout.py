@@ -19,6 +19,8 @@ FILE_HEADER: Final = Struct("<8sQQQQQQQQ4Q")
 PIPE_HEADER_SIZE: Final = 16  # magic and size: all else comes as records
 SECTION: Final = Struct("<QQ")  # offset and size
 RECORD: Final = Struct("<IHH")  # type, misc, size with this header
+AUX: Final = Struct("<QQQ")  # offset in the AUX buffer's stream, size, flags
+AUXTRACE: Final = Struct("<QQQIii")  # size of the data that follow, offset, reference, index of the buffer, tid, cpu
 TEXT_POKE: Final = Struct("<QHH")  # address, length of the old bytes and of the new ones; then these bytes
 ATTRIBUTE: Final = Struct(
     "<IIQQQQQ"
@@ -29,14 +31,35 @@ SMALLEST_ATTRIBUTE: Final = 64  # PERF_ATTR_SIZE_VER0
 class RecordKind(IntEnum):
     """Types of records."""
 
+    MMAP = 1
     LOST = 2
+    COMM = 3
+    FORK = 7
+    MMAP2 = 10
+    AUX = 11
+    ITRACE_START = 12
+    SWITCH = 14
+    SWITCH_CPU_WIDE = 15
     TEXT_POKE = 20
+    AUX_OUTPUT_HW_ID = 21
     ATTRIBUTE = 64
     TRACING_DATA = 66
+    AUXTRACE_INFO = 70
     AUXTRACE = 71
+    TIME_CONV = 79
     FEATURE = 80
     COMPRESSED = 81
     COMPRESSED2 = 83
+
+
+class AuxFlag(IntFlag):
+    """Flags of AUX records (``include/uapi/linux/perf_event.h``, 7.2)."""
+
+    TRUNCATED = 1
+    OVERWRITE = 2
+    PARTIAL = 4
+    COLLISION = 8
+    RAW = 0x100  # of CoreSight: one trace source, without frames
 
 
 class Feature(IntEnum):
@@ -65,4 +88,5 @@ SOFTWARE, DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 
 CPU_MODE: Final = 7  # of a record's misc
 HOST_KERNEL: Final = 1
-KERNEL_NAME: Final = "[kernel.kallsyms]"  # the kernel among build-ids
+SWITCH_OUT: Final = 1 << 13  # of a record's misc
+KERNEL_NAME: Final = "[kernel.kallsyms]"  # the kernel among build-ids, and with a symbol's name after it among maps

@@ -8,8 +8,9 @@ from typing import Final
 
 from prologue.elf.files import open_regular
 from prologue.errors import InputError
+from prologue.perf.container import is_perf_data
 from prologue.perf.convert import writes_of
-from prologue.perf.read import is_perf_data, read_perf_data
+from prologue.perf.read import read_perf_data
 from prologue.perf.script import MARK, read_poke_script
 from prologue.record.output import ANY_START, read_output
 from prologue.record.writes import writes_of_output

@@ -1,0 +1,194 @@
+"""A perf.data file: its events, its features, and all of its records, of files and of pipes."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prologue.elf.files import open_regular
+from prologue.errors import InputError
+from prologue.perf.layout import (
+    CPU_MODE,
+    FILE_HEADER,
+    HOST_KERNEL,
+    KERNEL_NAME,
+    MAGIC,
+    OTHER_ENDIAN,
+    PIPE_HEADER_SIZE,
+    RECORD,
+    SECTION,
+    VERSION_1,
+    Feature,
+    RecordKind,
+)
+from prologue.perf.records import PerfRecord, RecordReader
+from prologue.perf.sample_id import SampleIds, event_of
+
+_BUILD_ID_SIZE_SAID = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
+
+
+def is_perf_data(head: bytes) -> bool:
+    """Whether a file that begins so is of perf."""
+    return head.startswith((MAGIC, OTHER_ENDIAN, VERSION_1))
+
+
+def data_file(path: Path) -> Path:
+    """The file of ``perf record``: ``path``, or ``data`` in its directory (``--kcore``).
+
+    Raises:
+        InputError: a directory of several files.
+
+    """
+    if not path.is_dir():
+        return path
+    if (path / "data.0").exists():
+        raise InputError("was recorded with --threads, which is not read: record without", path=path)
+    return path / "data"
+
+
+@contextmanager
+def open_perf_data(path: Path) -> Iterator[PerfFile]:
+    """Open a file of ``perf record``, or its directory; damage that is met while it is open is an ``InputError``.
+
+    Raises:
+        InputError: not such a file, of a kind that is not read, or damaged.
+
+    """
+    file = data_file(path)
+    with open_regular(file) as (fd, size):
+        if size < PIPE_HEADER_SIZE:
+            raise InputError(f"is too short for perf.data: {size} bytes", path=file)
+        with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+            _require_kind(data[:8], file)
+            try:
+                yield PerfFile(data)
+            except (ValueError, struct.error) as error:
+                raise InputError(f"damaged perf.data: {error}", path=file) from error
+
+
+def _require_kind(magic: bytes, path: Path) -> None:
+    if magic == MAGIC:
+        return
+    if magic == OTHER_ENDIAN:
+        raise InputError("is the perf.data of a big-endian machine, which is not read", path=path)
+    if magic == VERSION_1:
+        raise InputError("is perf.data of version 1 (before Linux 3.7), which is not read", path=path)
+    raise InputError("is not perf.data", path=path)
+
+
+class PerfFile:
+    """The parts of a file. Attributes and features of a pipe come as records: all are known after ``records``."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data = data
+        self.samples = SampleIds()
+        self.cpus = 0
+        self._texts: dict[Feature, str] = {}
+
+    @property
+    def machine(self) -> str:
+        """As ``uname -m``; empty: not said."""
+        return self._texts.get(Feature.MACHINE, "")
+
+    @property
+    def release(self) -> str:
+        """The kernel's; empty: not said."""
+        return self._texts.get(Feature.RELEASE, "")
+
+    @property
+    def build_id(self) -> str:
+        """The kernel's; empty: not said."""
+        return self._texts.get(Feature.BUILD_ID, "")
+
+    def records(self) -> Iterator[PerfRecord]:
+        """Every record in the order of the file, except those that hold attributes and features.
+
+        Raises:
+            ValueError, struct.error: the file is damaged.
+
+        """
+        size = int.from_bytes(self.data[8:16], "little")
+        if size == PIPE_HEADER_SIZE:
+            yield from self._piped()
+            return
+        if size < FILE_HEADER.size:
+            raise ValueError(f"a header of {size} bytes")
+        header = FILE_HEADER.unpack_from(self.data)
+        attr_size, attrs, data, flags = header[2], header[3:5], header[5:7], header[9:]
+        if not data[1]:
+            raise ValueError("it has no data: perf record was interrupted")
+        self._attributes(attr_size, self._section(*attrs))
+        self._require(*data)
+        self._features(data[0] + data[1], sum(word << 64 * index for index, word in enumerate(flags)))
+        yield from RecordReader(self.data, data[0], data[0] + data[1], is_pipe=False)
+
+    def _piped(self) -> Iterator[PerfRecord]:
+        for record in RecordReader(self.data, PIPE_HEADER_SIZE, len(self.data), is_pipe=True):
+            if record.kind == RecordKind.ATTRIBUTE:
+                _, size = struct.unpack_from("<II", record.body)
+                self.samples.add(event_of(record.body[:size], _numbers(record.body[size:])))
+            elif record.kind == RecordKind.FEATURE:
+                (number,) = struct.unpack_from("<Q", record.body)
+                self._feature(number, record.body[8:])
+            else:
+                yield record
+
+    def _section(self, offset: int, size: int) -> bytes:
+        self._require(offset, size)
+        return self.data[offset : offset + size]
+
+    def _require(self, offset: int, size: int) -> None:
+        if offset + size > len(self.data):
+            raise ValueError(f"it ends before byte {offset + size:,}: it has {len(self.data):,}")
+
+    def _attributes(self, size: int, attributes: bytes) -> None:
+        if size <= SECTION.size or len(attributes) % size or not len(attributes):
+            raise ValueError(f"{len(attributes)} bytes of attributes, {size} for each event")
+        for at in range(0, len(attributes), size):
+            ids = self._section(*SECTION.unpack_from(attributes, at + size - SECTION.size))
+            self.samples.add(event_of(attributes[at : at + size - SECTION.size], _numbers(ids)))
+
+    def _features(self, at: int, flags: int) -> None:
+        for bit in range(256):
+            if not flags >> bit & 1:
+                continue
+            section = self._section(*SECTION.unpack(self._section(at, SECTION.size)))
+            at += SECTION.size
+            self._feature(bit, section)
+
+    def _feature(self, number: int, section: bytes) -> None:
+        if number in (Feature.RELEASE, Feature.MACHINE):
+            (length,) = struct.unpack_from("<I", section)
+            self._texts[Feature(number)] = section[4 : 4 + length].split(b"\0")[0].decode(errors="replace")
+        elif number == Feature.CPUS:
+            _, self.cpus = struct.unpack_from("<II", section)  # online, available
+        elif number == Feature.BUILD_ID:
+            self._texts[Feature.BUILD_ID] = _kernel_build_id(section)
+
+
+def _numbers(data: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
+
+
+def _kernel_build_id(section: bytes) -> str:
+    """The host kernel's, of all that the section has (``struct build_id_event``)."""
+    for misc, body in _build_ids(section):
+        name = body[28:].split(b"\0")[0].decode(errors="replace")
+        if name == KERNEL_NAME and misc & CPU_MODE == HOST_KERNEL:
+            size = body[24] if misc & _BUILD_ID_SIZE_SAID else 20
+            return body[4 : 4 + min(size, 20)].hex()
+    return ""
+
+
+def _build_ids(section: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + RECORD.size <= len(section):
+        _, misc, size = RECORD.unpack_from(section, at)
+        body = section[at + RECORD.size : at + size]
+        if size < RECORD.size or len(body) < 28:
+            raise ValueError(f"a build-id of {size} bytes")
+        yield misc, body
+        at += size
