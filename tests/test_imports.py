@@ -17,7 +17,7 @@ import prologue_bench
 # Ground floor first: a room may import from itself and from those before it. What each is for: docs/architecture.md.
 TOOL = (
     "words", "arrays", "errors", "documents", "releases", "held", "outputs", "insn", "elf", "memory", "writes", "perf",
-    "record",
+    "coresight", "record",
     "sites", "plan", "rules", "reread", "write", "overlay", "audit", "patch", "verify", "gate", "probe", "trace",
     "report", "kernel_tree", "protocol", "cli",
 )  # fmt: skip

@@ -17,6 +17,7 @@ def add_trace(group: Subcommand) -> None:
     actions = add_commands(group)
     disasm = add_command(
         actions, "disasm", "prologue.cli.trace_disasm:run", "print the instructions that ran",
+        "  prologue trace disasm perf.data --vmlinux vmlinux                     # of perf record --kcore\n"
         "  perf script --itrace=b -F comm,pid,tid,cpu,time,event,ip,sym,symoff,addr,dso | \\\n"
         "      prologue trace disasm - --vmlinux vmlinux.live\n"
         "  prologue trace disasm decoded.txt --vmlinux vmlinux --memory board.capture --modules /lib/modules/6.12.0\n"
@@ -75,8 +76,8 @@ def _disasm(command: Subcommand) -> None:
 def add_images(command: Subcommand) -> None:
     """Add the trace, and what ran."""
     command.add_argument("trace", nargs="+", metavar="TRACE",
-                         help="text of perf script or trc_pkt_lister -decode, a recording, or - (stdin); "
-                              "several are read one after the other")  # fmt: skip
+                         help="perf.data, a snapshot directory, text of perf script or trc_pkt_lister -decode, "
+                              "a recording, or - (stdin); several are read one after the other")  # fmt: skip
     command.add_argument("--vmlinux", action=Once, type=Path, required=True, metavar="VMLINUX",
                          help="unstripped; best the output of live overlay")  # fmt: skip
     command.add_argument(

@@ -21,7 +21,7 @@ from prologue.trace.history import TextHistory
 from prologue.trace.host_mode import find_host_level
 from prologue.trace.merging import GuestTrace, merged, one_after_the_other, timed
 from prologue.trace.opencsd import Counter
-from prologue.trace.programs import Program, linked_program, running_program
+from prologue.trace.programs import Program, decoder_text, linked_program, running_program, slide_by_symbols
 from prologue.trace.sources import Trace, open_trace
 from prologue.trace.streams import STDIN
 
@@ -137,6 +137,9 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
 
     """
     hyp = None if args.hyp_text is None else number("--hyp-text", args.hyp_text)
+    _require_decodable(args, trace)
+    if args.memory is None and args.slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
+        args.memory = str(trace.decoded.kcore)
     if args.memory is not None:
         if args.slide is not None or hyp is not None:
             raise UsageError("--slide and --hyp-text are for --vmlinux without --memory, which says where it is")
@@ -147,10 +150,13 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     else:
         if slide is not None and args.slide is None:
             _require_same_boot(trace, slide, args.explain)
-        said = slide if slide is not None else trace.header.slide if trace.header else None
+        said = slide if slide is not None else _slide_said(args.vmlinux, trace)
         slide = (said or 0) if args.slide is None else number("--slide", args.slide)
         host = linked_program(args.vmlinux, slide, hyp)
     _require_same_build(trace, host)
+    if trace.decoded is not None:
+        memory = open_memory(args.memory) if args.memory is not None else None
+        trace.decoded.follow(decoder_text(host, memory))
     if host.missing:
         without = f"without a file in {args.modules}, of no image here: {', '.join(host.missing)}"
         trace.account.add(f"loaded modules {without}", len(host.missing), one=f"loaded module {without}")
@@ -166,6 +172,24 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     if level is None and (guests or not unnumbered):
         level, trace.batches = find_host_level(trace.batches, host, unnumbered=unnumbered)
     return Kernels(host, guests, level, unnumbered)
+
+
+def _require_decodable(args: Namespace, trace: Trace) -> None:
+    """Refuse what a decoder in this process does not do."""
+    if trace.decoded is None:
+        return
+    if args.guest_vmlinux or args.guest_trace:
+        raise UsageError(
+            "guests in perf.data and snapshots are not decoded: decode with perf script, and give its text"
+        )
+
+
+def _slide_said(vmlinux: Path, trace: Trace) -> int | None:
+    """The slide as a recording's header, or perf's map of the kernel, has it."""
+    if trace.header is not None:
+        return trace.header.slide
+    known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
+    return slide_by_symbols(vmlinux, known) if known else None
 
 
 def _require_same_boot(trace: Trace, slide: int, memory: str) -> None:

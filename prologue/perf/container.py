@@ -114,7 +114,7 @@ class PerfFile:
         if size == PIPE_HEADER_SIZE:
             yield from self._piped()
             return
-        if size < FILE_HEADER.size:
+        if size < FILE_HEADER.size or len(self.data) < FILE_HEADER.size:
             raise ValueError(f"a header of {size} bytes")
         header = FILE_HEADER.unpack_from(self.data)
         attr_size, attrs, data, flags = header[2], header[3:5], header[5:7], header[9:]

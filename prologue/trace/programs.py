@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -229,6 +230,40 @@ def linked_program(vmlinux: Path, slide: int, hyp_text: int | None = None) -> Pr
     if hyp_text is not None:
         pieces += _hyp_pieces(image, owner.symbols, hyp_text)
     return Program(str(vmlinux), owner, pieces + _trampoline(owner, pieces))
+
+
+def slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int | None:
+    """How far the kernel ran from where it is linked, by run-time addresses of symbols; None if it has none of them.
+
+    Raises:
+        InputError: no unstripped vmlinux.
+
+    """
+    symbols = Symbols(ElfImage(vmlinux))
+    for name, vaddr in known.items():
+        own = symbols.find(name)
+        if own is not None:
+            return vaddr - own.vaddr
+    return None
+
+
+def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32]]:
+    """What a decoder follows: the text of a program, and what memory holds of modules that are not in it."""
+    pieces = [(piece.vaddr, piece.words) for piece in program.pieces]
+    if memory is None:
+        return pieces
+    try:
+        modules = memory.state().modules
+    except InputError:  # a dump does not say where modules are
+        return pieces
+    own = [(vaddr, vaddr + 4 * len(words)) for vaddr, words in pieces]
+    for module in modules:
+        start, end = module.base, module.base + module.size // 4 * 4
+        if not module.base or any(low < end and start < high for low, high in own):
+            continue
+        with suppress(InputError):  # not all of it is there
+            pieces.append((start, np.frombuffer(memory.read(start, end - start), "<u4")))
+    return pieces
 
 
 def _possible(slide: int, path: Path) -> int:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, cast
 
+from prologue.coresight.snapshot import is_snapshot
+from prologue.perf.container import is_perf_data
 from prologue.trace.decoders import Decoder, common, decoder_of
+from prologue.trace.decoding import DecodedTrace, open_perf_trace, open_snapshot
 from prologue.trace.form import Batch, Tally
 from prologue.trace.opencsd import Counter, read_opencsd
 from prologue.trace.opencsd_lines import MARK
 from prologue.trace.perf_script import read_perf_script
 from prologue.trace.recording import MAGIC, RecordingHeader, read_header, read_records
-from prologue.trace.streams import Peekable, open_stream
+from prologue.trace.streams import STDIN, Peekable, open_stream
 
 _LOOK = 1 << 16
 
@@ -31,6 +35,8 @@ class Trace:
     """Which one followed the program; None for a recording."""
     guests: list[tuple[int, Trace]] = field(default_factory=list)
     """Those that were merged into it, with the guests' numbers."""
+    decoded: DecodedTrace | None = None
+    """What decodes it; it must be told what text to follow before the batches are read."""
 
     @property
     def followed_by(self) -> Decoder | None:
@@ -47,7 +53,7 @@ class Trace:
 
 @contextmanager
 def open_trace(source: str, account: Tally | None = None, counter: Counter | None = None) -> Iterator[Trace]:
-    """Open text of ``perf script`` or of ``trc_pkt_lister -decode``, or a recording; ``-`` is standard input.
+    """Open a trace of any kind that docs/trace.md names; ``-`` is standard input.
 
     ``account`` is that of another trace, if both are to share one. ``counter``: see ``read_opencsd``.
 
@@ -56,6 +62,13 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
 
     """
     account = account or Tally()
+    decoded = _open_decoded(source, account, counter)
+    if decoded is not None:
+        decoder = Decoder(decoded.version, decoded.authenticates)
+        yield Trace(
+            name=source, kind="coresight", batches=decoded.batches(), account=account, decoder=decoder, decoded=decoded
+        )
+        return
     with open_stream(source) as stream:
         head = stream.peek(_LOOK)
         if head.startswith(MAGIC):
@@ -72,12 +85,27 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
             yield Trace(name=stream.name, kind="perf", batches=batches, account=account, decoder=Decoder())
 
 
+def _open_decoded(source: str, account: Tally, counter: Counter | None) -> DecodedTrace | None:
+    """What has to be decoded first: it is read from a file, for its parts refer to each other."""
+    path = Path(source)
+    if is_snapshot(path):
+        return open_snapshot(path, account, counter)
+    if path.is_dir() and (path / "data").is_file():
+        return open_perf_trace(path, account, counter)
+    if source == STDIN or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        is_perf = is_perf_data(file.read(8))
+    return open_perf_trace(path, account, counter) if is_perf else None
+
+
 def _require_text(stream: Peekable, head: bytes) -> None:
     from prologue.errors import InputError
 
     if head.startswith(b"PERFILE2"):
         raise InputError(
-            "is perf's data, not text: perf script -i FILE --itrace=b -F +addr | prologue trace ... -", path=stream.name
+            "is perf's data, compressed or from a pipe: name the file itself, for its parts refer to each other",
+            path=stream.name,
         )
     if not head:
         raise InputError("is empty", path=stream.name)

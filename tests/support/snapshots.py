@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache as remembered
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,15 @@ def needs_kernel_dump(snapshot: str) -> Path:
     """The text of the kernel that ran, as far as the snapshot has it."""
     needs_decoded_snapshots()
     return cache.root() / "snapshots" / f"{_PACKAGE}_{_version()}" / snapshot / "kernel_dump.bin"
+
+
+@remembered  # apt is asked for the version
+def snapshot_directories() -> dict[str, Path]:
+    """The directory of each snapshot, by its name and that of the set; ``needs_decoded_snapshots`` comes first."""
+    version = _version()
+    source = cache.produce(f"snapshots/{_PACKAGE}_{version}", partial(_unpack, version))
+    found = (path.parent for path in source.glob("snapshots*/*/trace.ini"))
+    return {f"{directory.parent.name}/{directory.name}": directory for directory in found}
 
 
 def _version() -> str:

@@ -129,7 +129,7 @@ def test_open_trace_tells_kinds_apart(tmp_path_factory: pytest.TempPathFactory) 
         assert trace.kind == "recording"
         assert trace.header is not None
         assert trace.header.slide == 64
-    for content, said in ((b"PERFILE2 and more", "perf script"), (b"\x7fELF\0\0", "is not a trace")):
+    for content, said in ((b"PERFILE2 and more", "damaged perf.data"), (b"\x7fELF\0\0", "is not a trace")):
         path.write_bytes(content)
         with pytest.raises(InputError, match=said), open_trace(str(path)):
             pass

@@ -1,0 +1,197 @@
+"""OpenCSD's library (``libopencsd_c_api``) through ctypes: what of its C interface a decoder needs.
+
+Source: ``opencsd_c_api.h``, ``ocsd_if_types.h``, ``trc_gen_elem_types.h``, versions 1.3.3 and 1.5.5. From 1.4.0 on an
+element is longer, with all that is read here at the same place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CDLL, PYFUNCTYPE, PyDLL, Structure, c_char_p, c_int, c_uint8, c_uint32, c_uint64, c_void_p
+from typing import Any, Final
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.perf.coresight import TraceProtocol, TraceUnit
+
+LibraryVersion = tuple[int, int, int]
+NAME: Final = "libopencsd_c_api.so.1"
+PACKAGE: Final = "libopencsd1"  # of Debian, from 12 on
+_OLDEST, _FIRST_UNKNOWN = (1, 3, 0), (2, 0, 0)
+
+ELEMENT: Final = np.dtype(
+    {
+        "names": [
+            "kind", "isa", "start", "end", "security", "level", "context", "vmid", "valid", "timestamp",
+            "last_kind", "last_subkind", "flags", "value",
+        ],
+        "formats": ["<u4", "<u4", "<u8", "<u8", "<u4", "<i4", "<u4", "<u4", "<u4", "<u8", "<u4", "<u4", "<u4", "<u4"],
+        "offsets": [0, 4, 8, 16, 24, 28, 32, 36, 40, 48, 60, 64, 68, 72],
+        "itemsize": 80,
+    }
+)  # fmt: skip
+"""``ocsd_generic_trace_elem`` without the pointer at its end. ``value`` is of the union: what it is, kind says."""
+
+# ocsd_datapath_op_t, ocsd_datapath_resp_t, ocsd_dcd_tree_src_t, deformatter flags
+DATA, END, FLUSH, RESET = range(4)
+FIRST_WAIT, FIRST_FATAL = 3, 6
+FRAMED, SINGLE = 0, 1
+FRAME_SYNC, ALIGNED = 1, 4
+ANY_SPACE: Final = {(1, 3): 0x1F}
+_ANY_SPACE: Final = 0xFF  # from 1.4 on, with Realm and Root
+_FULL_DECODER: Final = 2
+_CHECKS: Final = 0x400 | 0x1000 | 0x20000
+"""N_UNCOND_DIR_BR_CHK, CHK_RANGE_CONTINUE, AA64_OPCODE_CHK: what perf turns on, too."""
+_CHECKS_SINCE: Final = (1, 5, 4)
+_INFO: Final = 3  # OCSD_ERR_SEV_INFO
+_CORTEX_A: Final = 3
+V8, V8_3, AA64 = 0x800, 0x803, 0x864
+_MINOR: Final = 4  # bit of TRCIDR1.TRCARCHMIN; from 4 on, the core is Armv8.3 or later at least
+
+OnElement = PYFUNCTYPE(c_int, c_void_p, c_uint64, c_uint8, c_void_p)
+OnText = PYFUNCTYPE(None, c_void_p, c_char_p, c_int)
+
+
+class _Etm4Config(Structure):
+    _fields_ = tuple(
+        (name, c_uint32)
+        for name in (
+            "idr0", "idr1", "idr2", "idr8", "idr9", "idr10", "idr11", "idr12", "idr13", "configr", "traceidr",
+            "architecture", "profile",
+        )
+    )  # fmt: skip
+
+
+class _EteConfig(Structure):
+    _fields_ = tuple(
+        (name, c_uint32)
+        for name in ("idr0", "idr1", "idr2", "idr8", "devarch", "configr", "traceidr", "architecture", "profile")
+    )
+
+
+def require_library() -> LibraryVersion:
+    """The version of the library that is installed.
+
+    Raises:
+        InputError: there is none, or one whose interface is not known.
+
+    """
+    try:
+        library = CDLL(NAME)
+        library.ocsd_get_version.restype = c_uint32
+    except (OSError, AttributeError) as error:
+        raise InputError(
+            f"is not here, and it decodes CoreSight: install OpenCSD's library (Debian: apt install {PACKAGE})",
+            path=NAME,
+        ) from error
+    number = library.ocsd_get_version()
+    version = (number >> 16, number >> 8 & 0xFF, number & 0xFF)
+    if not _OLDEST <= version < _FIRST_UNKNOWN:
+        known = ".".join(map(str, _OLDEST[:2]))
+        said = ".".join(map(str, version))
+        raise InputError(f"is of version {said}: known are {known} and later 1.x", path=NAME)
+    return version
+
+
+class Library:
+    """The library, loaded so that its callbacks need not take Python's lock: a process has one thread for it."""
+
+    def __init__(self, version: LibraryVersion) -> None:
+        self.version = version
+        self._c: Any = PyDLL(NAME)
+        for name, result, arguments in (
+            ("ocsd_create_dcd_tree", c_void_p, (c_int, c_uint32)),
+            ("ocsd_destroy_dcd_tree", None, (c_void_p,)),
+            ("ocsd_dt_process_data", c_int, (c_void_p, c_int, c_uint64, c_uint32, c_void_p, c_void_p)),
+            ("ocsd_dt_set_gen_elem_outfn", c_int, (c_void_p, OnElement, c_void_p)),
+            ("ocsd_dt_create_decoder", c_int, (c_void_p, c_char_p, c_int, c_void_p, c_void_p)),
+            ("ocsd_dt_add_buffer_mem_acc", c_int, (c_void_p, c_uint64, c_int, c_void_p, c_uint32)),
+            ("ocsd_def_errlog_init", c_int, (c_int, c_int)),
+            ("ocsd_def_errlog_config_output", c_int, (c_int, c_char_p)),
+            ("ocsd_def_errlog_set_strprint_cb", c_int, (c_void_p, c_void_p, OnText)),
+        ):
+            function = getattr(self._c, name)
+            function.restype, function.argtypes = result, arguments
+        self._c.ocsd_def_errlog_init(_INFO, 1)
+        self._c.ocsd_def_errlog_config_output(0, None)
+
+    def tree(self, *, framed: bool, flags: int, on_element: Any, on_text: Any) -> DecodeTree:
+        """A tree without decoders.
+
+        Raises:
+            OSError: the library refuses.
+
+        """
+        return DecodeTree(self, self._c, FRAMED if framed else SINGLE, flags, (on_element, on_text))
+
+
+class DecodeTree:
+    """Decoders for what comes in one stream of bytes."""
+
+    def __init__(self, library: Library, c: Any, source: int, flags: int, callbacks: tuple[Any, Any]) -> None:
+        self._library, self._c = library, c
+        self._callbacks = callbacks  # kept as long as the tree calls them
+        self._memory: list[Any] = []
+        self._used = c_uint32()
+        self._handle = c.ocsd_create_dcd_tree(source, flags)
+        if not self._handle:
+            raise OSError("the library makes no decoder tree")
+        _require(c.ocsd_def_errlog_set_strprint_cb(self._handle, None, callbacks[1]), "takes no callback for messages")
+
+    def close(self) -> None:
+        """Free all of it."""
+        self._c.ocsd_destroy_dcd_tree(self._handle)
+
+    def add_decoder(self, unit: TraceUnit, architecture: int | None, *, checks: bool) -> None:
+        """Decode what that trace unit sent. ``architecture`` is the core's, if more is known than the unit says.
+
+        Raises:
+            OSError: the library refuses.
+
+        """
+        config: Structure
+        if unit.protocol is TraceProtocol.ETE:
+            config = _EteConfig(
+                unit.idr0, unit.idr1, unit.idr2, unit.idr8, unit.devarch, unit.configr, unit.traceidr,
+                AA64 if architecture is None else architecture, _CORTEX_A,
+            )  # fmt: skip
+        else:
+            later = unit.idr1 >> _MINOR & 0xF >= 4
+            config = _Etm4Config(
+                unit.idr0, unit.idr1, unit.idr2, unit.idr8, 0, 0, 0, 0, 0, unit.configr, unit.traceidr,
+                (AA64 if later else V8) if architecture is None else architecture, _CORTEX_A,
+            )  # fmt: skip
+        flags = _FULL_DECODER | (_CHECKS if checks and self._library.version >= _CHECKS_SINCE else 0)
+        name, number = unit.protocol.value.encode(), c_uint8()
+        done = self._c.ocsd_dt_create_decoder(self._handle, name, flags, ctypes.byref(config), ctypes.byref(number))
+        _require(done, f"makes no decoder for the trace unit of CPU {unit.cpu}")
+        # It counts for the decoders that are there.
+        done = self._c.ocsd_dt_set_gen_elem_outfn(self._handle, self._callbacks[0], None)
+        _require(done, "takes no callback for elements")
+
+    def add_memory(self, vaddr: int, data: Any, space: int | None) -> None:
+        """Let it read ``data``, a writable or read-only buffer, at an address.
+
+        Raises:
+            OSError: the library refuses, as where another one is there.
+
+        """
+        array = np.frombuffer(data, np.uint8)
+        self._memory.append(array)
+        if space is None:
+            space = ANY_SPACE.get(self._library.version[:2], _ANY_SPACE)
+        done = self._c.ocsd_dt_add_buffer_mem_acc(self._handle, vaddr, space, array.ctypes.data, array.size)
+        _require(done, f"takes no memory at {vaddr:#x}")
+
+    def process(self, operation: int, index: int = 0, address: int = 0, size: int = 0) -> tuple[int, int]:
+        """Pass on an operation, or ``size`` bytes of trace at ``address``: the response, and the bytes that it used."""
+        response = self._c.ocsd_dt_process_data(
+            self._handle, operation, index, size, address or None, ctypes.byref(self._used)
+        )
+        return response, self._used.value
+
+
+def _require(error: int, what: str) -> None:
+    if error:
+        raise OSError(f"the library {what} (error {error})")

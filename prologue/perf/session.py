@@ -1,0 +1,311 @@
+"""What a perf.data file with CoreSight traces holds: where the trace's bytes are, and what ran meanwhile."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prologue.perf.container import PerfFile, open_perf_data
+from prologue.perf.coresight import (
+    HardwareId,
+    TimeConversion,
+    TraceUnit,
+    read_hardware_id,
+    read_time_conversion,
+    read_units,
+)
+from prologue.perf.layout import (
+    AUX,
+    AUXTRACE,
+    CPU_MODE,
+    HOST_KERNEL,
+    KERNEL_NAME,
+    RECORD,
+    SWITCH_OUT,
+    AuxFlag,
+    RecordKind,
+)
+from prologue.perf.records import PerfRecord
+from prologue.perf.sample_id import SampleId
+
+_NO_CPU: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuxRecord:
+    """One recording into an AUX buffer; ``offset`` counts from the buffer's start of tracing."""
+
+    offset: int
+    size: int
+    flags: AuxFlag
+    sample: SampleId
+    number: int  # in the order of the file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuxFragment:
+    """The bytes of one recording: ``size`` bytes of the file from ``at`` on; a decoder begins anew with each."""
+
+    at: int
+    size: int
+    cpu: int
+    tid: int  # of a buffer that is of one thread; -1: of a CPU
+    time: int  # ns, when it ended
+    raw: bool  # one unframed source, of ``cpu``
+
+
+class AuxBuffer(NamedTuple):
+    """An AUXTRACE record: ``size`` bytes at ``at`` in the file, which are those from ``offset`` on of its stream."""
+
+    offset: int
+    size: int
+    at: int
+
+
+@dataclass(slots=True)
+class TaskNames:
+    """Names and processes of threads; a thread may change its name."""
+
+    _pids: dict[int, int] = field(default_factory=dict)
+    _names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+
+    def named(self, pid: int, tid: int, name: str, time: int) -> None:
+        """Learn of a name."""
+        self._pids[tid] = pid
+        self._names.setdefault(tid, []).append((time, name))
+
+    def forked(self, pid: int, tid: int, parent: int, time: int) -> None:
+        """Learn of a new thread, which has its parent's name."""
+        self._pids[tid] = pid
+        if name := self.name(parent, time):
+            self._names.setdefault(tid, []).append((time, name))
+
+    def name(self, tid: int, time: int) -> str:
+        """The name at that time, or the first one if it got it later; empty: not said. Time 0: the last one."""
+        if tid == 0:
+            return "swapper"
+        names = self._names.get(tid)
+        if not names:
+            return ""
+        row = bisect_right(names, time, key=lambda entry: entry[0]) - 1 if time else len(names) - 1
+        return names[max(row, 0)][1]
+
+    def pid(self, tid: int) -> int:
+        """The process; -1: not said."""
+        return 0 if tid == 0 else self._pids.get(tid, -1)
+
+    def sort(self) -> None:
+        """Order by time what was learned: perf does not write in that order."""
+        for names in self._names.values():
+            names.sort(key=lambda entry: entry[0])
+
+
+@dataclass(slots=True, kw_only=True)
+class Switches:
+    """Which thread each CPU switched to, and when; columns in the order of the file."""
+
+    times: array[int] = field(default_factory=lambda: array("Q"))
+    cpus: array[int] = field(default_factory=lambda: array("i"))
+    tids: array[int] = field(default_factory=lambda: array("i"))
+
+
+@dataclass(slots=True, kw_only=True)
+class TraceSession:
+    """All that a reader of the trace needs. ``fragments`` are in the order of time.
+
+    ``kernel_symbols`` are run-time addresses of ``_text`` or ``_stext``. ``counts`` say what was lost or left out.
+    """
+
+    path: Path  # of the file with the data
+    machine: str
+    release: str
+    build_id: str
+    units: tuple[TraceUnit, ...]
+    fragments: tuple[AuxFragment, ...]
+    ids: dict[int, HardwareId]  # by CPU; empty: the registers' own
+    conversion: TimeConversion | None
+    tasks: TaskNames
+    switches: Switches
+    kernel_symbols: dict[str, int]
+    pokes: int
+    counts: Counter[str]
+
+
+def read_session(path: Path) -> TraceSession:
+    """Read the records of a file of ``perf record``, or of its directory; the trace's data stay where they are.
+
+    Raises:
+        InputError: not such a file, damaged, or without a CoreSight trace.
+
+    """
+    with open_perf_data(path) as file:
+        reader = _Reader(file)
+        for record in file.records():
+            take = reader.takes.get(record.kind)
+            if take is not None:
+                take(record)
+        return reader.session(path / "data" if path.is_dir() else path)
+
+
+class _Reader:
+    def __init__(self, file: PerfFile) -> None:
+        self._file = file
+        self._units: tuple[TraceUnit, ...] | None = None
+        self._aux: list[AuxRecord] = []
+        self._buffers: dict[tuple[int, int], list[AuxBuffer]] = {}  # by CPU and thread
+        self._ids: dict[int, HardwareId] = {}
+        self._conversion: TimeConversion | None = None
+        self._tasks, self._switches = TaskNames(), Switches()
+        self._symbols: dict[str, int] = {}
+        self._pokes = 0
+        self._counts: Counter[str] = Counter()
+        self.takes: dict[int, Callable[[PerfRecord], None]] = {
+            RecordKind.AUXTRACE_INFO: self._info,
+            RecordKind.AUX: self._aux_record,
+            RecordKind.AUXTRACE: self._buffer,
+            RecordKind.AUX_OUTPUT_HW_ID: self._hardware_id,
+            RecordKind.TIME_CONV: self._time_conversion,
+            RecordKind.MMAP: self._map,
+            RecordKind.COMM: self._comm,
+            RecordKind.FORK: self._fork,
+            RecordKind.SWITCH: self._switch,
+            RecordKind.SWITCH_CPU_WIDE: self._switch,
+            RecordKind.ITRACE_START: self._start,
+            RecordKind.LOST: self._lost,
+            RecordKind.TEXT_POKE: self._poke,
+        }
+
+    def session(self, path: Path) -> TraceSession:
+        if self._units is None:
+            raise ValueError("it has no trace of an AUX buffer: was it recorded with -e cs_etm// ?")
+        self._tasks.sort()
+        return TraceSession(
+            path=path,
+            machine=self._file.machine,
+            release=self._file.release,
+            build_id=self._file.build_id,
+            units=self._units,
+            fragments=self._fragments(),
+            ids=self._ids,
+            conversion=self._conversion,
+            tasks=self._tasks,
+            switches=self._switches,
+            kernel_symbols=self._symbols,
+            pokes=self._pokes,
+            counts=self._counts,
+        )
+
+    def _fragments(self) -> tuple[AuxFragment, ...]:
+        """The bytes of each AUX record, in the order of time; of several at one time, in that of the file."""
+        for buffers in self._buffers.values():
+            buffers.sort()
+        placed = []
+        for record in sorted(self._aux, key=lambda record: (record.sample.time, record.number)):
+            if not record.size:
+                continue
+            fragment = self._place(record)
+            if fragment is None:
+                self._counts["recordings whose bytes are not in the file: a gap"] += 1
+            else:
+                placed.append(fragment)
+        kept = sum(fragment.size for fragment in placed)
+        total = sum(buffer.size for buffers in self._buffers.values() for buffer in buffers)
+        self._counts["bytes of trace that no AUX record names"] += max(total - kept, 0)
+        return tuple(placed)
+
+    def _place(self, record: AuxRecord) -> AuxFragment | None:
+        sample = record.sample
+        for cpu, tid in ((sample.cpu, -1), (-1, sample.tid)):
+            buffers = self._buffers.get((cpu, tid), [])
+            size, offset = record.size, record.offset
+            if record.flags & AuxFlag.OVERWRITE:  # a snapshot: the offset is its end, and the buffer may be smaller
+                row = bisect_right(buffers, offset - 1, key=lambda buffer: buffer.offset) - 1
+                size = min(size, buffers[row].size) if row >= 0 else size
+                offset -= size
+            row = bisect_right(buffers, offset, key=lambda buffer: buffer.offset) - 1
+            if row < 0 or offset + size > buffers[row].offset + buffers[row].size:
+                continue
+            at = buffers[row].at + offset - buffers[row].offset
+            raw = bool(record.flags & AuxFlag.RAW)
+            return AuxFragment(at=at, size=size, cpu=sample.cpu, tid=tid, time=sample.time, raw=raw)
+        return None
+
+    # records
+
+    def _info(self, record: PerfRecord) -> None:
+        self._units = read_units(record.body)
+
+    def _aux_record(self, record: PerfRecord) -> None:
+        offset, size, flags = AUX.unpack_from(record.body)
+        sample = self._file.samples.of(record.body)
+        self._aux.append(
+            AuxRecord(offset=offset, size=size, flags=AuxFlag(flags), sample=sample, number=len(self._aux))
+        )
+        for flag, what in (
+            (AuxFlag.TRUNCATED, "recordings that perf says were cut short (the buffer was full): a gap"),
+            (AuxFlag.PARTIAL, "recordings with gaps in them, as perf says"),
+            (AuxFlag.COLLISION, "recordings that another one collided with, as perf says"),
+        ):
+            self._counts[what] += bool(flags & flag)
+
+    def _buffer(self, record: PerfRecord) -> None:
+        size, offset, _, _, tid, cpu = AUXTRACE.unpack_from(record.body)
+        at = record.at + RECORD.size + len(record.body)
+        key = (cpu, -1) if cpu >= 0 else (_NO_CPU, tid)
+        self._buffers.setdefault(key, []).append(AuxBuffer(offset, size, at))
+
+    def _hardware_id(self, record: PerfRecord) -> None:
+        self._ids[self._file.samples.of(record.body).cpu] = read_hardware_id(record.body)
+
+    def _time_conversion(self, record: PerfRecord) -> None:
+        self._conversion = read_time_conversion(record.body)
+
+    def _map(self, record: PerfRecord) -> None:
+        """The kernel's own map says where one of its symbols is: ``[kernel.kallsyms]_text``."""
+        *_, offset = struct.unpack_from("<iiQQQ", record.body)
+        name = record.body[32:].split(b"\0")[0].decode(errors="replace")
+        if record.misc & CPU_MODE == HOST_KERNEL and name.startswith(KERNEL_NAME):
+            self._symbols[name.removeprefix(KERNEL_NAME)] = offset
+
+    def _comm(self, record: PerfRecord) -> None:
+        pid, tid = struct.unpack_from("<ii", record.body)
+        name = record.body[8:].split(b"\0")[0].decode(errors="replace")
+        self._tasks.named(pid, tid, name, self._time(record))
+
+    def _fork(self, record: PerfRecord) -> None:
+        pid, _, tid, parent, time = struct.unpack_from("<iiiiQ", record.body)
+        self._tasks.forked(pid, tid, parent, time)
+
+    def _switch(self, record: PerfRecord) -> None:
+        if record.misc & SWITCH_OUT:
+            return
+        sample = self._file.samples.of(record.body)
+        self._switches.times.append(sample.time)
+        self._switches.cpus.append(sample.cpu)
+        self._switches.tids.append(sample.tid)
+
+    def _start(self, record: PerfRecord) -> None:
+        _, tid = struct.unpack_from("<ii", record.body)
+        sample = self._file.samples.of(record.body)
+        self._switches.times.append(sample.time)
+        self._switches.cpus.append(sample.cpu)
+        self._switches.tids.append(tid)
+
+    def _lost(self, record: PerfRecord) -> None:
+        self._counts["records that perf lost"] += struct.unpack_from("<QQ", record.body)[1]
+
+    def _poke(self, record: PerfRecord) -> None:
+        self._pokes += 1
+
+    def _time(self, record: PerfRecord) -> int:
+        """Of a record that perf may have made up, and then without an end that says who and when."""
+        try:
+            return self._file.samples.of(record.body).time
+        except ValueError:
+            return 0

@@ -1,0 +1,43 @@
+"""A walk through the made kernel of ``tests.trace.made`` as an ETMv4 stream, and as the ranges that ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prologue.trace.etm import ProgramText, encode
+from prologue.trace.form import GAP
+from prologue.trace.recording import RECORD
+from tests.support.cs_etm import CsTrace
+from tests.trace.made import KERNEL
+
+READ, ZERO = KERNEL.at("vfs_read"), KERNEL.at("read_zero")
+ROUND = ((READ, 4), (READ + 16, 1), (ZERO, 5), (ZERO + 24, 1), (READ + 20, 2), (READ + 32, 2))
+"""Start and count of the ranges of one call of vfs_read, which is called again and again; a CBZ ends the first one."""
+
+
+def walk(rounds: int, *, vmid: int = -1, level: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
+    """The records of so many calls."""
+    records = np.zeros(rounds * len(ROUND), RECORD)
+    records["start"], records["count"] = np.tile(np.array(ROUND, np.uint64), (rounds, 1)).T
+    records["level"], records["vmid"] = level, vmid
+    records["flags"][:1] = GAP
+    return records
+
+
+def stream(rounds: int, **how: Any) -> bytes:
+    """The same as packets."""
+    text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
+    return bytes(encode(walk(rounds, **how), text, (0, 1, 2)).data)
+
+
+def trace(rounds: int = 20, **how: Any) -> CsTrace:
+    """Two CPUs that do this."""
+    data = stream(rounds)
+    return CsTrace(streams={0: data, 1: data}, text=(KERNEL.base, 4 * len(KERNEL.words)), **how)
+
+
+def expected(rounds: int) -> list[tuple[int, int]]:
+    """Start and end of each range of a CPU."""
+    return [(start, start + 4 * count) for start, count in ROUND] * rounds

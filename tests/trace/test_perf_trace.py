@@ -1,0 +1,188 @@
+"""perf.data with CoreSight: one command from the file to what ran. perf itself decodes the same files."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.trace.programs import decoder_text, linked_program
+from prologue.trace.sources import open_trace
+from tests.support.cs_etm import CsTrace, record, sample, write
+from tests.support.cs_recording import expected, stream, trace
+from tests.support.needs import needs_tools
+from tests.trace.made import KERNEL, spans
+
+pytestmark = pytest.mark.usefixtures("opencsd")
+FORMS: list[dict[str, Any]] = [
+    {}, {"version": 0}, {"version": 2, "hardware_ids": True}, {"raw": True}, {"parts": 3}, {"index_count": False},
+    {"raw": True, "hardware_ids": True, "version": 2, "timed": 1},
+]  # fmt: skip
+
+
+@pytest.fixture
+def vmlinux(tmp_path: Path) -> Path:
+    return KERNEL.write(tmp_path / "vmlinux")
+
+
+def ranges(path: Path, vmlinux: Path) -> list[tuple[int, int, int, int]]:
+    """CPU, start, end and flags of every range."""
+    with open_trace(str(path)) as opened:
+        assert opened.decoded is not None
+        opened.decoded.follow(decoder_text(linked_program(vmlinux, 0), None))
+        return spans(opened.batches)
+
+
+def joined(found: Sequence[tuple[int, int, int, int]], cpu: int) -> list[tuple[int, int]]:
+    return [(start, end) for own, start, end, _ in found if own == cpu]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("pipe", [False, True], ids=["file", "pipe"])
+def test_what_ran(form: dict[str, Any], pipe: bool, tmp_path: Path, vmlinux: Path) -> None:
+    found = ranges(write(tmp_path / "perf.data", trace(20, **form), pipe=pipe), vmlinux)
+    for cpu in (0, 1):
+        own = joined(found, cpu)
+        if form.get("parts", 1) == 1:
+            assert own == expected(20)
+        else:  # a record that begins in the middle has no synchronisation, and what it lacks is a gap
+            assert own == expected(20)[: len(own)]
+
+
+def perf_steps(path: Path, vmlinux: Path) -> list[tuple[int, int, int]]:
+    """CPU, branch and target as perf prints them."""
+    command = ["perf", "script", "-i", str(path), "--itrace=b", "-F", "cpu,ip,addr", "-k", str(vmlinux)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = [line.replace("=>", "").split() for line in said.splitlines()]
+    return [(int(cpu.strip("[]")), int(ip, 16), int(addr, 16)) for cpu, ip, addr in lines]
+
+
+@pytest.mark.parametrize("form", [{}, {"parts": 2}], ids=str)
+def test_perf_decodes_the_same(form: dict[str, Any], tmp_path: Path, vmlinux: Path) -> None:
+    needs_tools("perf")
+    path = write(tmp_path / "perf.data", trace(50, **form))
+    said, found = perf_steps(path, vmlinux), ranges(path, vmlinux)
+    for cpu in (0, 1):
+        own = joined(found, cpu)
+        taken = [(end - 4, start) for (_, end), (start, _) in pairwise(own) if start != end]
+        perfs = [(ip, addr) for one, ip, addr in said if one == cpu and ip and addr]
+        assert perfs == taken[: len(perfs)]
+        assert len(taken) - len(perfs) <= 1  # perf leaves out what follows the last branch of a recording
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_check_and_disasm_are_one_command(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "perf.data", trace(20, comms={77: "cat"}))
+    code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert (code, out) == (0, "238 steps, none impossible\n"), err
+    code, out, _ = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    assert code == 0
+    assert json.loads(out.splitlines()[0])["kind"] == "coresight"
+    assert len(out.splitlines()) == 1 + 2 * 20 * 6
+
+
+def test_kaslr_is_known_from_the_map_of_the_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slide = 0x7F0000
+    symbols = {**KERNEL.places, "_text": KERNEL.base}
+    moved = replace(trace(5), text=(KERNEL.base, 4 * len(KERNEL.words)))
+    low = KERNEL.base - slide
+    from tests.trace.made import MadeKernel
+
+    kernel = object.__new__(MadeKernel)
+    kernel.places = {name: vaddr - slide for name, vaddr in symbols.items()}
+    kernel.base, kernel.words = low, KERNEL.words
+    kernel.sizes = {**KERNEL.sizes, "_text": 0}
+    linked = kernel.write(tmp_path / "linked")
+    code, out, err = run(capsys, "trace", "check", str(write(tmp_path / "perf.data", moved)), "--vmlinux", str(linked))
+    assert (code, out) == (0, "58 steps, none impossible\n"), err
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"magic": 0x3030303030303030}, "an ETMv3 or PTM"),
+        ({"magic": 0x7070}, "is of an unknown kind"),
+        ({"version": 3}, "described in version 3"),
+        ({"cpus": [2, 3]}, "has no"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_decoded_is_one_line(
+    changed: dict[str, Any], said: str, tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "perf.data", trace(5, **changed))
+    code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert code == 2
+    assert said in err
+
+
+def test_wrong_trace_ids_invent_nothing(tmp_path: Path, vmlinux: Path) -> None:
+    """Frames of ID 0x10, and a description that has another one."""
+    right = write(tmp_path / "right", trace(5))
+    data = right.read_bytes()
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(
+        data.replace(
+            (0x10).to_bytes(8, "little") + (0x28000EA1).to_bytes(8, "little"),
+            (0x40).to_bytes(8, "little") + (0x28000EA1).to_bytes(8, "little"),
+        )
+    )
+    found = ranges(wrong, vmlinux)
+    assert joined(found, 0) == []
+    assert joined(found, 1) == expected(5)
+
+
+def test_truncated_recordings_and_losses_are_said(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = record(2, 0, (1).to_bytes(8, "little") + (7).to_bytes(8, "little") + sample(0, 0, 0))
+    away = record(11, 0, bytes(8) + (99999).to_bytes(8, "little") + bytes(8) + sample(0, 1, 5))
+    path = write(tmp_path / "perf.data", trace(5, flags=1, extra=[lost, away]))
+    _, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert "2 recordings that perf says were cut short (the buffer was full): a gap" in err
+    assert "7 records that perf lost" in err
+    assert "1 recordings whose bytes are not in the file: a gap" in err or "1 recording whose" in err
+
+
+def test_many_damaged_files_are_one_line_or_clean(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = write(tmp_path / "whole", trace(10, comms={1: "a"})).read_bytes()
+    path, chance = tmp_path / "perf.data", random.Random(36)  # noqa: S311 - reproducible damage
+    for _ in range(60):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 6)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data[: chance.randrange(len(data))] if chance.random() < 0.2 else data)
+        code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+        assert code in (0, 1, 2, 5), err
+        assert "internal error" not in err
+        assert "Traceback" not in err
+
+
+def test_virtual_machines_are_refused(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "perf.data", trace(5))
+    code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux), "--guest-vmlinux", str(vmlinux))
+    assert code == 2
+    assert "perf script" in err
+
+
+def test_no_trace_in_it(tmp_path: Path) -> None:
+    data = write(tmp_path / "a", CsTrace(streams={0: stream(1)}, text=(KERNEL.base, 4))).read_bytes()
+    (tmp_path / "b").write_bytes(data.replace((70).to_bytes(4, "little"), (68).to_bytes(4, "little"), 1))
+    with pytest.raises(InputError, match="recorded with -e cs_etm//"), open_trace(str(tmp_path / "b")):
+        pass
