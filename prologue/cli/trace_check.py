@@ -6,14 +6,16 @@ import json
 from argparse import Namespace
 from typing import Any, Final
 
+from prologue.cli.trace_divergence import divergence_data, divergence_lines
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.errors import UndecidedError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import Findings, ImageCheck, StaleWord
+from prologue.trace.divergence import Divergences, find_divergences
 from prologue.trace.known import KnownRanges
 from prologue.trace.mechanisms import Mechanisms
-from prologue.trace.programs import Program
+from prologue.trace.programs import Program, linked_program
 from prologue.trace.reported import ReportedWord, reported_words
 from prologue.trace.sources import Trace
 from prologue.trace.summary import TraceSummary
@@ -40,7 +42,9 @@ def run(args: Namespace) -> int:
             *_unjudged(check),
             *trace.account.lines(),
             *_may_be_hidden(trace, summary),
+            *_without_memory(trace, args),
         ]
+        diverged = _compare_with_file(trace, args, kernels.host)
     programs = kernels.programs
     if args.json:
         data: dict[str, Any] = {
@@ -57,6 +61,7 @@ def run(args: Namespace) -> int:
             "follow": [_data(check, word, programs, owners) for word in findings.follow],
             "decoder": [_data(check, word, programs, owners, blame=True) for word in findings.decoder],
             "reported": [_reported_data(word, programs) for word in reported],
+            "divergence": None if diverged is None else divergence_data(diverged, kernels.host, owners),
         }
         print(json.dumps(data, indent=2))
     else:
@@ -66,6 +71,8 @@ def run(args: Namespace) -> int:
             print(_text(check, stale, programs[stale.program], owners))
         for word in reported:
             print(_reported_text(word, programs))
+        if diverged is not None:
+            print("\n".join(divergence_lines(diverged, kernels.host, owners)))
         print_notes(rest)
     if not check.judged and not check.impossible and not reported:
         raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
@@ -74,7 +81,23 @@ def run(args: Namespace) -> int:
             print("\n".join(_verdict(check, findings)))
         if reported:
             print(f"the decoder reports {counted(len(reported), 'word')} of its image that cannot be what ran")
-    return 1 if findings.stale or findings.decoder or reported else 0
+    return 1 if findings.stale or findings.decoder or reported or (diverged and diverged.words) else 0
+
+
+def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Divergences | None:
+    """Where a decoder with the text of the file would have gone astray; None if it is what was decoded with."""
+    if trace.decoded is None or trace.decoded.own_memory or args.memory is None:
+        return None
+    return find_divergences(trace.decoded, linked_program(args.vmlinux, running.kernel.slide), running)
+
+
+def _without_memory(trace: Trace, args: Namespace) -> list[str]:
+    if trace.decoded is None or trace.decoded.own_memory or args.memory is not None:
+        return []
+    return [
+        "decoded with the text of the file: where it is not what ran, the decoder goes astray, and what follows is not "
+        "to be believed; record with perf record --kcore"
+    ]
 
 
 def _verdict(check: ImageCheck, findings: Findings) -> list[str]:

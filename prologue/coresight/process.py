@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from prologue.arrays import U64
 from prologue.coresight.library import (
     DATA,
     ELEMENT,
@@ -44,6 +46,7 @@ _FLUSH_AT: Final = 1 << 20  # bytes of elements
 _MOST_ADDRESSES: Final = 1 << 12
 _LONGEST_TEXT: Final = 1 << 12
 _MOST_WAITS: Final = 1 << 10
+_LOW: Final = 0xFFFFFFFF  # of an index, which has 32 bits unless the library was built otherwise
 
 
 class CodeMemory(NamedTuple):
@@ -73,13 +76,17 @@ class TracePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeJob:
-    """What a child does. ``checks``: let the library compare the trace with the memory, where it can."""
+    """What a child does. ``checks``: let the library compare the trace with the memory, where it can.
+
+    ``indexed``: say of each element where in its part the packet is.
+    """
 
     path: Path
     sources: tuple[TraceSource, ...]
     parts: tuple[TracePart, ...]
     memory: tuple[CodeMemory, ...]
     checks: bool = True
+    indexed: bool = False
 
 
 class Begin(NamedTuple):
@@ -89,10 +96,11 @@ class Begin(NamedTuple):
 
 
 class Elements(NamedTuple):
-    """What the decoders found: rows of ``ELEMENT``, and the trace ID of each."""
+    """What the decoders found: rows of ``ELEMENT``, and of each the trace ID and, if asked for, the packet's offset."""
 
     rows: npt.NDArray[Any]
     ids: npt.NDArray[np.uint8]
+    indexes: U64
 
 
 class DecoderText(NamedTuple):
@@ -141,7 +149,7 @@ def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Deco
     whole = False
     try:
         with os.fdopen(reading, "rb", _FLUSH_AT) as stream:
-            for found in _messages(stream):
+            for found in _messages(stream, indexed=job.indexed):
                 if found is None:
                     whole = True
                 else:
@@ -164,7 +172,7 @@ def _how(status: int) -> str:
     return "the decoder ended early"
 
 
-def _messages(stream: Any) -> Iterator[Decoded | None]:
+def _messages(stream: Any, *, indexed: bool) -> Iterator[Decoded | None]:
     """What the pipe brings; None at last, if the child came to its end."""
     while True:
         head = stream.read(MESSAGE.size)
@@ -178,9 +186,12 @@ def _messages(stream: Any) -> Iterator[Decoded | None]:
             number = int.from_bytes(body, "little")
             yield None if number == 0xFFFFFFFF else Begin(number)
         elif kind == _ELEMENTS:
-            count = size // (ELEMENT.itemsize + 1)
+            count = size // (ELEMENT.itemsize + (9 if indexed else 1))
+            places = count if indexed else 0
             rows = np.frombuffer(body, ELEMENT, count)
-            yield Elements(rows, np.frombuffer(body, np.uint8, count, count * ELEMENT.itemsize))
+            indexes = np.frombuffer(body, np.uint64, places, count * ELEMENT.itemsize)
+            ids = np.frombuffer(body, np.uint8, count, count * ELEMENT.itemsize + 8 * places)
+            yield Elements(rows, ids, indexes)
         elif kind == _TEXT:
             yield DecoderText(body)
         else:
@@ -221,7 +232,7 @@ class _Child:
     def __init__(self, job: DecodeJob, version: LibraryVersion, writing: int) -> None:
         self._job, self._writing = job, writing
         self._library = Library(version)
-        self._elements, self._ids = bytearray(), bytearray()
+        self._elements, self._ids, self._indexes = bytearray(), bytearray(), array("Q")
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
         self._on_element, self._on_text = OnElement(self._element()), OnText(self._text)
 
@@ -292,14 +303,20 @@ class _Child:
             self._flush()
 
     def _element(self) -> Any:
-        views, add, add_id = _Views(), self._elements.extend, self._ids.append
+        views, add, add_id, add_index = _Views(), self._elements.extend, self._ids.append, self._indexes.append
+
+        def on_indexed(_context: int, index: int, number: int, element: int) -> int:
+            add(views[element])
+            add_id(number)
+            add_index(index & _LOW)
+            return 0
 
         def on_element(_context: int, _index: int, number: int, element: int) -> int:
             add(views[element])
             add_id(number)
             return 0
 
-        return on_element
+        return on_indexed if self._job.indexed else on_element
 
     def _text(self, _context: int, text: bytes | None, _size: int) -> None:
         self._flush()
@@ -307,8 +324,8 @@ class _Child:
 
     def _flush(self) -> None:
         if self._ids:
-            self._send(_ELEMENTS, self._elements, self._ids)
-            del self._elements[:], self._ids[:]
+            self._send(_ELEMENTS, self._elements, self._indexes.tobytes(), self._ids)
+            del self._elements[:], self._ids[:], self._indexes[:]
 
     def _send(self, kind: int, *parts: bytes | bytearray) -> None:
         body = MESSAGE.pack(kind, sum(map(len, parts))) + b"".join(parts)

@@ -69,6 +69,11 @@ class DecodedTrace:
         space = _EL2 if self.is_vhe else _NONSECURE
         self._memory = tuple(CodeMemory(vaddr, np.ascontiguousarray(words), space) for vaddr, words in pieces)
 
+    @property
+    def memory(self) -> tuple[CodeMemory, ...]:
+        """The text that it follows."""
+        return self._memory or ()
+
     def batches(self) -> Iterator[Batch]:
         """The ranges that ran, recording after recording.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.programs import decoder_text, linked_program
 from prologue.trace.sources import open_trace
+from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import expected, stream, trace
 from tests.support.needs import needs_tools
@@ -95,20 +97,63 @@ def test_check_and_disasm_are_one_command(tmp_path: Path, vmlinux: Path, capsys:
     assert len(out.splitlines()) == 1 + 2 * 20 * 6
 
 
-def test_kaslr_is_known_from_the_map_of_the_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    slide = 0x7F0000
-    symbols = {**KERNEL.places, "_text": KERNEL.base}
-    moved = replace(trace(5), text=(KERNEL.base, 4 * len(KERNEL.words)))
-    low = KERNEL.base - slide
-    from tests.trace.made import MadeKernel
+SLIDE = 0x7F0000
 
-    kernel = object.__new__(MadeKernel)
-    kernel.places = {name: vaddr - slide for name, vaddr in symbols.items()}
-    kernel.base, kernel.words = low, KERNEL.words
-    kernel.sizes = {**KERNEL.sizes, "_text": 0}
-    linked = kernel.write(tmp_path / "linked")
-    code, out, err = run(capsys, "trace", "check", str(write(tmp_path / "perf.data", moved)), "--vmlinux", str(linked))
+
+def linked(path: Path, changed: dict[str, int] | None = None) -> Path:
+    """The vmlinux of the made kernel, linked ``SLIDE`` bytes below where it ran, with perf's symbols."""
+    kernel = copy(KERNEL)
+    kernel.base = KERNEL.base - SLIDE
+    kernel.places = {name: vaddr - SLIDE for name, vaddr in KERNEL.places.items()}
+    kernel.places |= {"_text": kernel.base, "_stext": kernel.base}
+    kernel.sizes = {**KERNEL.sizes, "_text": 0, "_stext": 0}
+    return kernel.write(path, changed)
+
+
+def with_kcore(directory: Path, made: CsTrace) -> Path:
+    """What perf record --kcore leaves."""
+    inner = directory / "perf.data" / "kcore_dir"
+    inner.mkdir(parents=True)
+    text = struct.pack(f"<{len(KERNEL.words)}I", *KERNEL.words)
+    (inner / "kcore").write_bytes(core([(KERNEL.base, 0, text)]))
+    (inner / "kallsyms").write_text(f"{KERNEL.base:016x} T _stext\n{KERNEL.base:016x} T _text\n")
+    (inner / "modules").write_text("")
+    write(directory / "perf.data" / "data", made)
+    return directory / "perf.data"
+
+
+def test_kaslr_is_known_from_the_map_of_the_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "perf.data", trace(5))
+    code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(linked(tmp_path / "vmlinux")))
     assert (code, out) == (0, "58 steps, none impossible\n"), err
+    assert "record with perf record --kcore" in err
+
+
+def test_kcore_is_what_is_decoded_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
+    code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    said = "decoded with the file, no instruction would be another\n58 steps, none impossible\n"
+    assert (code, out) == (0, said), err
+    assert "--kcore" not in err
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_the_file_that_did_not_run_is_named(raw: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its BL is a NOP: each step of a decoder that follows it is possible, and nothing of it is true."""
+    path = with_kcore(tmp_path, trace(20, raw=raw))
+    stale = linked(tmp_path / "stale", {"vfs_read+0x10": 0xD503201F, "vfs_read": 0xAA1E03E9})
+    code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(stale))
+    assert code == 1, err
+    lines = out.splitlines()
+    place = f"vfs_read+0x10 ({KERNEL.at('vfs_read+0x10'):#x})"
+    assert lines[0].startswith(f"file diverges at {place}: it has nop, bl read_zero ran")
+    assert "(2 times the first after a synchronisation, cpus 0, 1)" in lines[0]
+    assert lines[1].startswith("decoded with the file, ")
+    assert lines[-1] == "238 steps, none impossible"
+    code, out, _ = run(capsys, "trace", "check", str(path), "--vmlinux", str(stale), "--json")
+    data = json.loads(out)["divergence"]
+    assert [(word["symbol"], word["cpus"]) for word in data["words"]] == [("vfs_read", [0, 1])]
+    assert all(0 < one["missed"] <= one["instructions"] == 300 for one in data["cpus"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""What ``prologue trace check`` says of a file that is not what ran: where its decoder would have left the trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prologue.insn.disasm import insn_text
+from prologue.trace.divergence import Divergences, DivergentWord
+from prologue.trace.etm_waypoints import Waypoint, find_waypoints
+from prologue.trace.mechanisms import Mechanisms
+from prologue.trace.programs import Program
+from prologue.words import counted
+
+
+def divergence_lines(found: Divergences, program: Program, owners: Mechanisms | None) -> list[str]:
+    """One line for each word, and what the file would have cost."""
+    lines = [_line(word, program, owners) for word in found.ordered()]
+    if found.elsewhere:
+        lines.append(f"file diverges {counted(found.elsewhere, 'time')} where no word differs")
+    missed, ran = sum(found.missed.values()), sum(found.ran.values())
+    if missed:
+        lines.append(
+            f"decoded with the file, {missed:,} of {ran:,} instructions ({found.share:.2%}) would be missing or wrong: "
+            f"{counted(len(found.words), 'word')} of it led the decoder away"
+        )
+    else:
+        lines.append("decoded with the file, no instruction would be another")
+    return lines
+
+
+def divergence_data(found: Divergences, program: Program, owners: Mechanisms | None) -> dict[str, Any]:
+    """The same for JSON."""
+    return {
+        "words": [_data(word, program, owners) for word in found.ordered()],
+        "elsewhere": found.elsewhere,
+        "cpus": [
+            {"cpu": cpu, "instructions": count, "missed": found.missed.get(cpu, 0)}
+            for cpu, count in sorted(found.ran.items())
+        ],
+    }
+
+
+def _line(word: DivergentWord, program: Program, owners: Mechanisms | None) -> str:
+    name, offset = program.place(word.vaddr)
+    place = f"{name}+{offset:#x} ({word.vaddr:#x})" if name else f"{word.vaddr:#x}"
+    cpus = f"cpu{'s' * (len(word.cpus) > 1)} {', '.join(map(str, sorted(word.cpus)))}"
+    owner = _owner(word, program, owners)
+    times = "once" if word.count == 1 else f"{word.count:,} times"
+    own, ran = _insn(word.word, word.vaddr, program), _insn(word.ran, word.vaddr, program)
+    return (
+        f"file diverges at {place}: it has {own}, {ran} ran "
+        f"({times} the first after a synchronisation, {cpus}{f'; {owner}' if owner else ''})"
+    )
+
+
+def _insn(word: int, vaddr: int, program: Program) -> str:
+    """The instruction, with the symbol that a branch goes to."""
+    text = insn_text(word, vaddr)
+    head, mark, target = text.rpartition("#0x")
+    if not mark or find_waypoints(np.array([word], np.uint32))[0] not in (Waypoint.DIRECT, Waypoint.CONDITIONAL):
+        return text
+    name, offset = program.place(int(target, 16))
+    return f"{head}{name}{f'+{offset:#x}' if offset else ''}" if name else text
+
+
+def _data(word: DivergentWord, program: Program, owners: Mechanisms | None) -> dict[str, Any]:
+    name, offset = program.place(word.vaddr)
+    return {
+        "vaddr": hex(word.vaddr),
+        "symbol": name or None,
+        "symbol_offset": offset,
+        "word": f"{word.word:08x}",
+        "ran": f"{word.ran:08x}",
+        "count": word.count,
+        "cpus": sorted(word.cpus),
+        "mechanism": _owner(word, program, owners) or None,
+    }
+
+
+def _owner(word: DivergentWord, program: Program, owners: Mechanisms | None) -> str:
+    return "" if owners is None else owners.owner(program.own_address(word.vaddr))
