@@ -109,6 +109,10 @@ def add_filters(command: Subcommand) -> None:
     command.add_argument("--symbols", action="append", default=[], metavar="FUNC",
                          help="only ranges that touch this function; repeatable")  # fmt: skip
     command.add_argument("--cpu", type=number_from(0), action="append", metavar="N", help="only this CPU; repeatable")
+    command.add_argument("--pid", type=number_from(0), action="append", metavar="N",
+                         help="only this process, or this thread; repeatable")  # fmt: skip
+    command.add_argument("--comm", action="append", default=[], metavar="NAME",
+                         help="only tasks of this name; repeatable")  # fmt: skip
     command.add_argument("--time", metavar="FROM,TO", help="only from second FROM to second TO; either may be left out")
     command.add_argument("--level", type=int, choices=(0, 1, 2, 3), action="append",
                          help="only this exception level; repeatable")  # fmt: skip

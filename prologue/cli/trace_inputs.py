@@ -291,6 +291,8 @@ def make_filters(args: Namespace, kernels: Kernels) -> Filters:
         cpus=frozenset(args.cpu or ()),
         times=_times(args.time),
         levels=frozenset(args.level or ()),
+        pids=frozenset(args.pid or ()),
+        comms=frozenset(args.comm),
     )
 
 

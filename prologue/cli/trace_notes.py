@@ -13,7 +13,7 @@ from prologue.cli.trace_inputs import find_symbols
 from prologue.report.printable import printable
 from prologue.trace.check import ImageCheck
 from prologue.trace.filters import Filters
-from prologue.trace.form import NO_CPU, NO_LEVEL
+from prologue.trace.form import NO_CPU, NO_LEVEL, NO_TASK, TracedTask
 from prologue.trace.known import KnownRanges
 from prologue.trace.reported import reported_words
 from prologue.trace.sources import Trace
@@ -83,6 +83,7 @@ def unmatched(
         f"--level {level}: nothing ran at it ({_numbers('level', extent.levels - {NO_LEVEL})})"
         for level in sorted(filters.levels - extent.levels)
     ]
+    lines += _unmatched_tasks(filters)
     if filters.times is not None and not extent.timely:
         has = f"it is from {_seconds(extent.first)} to {_seconds(extent.last)}" if extent.last else "it has no times"
         lines.append(f"--time {args.time}: no range of the trace is of that time ({has})")
@@ -93,9 +94,31 @@ def unmatched(
     for name in getattr(args, "root", ()):
         if not entered & set(find_symbols([name], args.vmlinux, kernels)):
             lines.append(f"--from {name}: it was not entered")
-    if not lines and not extent.passed and (filters.cpus or filters.levels or filters.places or filters.times):
+    if (
+        not lines
+        and not extent.passed
+        and (filters.cpus or filters.levels or filters.places or filters.times or filters.pids or filters.comms)
+    ):
         lines.append("no range passes all of the filters together")
     return [*lines, *unmatched_guests(known)]
+
+
+def _unmatched_tasks(filters: Filters) -> list[str]:
+    tasks = filters.extent.tasks - {NO_TASK}
+    numbers = {number for task in tasks for number in (task.pid, task.tid)}
+    lines = [f"--pid {pid}: the trace has no such task ({_tasks(tasks)})" for pid in sorted(filters.pids - numbers)]
+    names = {task.comm for task in tasks}
+    return lines + [
+        f"--comm {name}: the trace has no such task ({_tasks(tasks)})" for name in sorted(filters.comms - names)
+    ]
+
+
+def _tasks(tasks: Set[TracedTask]) -> str:
+    if not tasks:
+        return "it says no tasks"
+    shown = sorted({f"{task.comm or '?'} {task.tid}" for task in tasks})
+    more = f" and {len(shown) - _MOST:,} more" if len(shown) > _MOST else ""
+    return f"it has {', '.join(shown[:_MOST])}{more}"
 
 
 def unmatched_guests(known: KnownRanges) -> list[str]:

@@ -6,6 +6,7 @@ many bytes.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import signal
@@ -206,6 +207,7 @@ def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int,
             signal.signal(ending, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.close(reading)
+        faulthandler.disable()  # a crash is reported by the parent
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):

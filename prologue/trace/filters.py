@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prologue.arrays import I64, Bool
-from prologue.trace.form import GAP, SAMPLE, Batch
+from prologue.trace.form import GAP, SAMPLE, Batch, TracedTask
 from prologue.trace.intern import by_lane, run_starts
 from prologue.trace.known import KnownRanges
 from prologue.trace.steps import lanes
@@ -55,6 +55,7 @@ class TraceExtent:
 
     cpus: set[int] = field(default_factory=set)
     levels: set[int] = field(default_factory=set)
+    tasks: set[TracedTask] = field(default_factory=set)
     first: int = 0
     last: int = 0
     timely: bool = False
@@ -68,6 +69,8 @@ class TraceExtent:
             self.cpus.update(np.unique(ranges["cpu"]).tolist())
         if filters.levels:
             self.levels.update(np.unique(ranges["level"]).tolist())
+        if filters.pids or filters.comms:
+            self.tasks.update(batch.tasks[row] for row in np.unique(ranges["task"]).tolist())
         times = ranges["time"][ranges["time"] != 0] if filters.times is not None else ranges["time"][:0]
         if filters.times is not None and len(times):
             self.first = min(self.first or int(times.min()), int(times.min()))
@@ -80,6 +83,7 @@ class TraceExtent:
 class Filters:
     """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
 
+    ``pids`` are numbers of tasks or of their processes, ``comms`` their names.
     ``samples`` false leaves sampled instructions out: beside ranges they would be counted twice.
     """
 
@@ -87,6 +91,8 @@ class Filters:
     cpus: frozenset[int] = frozenset()
     times: tuple[int, int] | None = None
     levels: frozenset[int] = frozenset()
+    pids: frozenset[int] = frozenset()
+    comms: frozenset[str] = frozenset()
     samples: bool = True
     extent: TraceExtent = field(default_factory=TraceExtent, compare=False)
 
@@ -100,12 +106,18 @@ class Filters:
             keep &= np.isin(ranges["cpu"], list(self.cpus))
         if self.levels:
             keep &= np.isin(ranges["level"], list(self.levels))
+        if self.pids or self.comms:
+            keep &= np.array([self._wants(task) for task in batch.tasks], np.bool_)[ranges["task"]]
         if self.times is not None:
             keep &= (ranges["time"] >= np.uint64(self.times[0])) & (ranges["time"] <= np.uint64(self.times[1]))
         if self.places:
             keep &= self.touching(known, self.places)[numbers]
         self.extent.look(batch, self, keep)
         return keep
+
+    def _wants(self, task: TracedTask) -> bool:
+        of_process = not self.pids or task.pid in self.pids or task.tid in self.pids
+        return of_process and (not self.comms or task.comm in self.comms)
 
     @staticmethod
     def touching(known: KnownRanges, places: tuple[tuple[int, int], ...]) -> Bool:

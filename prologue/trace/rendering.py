@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64
-from prologue.trace.form import GAP, NO_LEVEL, NO_VMID, Batch, TraceRanges
+from prologue.trace.form import GAP, NO_LEVEL, NO_VMID, Batch, TracedTask, TraceRanges
 from prologue.trace.intern import run_starts
 from prologue.trace.known import Each, KnownRanges
 from prologue.trace.listing import instructions, objdump_lines, plain_place
@@ -216,12 +216,13 @@ class JsonLines:
         ranges: npt.NDArray[Any] = batch.ranges
         bodies = pick(self._bodies.up_to(len(self._known.table)), numbers)
         columns = (ranges[name].tolist() for name in ("time", "cpu", "level", "vmid", "task", "flags"))
+        tasks = [_task_json(task) for task in batch.tasks]
         parts = []
         for body, time, cpu, level, vmid, task, flags in zip(bodies, *columns, strict=True):
             said = [f'{{"time": {time}, "cpu": {cpu if cpu >= 0 else "null"}']
             said += [f', "level": {level}'] if level != NO_LEVEL else []
             said += [f', "vmid": {vmid}'] if vmid != NO_VMID else []
-            said += [f', "pid": {batch.tasks[task].pid}'] if task else []
+            said += [tasks[task]] if task else []
             said += [', "gap": true'] if flags & GAP else []
             parts.append("".join(said).encode() + body)
         yield b"".join(parts)
@@ -238,3 +239,10 @@ class JsonLines:
             insns = instructions(own, start, self._known.words(number))
             data["instructions"] = [{"vaddr": hex(i.vaddr), "word": f"{i.word:08x}", "text": i.text} for i in insns]
         return b", " + json.dumps(data)[1:].encode() + b"\n"
+
+
+def _task_json(task: TracedTask) -> str:
+    import json
+
+    comm = f', "comm": {json.dumps(task.comm)}' if task.comm else ""
+    return f', "pid": {task.pid}, "tid": {task.tid}{comm}'

@@ -19,7 +19,7 @@ _ATTR: Final = 128
 _HEADER: Final = 104
 _TID, _TIME, _CPU, _IDENTIFIER = 1 << 1, 1 << 2, 1 << 7, 1 << 16
 _KERNEL: Final = 1
-_REGISTERS: Final = (0x28000EA1, 0x4100F423, 0x888, 0)  # IDR0, IDR1, IDR2, IDR8 of an ETMv4.2
+_REGISTERS: Final = (0x28000EA1, 0x4100F423)  # IDR0, IDR1 of an ETMv4.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +31,7 @@ class CsTrace:
     raw: bool = False
     version: int = 1
     configr: int = 0
+    idr2: int = 0x888
     comms: dict[int, str] = field(default_factory=dict)
     hardware_ids: bool = False
     ids: dict[int, int] = field(default_factory=dict)
@@ -129,7 +130,8 @@ def _info(trace: CsTrace, ids: dict[int, int]) -> bytes:
     cpus = list(trace.cpus) or list(trace.streams)
     words = [trace.version, PMU << 32 | len(cpus), 0]
     for cpu in cpus:
-        values = [trace.configr, ids.get(cpu, 0x70) if not trace.hardware_ids else 0x7F, *_REGISTERS, 0xCC]
+        number = ids.get(cpu, 0x70) if not trace.hardware_ids else 0x7F
+        values = [trace.configr, number, *_REGISTERS, trace.idr2, 0, 0xCC]
         if trace.magic == ETE:
             values.append(0x47705A13)
         if trace.timed is not None:

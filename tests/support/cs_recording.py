@@ -41,3 +41,14 @@ def trace(rounds: int = 20, **how: Any) -> CsTrace:
 def expected(rounds: int) -> list[tuple[int, int]]:
     """Start and end of each range of a CPU."""
     return [(start, start + 4 * count) for start, count in ROUND] * rounds
+
+
+def with_process(data: bytes, process: int, *, vhe: bool = False) -> bytes:
+    """A stream whose first address packet (85, 8 bytes, the context) also says the process.
+
+    Without VHE that is CONTEXTIDR_EL1; with it CONTEXTIDR_EL2, in place of the VMID, at EL2.
+    """
+    at = data.index(b"\x85") + 9
+    if vhe:
+        return data[:at] + bytes([0x32 | 0x40]) + process.to_bytes(4, "little") + data[at + 1 :]
+    return data[:at] + bytes([data[at] | 0x80]) + process.to_bytes(4, "little") + data[at + 1 :]

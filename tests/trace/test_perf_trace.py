@@ -20,7 +20,7 @@ from prologue.trace.programs import decoder_text, linked_program
 from prologue.trace.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
-from tests.support.cs_recording import expected, stream, trace
+from tests.support.cs_recording import expected, stream, trace, with_process
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL, spans
 
@@ -231,3 +231,44 @@ def test_no_trace_in_it(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(data.replace((70).to_bytes(4, "little"), (68).to_bytes(4, "little"), 1))
     with pytest.raises(InputError, match="recorded with -e cs_etm//"), open_trace(str(tmp_path / "b")):
         pass
+
+
+VHE = {"configr": 1 << 7 | 1 << 15, "idr2": 0x1088}
+CONTEXT = {"configr": 1 << 6}
+
+
+@pytest.mark.parametrize("vhe", [False, True])
+def test_tasks_and_their_filters(vhe: bool, tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = trace(10, comms={77: "cat", 78: "dd"}, **(VHE if vhe else CONTEXT))
+    made.streams = {cpu: with_process(stream(10), 77 + cpu, vhe=vhe) for cpu in (0, 1)}
+    path = write(tmp_path / "perf.data", made)
+    arguments = ["trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json"]
+    code, out, err = run(capsys, *arguments)
+    assert code == 0, err
+    rows = [json.loads(line) for line in out.splitlines()[1:]]
+    assert {(row["cpu"], row["comm"], row["tid"], row["level"]) for row in rows} == {
+        (0, "cat", 77, 1 + vhe), (1, "dd", 78, 1 + vhe),
+    }  # fmt: skip
+    for option in (("--pid", "78"), ("--comm", "dd")):
+        _, out, _ = run(capsys, *arguments, *option)
+        assert {json.loads(line)["cpu"] for line in out.splitlines()[1:]} == {1}
+    _, out, err = run(capsys, *arguments, "--comm", "sh")
+    assert len(out.splitlines()) == 1
+    assert "--comm sh: the trace has no such task (it has cat 77, dd 78)" in err
+    _, _, err = run(capsys, *arguments, "--pid", "5")
+    assert "--pid 5: the trace has no such task" in err
+
+
+def test_times_are_those_of_perf(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A timestamp packet of 1000 ticks; perf's clock began at 500 and counts 2 ns for each."""
+    conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
+    data = stream(3)
+    ticks = b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7])
+    at = data.index(b"\x85") + 10
+    made = trace(3, configr=1 << 11, extra=[conversion], raw=True, timed=1)
+    made.streams = {0: data[:at] + ticks + data[at:]}
+    path = write(tmp_path / "perf.data", made)
+    code, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    assert code == 0, err
+    assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {2500}
+    assert "not perf's clock" not in err
