@@ -12,6 +12,7 @@ from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_gues
 from prologue.errors import UndecidedError
 from prologue.memory.sources import open_memory
 from prologue.trace.check import Findings, ImageCheck, StaleWord
+from prologue.trace.decoding import DecodedTrace
 from prologue.trace.divergence import Divergences, find_divergences
 from prologue.trace.known import KnownRanges
 from prologue.trace.mechanisms import Mechanisms
@@ -86,7 +87,7 @@ def run(args: Namespace) -> int:
 
 def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Divergences | None:
     """Where a decoder with the text of the file would have gone astray; None if it is what was decoded with."""
-    if trace.decoded is None or trace.decoded.own_memory or args.memory is None:
+    if not isinstance(trace.decoded, DecodedTrace) or trace.decoded.own_memory or args.memory is None:
         return None
     return find_divergences(trace.decoded, linked_program(args.vmlinux, running.kernel.slide), running)
 

@@ -156,7 +156,7 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     _require_same_build(trace, host)
     if trace.decoded is not None:
         memory = open_memory(args.memory) if args.memory is not None else None
-        trace.decoded.follow(decoder_text(host, memory))
+        trace.decoded.follow(decoder_text(host, memory), args.vmlinux)
     if host.missing:
         without = f"without a file in {args.modules}, of no image here: {', '.join(host.missing)}"
         trace.account.add(f"loaded modules {without}", len(host.missing), one=f"loaded module {without}")

@@ -28,6 +28,7 @@ from prologue.coresight.snapshot import SnapshotBuffer, read_snapshot
 from prologue.errors import InputError, InternalError
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TraceSession, read_session
+from prologue.trace.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.elements import ElementNaming, ElementReader, plain_task, same_number
 from prologue.trace.form import Batch, Tally, TracedTask
 from prologue.trace.opencsd import Counter
@@ -64,7 +65,7 @@ class DecodedTrace:
             for job, _ in self.jobs for source in job.sources for unit in source.units
         )  # fmt: skip
 
-    def follow(self, pieces: Sequence[tuple[int, U32]]) -> None:
+    def follow(self, pieces: Sequence[tuple[int, U32]], _vmlinux: Path) -> None:
         """Decode with this text: address and words of each piece."""
         space = _EL2 if self.is_vhe else _NONSECURE
         self._memory = tuple(CodeMemory(vaddr, np.ascontiguousarray(words), space) for vaddr, words in pieces)
@@ -145,9 +146,7 @@ def _snapshot_job(buffer: SnapshotBuffer) -> DecodeJob:
     return DecodeJob(path=buffer.path, sources=(buffer.source,), parts=(part,), memory=buffer.memory, checks=False)
 
 
-def open_perf_trace(
-    path: Path, account: Tally, counter: Counter | None, session: TraceSession | None = None
-) -> DecodedTrace:
+def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf:
     """Read the records of perf.data, or of its directory.
 
     Raises:
@@ -158,7 +157,12 @@ def open_perf_trace(
     for what, count in session.counts.items():
         account.add(what, count)
     plan = _Plan(session, account)
-    version = require_library()
+    try:
+        version = require_library()
+    except InputError:
+        if can_decode():
+            return trace_by_perf(path, session, account)
+        raise
     if session.pokes:
         account.add("changes of text while tracing (text pokes), which the decoder did not follow", session.pokes)
     sources, parts, cpus = plan.sources()

@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 
 from prologue.coresight.snapshot import is_snapshot
 from prologue.perf.container import is_perf_data
+from prologue.trace.by_perf import TraceByPerf
 from prologue.trace.decoders import Decoder, common, decoder_of
 from prologue.trace.decoding import DecodedTrace, open_perf_trace, open_snapshot
 from prologue.trace.form import Batch, Tally
@@ -35,7 +36,7 @@ class Trace:
     """Which one followed the program; None for a recording."""
     guests: list[tuple[int, Trace]] = field(default_factory=list)
     """Those that were merged into it, with the guests' numbers."""
-    decoded: DecodedTrace | None = None
+    decoded: DecodedTrace | TraceByPerf | None = None
     """What decodes it; it must be told what text to follow before the batches are read."""
 
     @property
@@ -64,9 +65,14 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
     account = account or Tally()
     decoded = _open_decoded(source, account, counter)
     if decoded is not None:
-        decoder = Decoder(decoded.version, decoded.authenticates)
+        by_perf = isinstance(decoded, TraceByPerf)
         yield Trace(
-            name=source, kind="coresight", batches=decoded.batches(), account=account, decoder=decoder, decoded=decoded
+            name=source,
+            kind="perf" if by_perf else "coresight",
+            batches=decoded.batches(),
+            account=account,
+            decoder=Decoder() if isinstance(decoded, TraceByPerf) else Decoder(decoded.version, decoded.authenticates),
+            decoded=decoded,
         )
         return
     with open_stream(source) as stream:
@@ -85,7 +91,7 @@ def open_trace(source: str, account: Tally | None = None, counter: Counter | Non
             yield Trace(name=stream.name, kind="perf", batches=batches, account=account, decoder=Decoder())
 
 
-def _open_decoded(source: str, account: Tally, counter: Counter | None) -> DecodedTrace | None:
+def _open_decoded(source: str, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf | None:
     """What has to be decoded first: it is read from a file, for its parts refer to each other."""
     path = Path(source)
     if is_snapshot(path):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from prologue.coresight import library
 from prologue.errors import InputError
 from prologue.trace.programs import decoder_text, linked_program
 from prologue.trace.sources import open_trace
@@ -40,7 +41,7 @@ def ranges(path: Path, vmlinux: Path) -> list[tuple[int, int, int, int]]:
     """CPU, start, end and flags of every range."""
     with open_trace(str(path)) as opened:
         assert opened.decoded is not None
-        opened.decoded.follow(decoder_text(linked_program(vmlinux, 0), None))
+        opened.decoded.follow(decoder_text(linked_program(vmlinux, 0), None), vmlinux)
         return spans(opened.batches)
 
 
@@ -272,3 +273,19 @@ def test_times_are_those_of_perf(tmp_path: Path, vmlinux: Path, capsys: pytest.C
     assert code == 0, err
     assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {2500}
     assert "not perf's clock" not in err
+
+
+def test_perf_decodes_where_the_library_is_missing(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_tools("perf")
+    path = write(tmp_path / "perf.data", trace(20))
+    monkeypatch.setattr(library, "NAME", "libopencsd_c_api.so.none")
+    code, out, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert (code, out.endswith("none impossible\n")) == (0, True), err
+    assert "decoded by perf, for OpenCSD's library is not here" in err
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert code == 2
+    assert err.endswith("(Debian: apt install libopencsd1)\n")
+    assert err.count("\n") == 1
