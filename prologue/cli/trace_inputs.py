@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
+from prologue.cli.trace_progress import progress_on_terminal
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
 from prologue.memory.sources import open_memory
@@ -16,6 +17,7 @@ from prologue.outputs import require_other
 from prologue.perf.convert import ARM64
 from prologue.record.sources import read_any
 from prologue.trace.assign import GuestKernel, Kernels
+from prologue.trace.decoding import DecodedTrace
 from prologue.trace.filters import Filters
 from prologue.trace.history import TextHistory
 from prologue.trace.host_mode import find_host_level
@@ -156,6 +158,8 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     _require_same_build(trace, host)
     if trace.decoded is not None:
         memory = open_memory(args.memory) if args.memory is not None else None
+        if isinstance(trace.decoded, DecodedTrace):
+            trace.decoded.progress = progress_on_terminal()
         trace.decoded.follow(decoder_text(host, memory), args.vmlinux)
     if host.missing:
         without = f"without a file in {args.modules}, of no image here: {', '.join(host.missing)}"

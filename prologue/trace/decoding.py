@@ -90,6 +90,8 @@ class DecodedTrace:
                 some |= len(batch.ranges) > 0
                 yield batch
             done += sum(part.size for part in job.parts)
+        if self.progress:
+            self.progress(total, total)
         if not some:
             why = "; ".join(self.account.lines()[:3])
             raise InputError(f"has no instruction ranges{f' ({why})' if why else ''}", path=self.jobs[0][0].path)
