@@ -207,6 +207,9 @@ def _require_same_build(trace: Trace, program: Program) -> None:
     if own and header and not header.may_be_of(own):
         said = header.build_id.hex()
         raise InputError(f"was recorded of another kernel: build-id {said}, {program.name} has {own}", path=trace.name)
+    said = trace.decoded.build_id if trace.decoded is not None else ""
+    if own and said and own[: len(said)] != said:
+        raise InputError(f"was recorded of another kernel: build-id {said}, {program.name} has {own}", path=trace.name)
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:

@@ -30,7 +30,7 @@ from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TraceSession, read_session
 from prologue.trace.by_perf import TraceByPerf, can_decode, trace_by_perf
 from prologue.trace.elements import ElementNaming, ElementReader, plain_task, same_number
-from prologue.trace.form import Batch, Tally, TracedTask
+from prologue.trace.form import Batch, BatchNames, Tally, TracedTask, TraceRanges
 from prologue.trace.opencsd import Counter
 
 _CHECKING: Final = (1, 5, 4)
@@ -55,6 +55,7 @@ class DecodedTrace:
     is_vhe: bool = False
     build_id: str = ""
     progress: Callable[[int, int], None] | None = None
+    name_tasks: Callable[[TraceRanges, BatchNames], None] | None = None
     _memory: tuple[CodeMemory, ...] | None = None
 
     @property
@@ -111,6 +112,8 @@ class DecodedTrace:
                 done += job.parts[found.part].size
             elif isinstance(found, Elements):
                 ranges = reader.ranges(found)
+                if self.name_tasks is not None:
+                    self.name_tasks(ranges, reader.names)
                 if len(ranges):
                     yield Batch(ranges, reader.names.tasks, reader.names.dsos)
             elif isinstance(found, DecoderText):
@@ -176,6 +179,7 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     if counter is None and not all(unit.kernel_time for source in sources for unit in source.units):
         account.add("trace whose timestamps are not perf's clock: times are left out, see --timestamps")
     kcore = path if path.is_dir() and (path / "kcore_dir" / "kcore").exists() else None
+    has_tasks = any(unit.has_process for source in sources for unit in source.units)
     job = DecodeJob(path=session.path, sources=tuple(sources), parts=tuple(parts), memory=())
     return DecodedTrace(
         version=version,
@@ -185,6 +189,7 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
         kcore=kcore,
         is_vhe=any(unit.process_in_vmid for source in sources for unit in source.units),
         build_id=session.build_id,
+        name_tasks=None if has_tasks else _by_switches(session),
     )
 
 
@@ -210,6 +215,29 @@ def _naming(
 
     in_vmid = any(unit.process_in_vmid for unit in source.units)
     return ElementNaming(cpu=cpu, time=time, task=task, process_in_vmid=in_vmid, checks_images=version >= _CHECKING)
+
+
+def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], None] | None:
+    """Name the task of each range by what its CPU switched to before its time, where the trace has no context IDs."""
+    if not session.switches.times:
+        return None
+    times, cpus, tids = (
+        np.array(column) for column in (session.switches.times, session.switches.cpus, session.switches.tids)
+    )
+    order = np.argsort(times, kind="stable")
+    by_cpu = {cpu: order[cpus[order] == cpu] for cpu in np.unique(cpus).tolist()}
+
+    def name(ranges: TraceRanges, names: BatchNames) -> None:
+        for cpu, rows in by_cpu.items():
+            mine = np.flatnonzero((ranges["cpu"] == cpu) & (ranges["time"] != 0))
+            at = np.searchsorted(times[rows], ranges["time"][mine], side="right") - 1
+            for row in np.unique(at[at >= 0]).tolist():
+                switch = rows[row]
+                tid = int(tids[switch])
+                task = TracedTask(session.tasks.name(tid, int(times[switch])), session.tasks.pid(tid), tid)
+                ranges["task"][mine[at == row]] = names.task(task)
+
+    return name
 
 
 def _no_time(_ticks: int) -> int:

@@ -41,6 +41,7 @@ class CsTrace:
     index_count: bool = True  # perf's index has one, simpleperf's has none
     magic: int = ETM4
     timed: int | None = None  # TS_SOURCE
+    build_id: str = ""
     cpus: Sequence[int] = ()  # of the description, if not those of the streams
 
 
@@ -96,6 +97,9 @@ def write(path: Path, trace: CsTrace, *, pipe: bool = False) -> Path:
     feature = (struct.pack("<Q", len(index)) if trace.index_count else b"") + b"".join(index)
     arch = struct.pack("<I", 64) + b"aarch64".ljust(64, b"\0")
     sections = [(6, arch), (18, feature)]
+    if trace.build_id:
+        name = b"[kernel.kallsyms]".ljust(24, b"\0")
+        sections.insert(0, (2, record(0, _KERNEL, struct.pack("<i24s", -1, bytes.fromhex(trace.build_id)) + name)))
     table, contents, at = b"", b"", start + len(data) + 16 * len(sections)
     for _, content in sections:
         table += struct.pack("<QQ", at + len(contents), len(content))

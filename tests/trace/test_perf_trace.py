@@ -289,3 +289,27 @@ def test_perf_decodes_where_the_library_is_missing(
     assert code == 2
     assert err.endswith("(Debian: apt install libopencsd1)\n")
     assert err.count("\n") == 1
+
+
+def test_another_kernel_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = KERNEL.write(tmp_path / "vmlinux", build_id=bytes(range(20)))
+    for number, code in ((bytes(range(20)), 0), (bytes(20), 2)):
+        path = write(tmp_path / "perf.data", trace(5, build_id=number.hex()))
+        found, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+        assert (found, "was recorded of another kernel" in err) == (code, code == 2)
+
+
+def test_switches_name_tasks_without_context_ids(
+    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SWITCH records of CPU 0 at 100 and 5000 ns; the trace is of 2500."""
+    conversion = record(79, 0, struct.pack("<QQQ", 1, 4, 500))
+    switches = [record(14, 0, sample(77, 100, 0)), record(14, 1 << 13, sample(77, 200, 0)),
+                record(15, 0, struct.pack("<ii", 77, 77) + sample(78, 5000, 0))]  # fmt: skip
+    data = stream(3)
+    at = data.index(b"\x85") + 10
+    made = trace(3, configr=1 << 11, extra=[conversion, *switches], raw=True, timed=1, comms={77: "cat"})
+    made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
+    path = write(tmp_path / "perf.data", made)
+    _, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    assert {json.loads(line).get("comm") for line in out.splitlines()[1:]} == {"cat"}, err
