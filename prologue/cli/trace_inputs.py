@@ -49,6 +49,8 @@ def _input_files(args: Namespace) -> Iterator[Path]:
     """Every file that the options name; not all need to be there."""
     for text in (*args.trace, *map(_without_id, args.guest_trace), *args.guest_trace):
         yield _STDIN if text == STDIN else Path(text)
+        if Path(text).is_dir():  # perf's data, or a snapshot
+            yield from (*Path(text).glob("*"), *Path(text).glob("kcore_dir/*"))
     yield args.vmlinux
     yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
     if args.writes is not None:

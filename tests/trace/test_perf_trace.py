@@ -313,3 +313,11 @@ def test_switches_name_tasks_without_context_ids(
     path = write(tmp_path / "perf.data", made)
     _, out, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
     assert {json.loads(line).get("comm") for line in out.splitlines()[1:]} == {"cat"}, err
+
+
+@pytest.mark.parametrize("name", ["data", "kcore_dir/kcore"])
+def test_an_output_does_not_replace_the_trace(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
+    before = (path / name).read_bytes()
+    code, _, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "-o", str(path / name))
+    assert (code, (path / name).read_bytes() == before) == (2, True), err
