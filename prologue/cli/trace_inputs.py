@@ -89,19 +89,22 @@ def open_traces(args: Namespace) -> Iterator[Trace]:
         trace = stack.enter_context(open_trace(args.trace[0], None, counter))
         more = [stack.enter_context(open_trace(path, trace.account, counter)) for path in args.trace[1:]]
         if more:
+            for each in (trace, *more):
+                _require_no_decoding(each)
             trace = one_after_the_other([trace, *more])
         kinds, guests = {trace.kind}, []
         for path, number, behind in named:
             one = stack.enter_context(open_trace(path, trace.account.apart(), counter))
             guests.append(GuestTrace(timed(one), number, behind, one.header is not None))
+            _require_no_decoding(one)
             trace.guests.append((number, one))
             kinds.add(one.kind)
             if one.kind == "perf":  # says of no step whether it is an exception
                 trace.kind = one.kind
         if guests:
             trace.batches = merged(timed(trace), guests)
-        if counter is not None and "opencsd" not in kinds:
-            raise UsageError("--timestamps is for text of OpenCSD: the times of other traces are ns")
+        if counter is not None and kinds.isdisjoint(("opencsd", "coresight")):
+            raise UsageError("--timestamps is for what OpenCSD decodes: the times of other traces are ns")
         if counter is None and "opencsd" in kinds and (guests or args.writes):
             trace.account.add("trace of OpenCSD whose timestamps are taken as ns of that clock: see --timestamps")
         yield trace
@@ -178,6 +181,12 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
     if level is None and (guests or not unnumbered):
         level, trace.batches = find_host_level(trace.batches, host, unnumbered=unnumbered)
     return Kernels(host, guests, level, unnumbered)
+
+
+def _require_no_decoding(trace: Trace) -> None:
+    """Refuse one of several traces that would have to be decoded: each decoder follows a program of its own."""
+    if trace.decoded is not None:
+        raise UsageError(f"{trace.name}: perf.data and snapshots are read one at a time, and without --guest-trace")
 
 
 def _require_decodable(args: Namespace, trace: Trace) -> None:

@@ -248,8 +248,8 @@ class _Reader:
             AuxRecord(offset=offset, size=size, flags=AuxFlag(flags), sample=sample, number=len(self._aux))
         )
         for flag, what in (
-            (AuxFlag.TRUNCATED, "recordings that perf says were cut short (the buffer was full): a gap"),
-            (AuxFlag.PARTIAL, "recordings with gaps in them, as perf says"),
+            (AuxFlag.TRUNCATED, "recordings cut short, as perf says (the buffer was full): a gap"),
+            (AuxFlag.PARTIAL, "recordings with gaps, as perf says"),
             (AuxFlag.COLLISION, "recordings that another one collided with, as perf says"),
         ):
             self._counts[what] += bool(flags & flag)

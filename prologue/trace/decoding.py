@@ -160,7 +160,8 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     """
     session = read_session(path)
     for what, count in session.counts.items():
-        account.add(what, count)
+        first, blank, rest = what.partition(" ")
+        account.add(what, count, one=first.removesuffix("s") + blank + rest)
     plan = _Plan(session, account)
     try:
         version = require_library()

@@ -23,7 +23,7 @@ from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import expected, stream, trace, with_process
 from tests.support.needs import needs_tools
-from tests.trace.made import KERNEL, spans
+from tests.trace.made import KERNEL, perf_text, spans
 
 pytestmark = pytest.mark.usefixtures("opencsd")
 FORMS: list[dict[str, Any]] = [
@@ -199,9 +199,9 @@ def test_truncated_recordings_and_losses_are_said(
     away = record(11, 0, bytes(8) + (99999).to_bytes(8, "little") + bytes(8) + sample(0, 1, 5))
     path = write(tmp_path / "perf.data", trace(5, flags=1, extra=[lost, away]))
     _, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
-    assert "2 recordings that perf says were cut short (the buffer was full): a gap" in err
+    assert "2 recordings cut short, as perf says (the buffer was full): a gap" in err
     assert "7 records that perf lost" in err
-    assert "1 recordings whose bytes are not in the file: a gap" in err or "1 recording whose" in err
+    assert "1 recording whose bytes are not in the file: a gap" in err
 
 
 def test_many_damaged_files_are_one_line_or_clean(
@@ -321,3 +321,28 @@ def test_an_output_does_not_replace_the_trace(name: str, tmp_path: Path, capsys:
     before = (path / name).read_bytes()
     code, _, err = run(capsys, "trace", "disasm", str(path), "--vmlinux", str(vmlinux), "-o", str(path / name))
     assert (code, (path / name).read_bytes() == before) == (2, True), err
+
+
+def test_one_at_a_time(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, text = write(tmp_path / "perf.data", trace(5)), tmp_path / "text"
+    text.write_text(perf_text([("vfs_read+0x10", "read_zero")] * 3))
+    for more in ([str(path)], [str(text)]):
+        code, _, err = run(capsys, "trace", "check", str(path), *more, "--vmlinux", str(vmlinux))
+        assert (code, "read one at a time" in err) == (2, True)
+    code, _, err = run(
+        capsys, "trace", "check", str(text), "--vmlinux", str(vmlinux), "--guest-vmlinux", f"{vmlinux}@1",
+        "--guest-trace", f"{path}@1",
+    )  # fmt: skip
+    assert (code, "read one at a time" in err) == (2, True)
+
+
+def test_ticks_that_a_user_knows(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = stream(3)
+    at = data.index(b"\x85") + 10
+    made = trace(3, configr=1 << 11, raw=True)
+    made.streams = {0: data[:at] + b"\x02" + bytes([1000 & 0x7F | 0x80, 1000 >> 7]) + data[at:]}
+    path = write(tmp_path / "perf.data", made)
+    arguments = ("trace", "disasm", str(path), "--vmlinux", str(vmlinux), "--format", "json")
+    for option, time in (((), 0), (("--timestamps", "1000000+5"), 1_000_005)):
+        _, out, err = run(capsys, *arguments, *option)
+        assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {time}, err
