@@ -19,6 +19,8 @@ def divergence_lines(found: Divergences, program: Program, owners: Mechanisms | 
     lines = [_line(word, program, owners) for word in found.ordered()]
     if found.elsewhere:
         lines.append(f"file diverges {counted(found.elsewhere, 'time')} where no word differs")
+    if found.not_compared:
+        lines.append(f"{counted(found.not_compared, 'recording')} could not be decoded to the end, and is not compared")
     missed, ran = sum(found.missed.values()), sum(found.ran.values())
     if missed:
         lines.append(
@@ -35,6 +37,7 @@ def divergence_data(found: Divergences, program: Program, owners: Mechanisms | N
     return {
         "words": [_data(word, program, owners) for word in found.ordered()],
         "elsewhere": found.elsewhere,
+        "not_compared": found.not_compared,
         "cpus": [
             {"cpu": cpu, "instructions": count, "missed": found.missed.get(cpu, 0)}
             for cpu, count in sorted(found.ran.items())

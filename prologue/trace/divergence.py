@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64
-from prologue.coresight.process import Begin, CodeMemory, DecodeJob, Elements, decode
+from prologue.coresight.process import Begin, CodeMemory, DecodeJob, Elements, Failed, decode
 from prologue.trace.decoding import DecodedTrace
 from prologue.trace.etm_waypoints import find_waypoints
 from prologue.trace.intern import mixed
@@ -37,10 +37,14 @@ class DivergentWord:
 
 @dataclass(slots=True, kw_only=True)
 class Divergences:
-    """All of a trace; ``elsewhere`` are first divergences at no word that differs. Instructions by CPU."""
+    """All of a trace; ``elsewhere`` are first divergences at no word that differs. Instructions by CPU.
+
+    ``not_compared`` are recordings of which a decoder did not come to the end.
+    """
 
     words: dict[int, DivergentWord] = field(default_factory=dict)
     elsewhere: int = 0
+    not_compared: int = 0
     ran: dict[int, int] = field(default_factory=dict)
     missed: dict[int, int] = field(default_factory=dict)
 
@@ -48,6 +52,17 @@ class Divergences:
     def share(self) -> float:
         """Which part of the instructions that ran a decoder with the file does not find."""
         return sum(self.missed.values()) / max(sum(self.ran.values()), 1)
+
+    def add(self, other: Divergences) -> None:
+        """Take in those of one recording."""
+        self.elsewhere += other.elsewhere
+        for vaddr, word in other.words.items():
+            own = self.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=word.word, ran=word.ran))
+            own.count += word.count
+            own.cpus |= word.cpus
+        for mine, theirs in ((self.ran, other.ran), (self.missed, other.missed)):
+            for cpu, count in theirs.items():
+                mine[cpu] = mine.get(cpu, 0) + count
 
     def ordered(self) -> list[DivergentWord]:
         """The most frequent first."""
@@ -69,8 +84,13 @@ def find_divergences(trace: DecodedTrace, file: Program, running: Program) -> Di
         other = replace(ran, memory=_with_text(trace.memory, file))
         sides = _Side(ran, trace), _Side(other, trace)
         for number in range(len(job.parts)):
-            naming = namings[job.parts[number].source]
-            _Part(found, file, running, naming.cpu).run(*(side.part(number) for side in sides))
+            part = Divergences()
+            cpu = namings[job.parts[number].source].cpu
+            _Part(part, file, running, cpu).run(*(side.part(number) for side in sides))
+            if any(side.failed for side in sides):  # what is missing is not the file's fault
+                found.not_compared += 1
+            else:
+                found.add(part)
     return found
 
 
@@ -92,12 +112,15 @@ class _Side:
     def __init__(self, job: DecodeJob, trace: DecodedTrace) -> None:
         self._found = decode(job, trace.version)
         self._next: Begin | None = None
+        self.failed = False  # in the last part
 
     def part(self, number: int) -> Iterator[dict[int, npt.NDArray[Any]]]:
         """Rows of ``_ROW`` by trace ID, block after block; nothing for a part that was not begun."""
+        self.failed = False
         if self._next is None:
             self._next = next((found for found in self._found if isinstance(found, Begin)), None)
         if self._next is None or self._next.part != number:
+            self.failed = True
             return
         self._next = None
         for found in self._found:
@@ -106,6 +129,7 @@ class _Side:
                 return
             if isinstance(found, Elements):
                 yield _by_id(found)
+            self.failed |= isinstance(found, Failed)
 
 
 def _by_id(found: Elements) -> dict[int, npt.NDArray[Any]]:

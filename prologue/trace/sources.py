@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from prologue.coresight.snapshot import is_snapshot
+from prologue.elf.files import open_regular
 from prologue.perf.container import is_perf_data
 from prologue.trace.by_perf import TraceByPerf
 from prologue.trace.decoders import Decoder, common, decoder_of
@@ -100,8 +102,8 @@ def _open_decoded(source: str, account: Tally, counter: Counter | None) -> Decod
         return open_perf_trace(path, account, counter)
     if source == STDIN or not path.is_file():
         return None
-    with path.open("rb") as file:
-        is_perf = is_perf_data(file.read(8))
+    with open_regular(path) as (fd, _):
+        is_perf = is_perf_data(os.pread(fd, 8, 0))
     return open_perf_trace(path, account, counter) if is_perf else None
 
 

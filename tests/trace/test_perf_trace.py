@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import struct
 import subprocess
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
-from prologue.coresight import library
+from prologue.coresight import library, process
 from prologue.errors import InputError
 from prologue.trace.programs import decoder_text, linked_program
 from prologue.trace.sources import open_trace
@@ -346,3 +348,21 @@ def test_ticks_that_a_user_knows(tmp_path: Path, vmlinux: Path, capsys: pytest.C
     for option, time in (((), 0), (("--timestamps", "1000000+5"), 1_000_005)):
         _, out, err = run(capsys, *arguments, *option)
         assert {json.loads(line)["time"] for line in out.splitlines()[1:]} == {time}, err
+
+
+def test_what_the_file_s_decoder_did_not_finish_accuses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = with_kcore(tmp_path, trace(20, raw=True))
+    stale = linked(tmp_path / "stale", {"vfs_read+0x10": 0xD503201F})
+    whole = process._Child._decode
+
+    def crash(self: Any, part: process.TracePart, base: int) -> str:
+        if self._job.indexed and part == self._job.parts[0]:
+            os.kill(os.getpid(), signal.SIGABRT)
+        return whole(self, part, base)
+
+    monkeypatch.setattr(process._Child, "_decode", crash)
+    code, out, _ = run(capsys, "trace", "check", str(path), "--vmlinux", str(stale), "--json")
+    data = json.loads(out)["divergence"]
+    assert (code, data["not_compared"], [one["cpu"] for one in data["cpus"]]) == (1, 1, [1])
