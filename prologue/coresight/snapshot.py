@@ -126,11 +126,8 @@ def _value(settings: IniSections, section: str, key: str) -> str:
 
 def _device(path: Path) -> _Device:
     settings = _read(path)
-    registers = {
-        re.split(r"[(\s]", key)[0].upper(): _number(value, path)
-        for key, value in settings.get("regs", ())
-        if key.startswith("TRC")
-    }
+    listed = ((re.split(r"[(\s]", key)[0].upper(), value) for key, value in settings.get("regs", ()))
+    registers = {name: _number(value, path) for name, value in listed if name.startswith("TRC")}
     dumps = tuple(dict(pairs) for section, pairs in settings.items() if section.startswith("dump"))
     return _Device(_value(settings, "device", "name"), _value(settings, "device", "type"), registers, dumps)
 

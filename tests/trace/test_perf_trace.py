@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -366,3 +367,10 @@ def test_what_the_file_s_decoder_did_not_finish_accuses_nothing(
     code, out, _ = run(capsys, "trace", "check", str(path), "--vmlinux", str(stale), "--json")
     data = json.loads(out)["divergence"]
     assert (code, data["not_compared"], [one["cpu"] for one in data["cpus"]]) == (1, 1, [1])
+
+
+def test_a_compressed_file_is_one_line(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "perf.data.gz"
+    path.write_bytes(gzip.compress(write(tmp_path / "perf.data", trace(5)).read_bytes()))
+    code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
+    assert (code, "name the file itself" in err) == (2, True), err
