@@ -77,14 +77,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
-    """Check that the recording has something of the exception levels that are wanted, if it has anything."""
+    """Check that the recording has something of the exception levels that are wanted, if it says any level."""
     import numpy as np
 
     from prologue.trace.form import NO_LEVEL
 
-    there = np.unique(records["level"][records["count"] != 0]).tolist()
+    there = np.unique(records["level"][(records["count"] != 0) & (records["level"] != NO_LEVEL)]).tolist()
     if there and not set(levels) & set(there):
-        wanted, has = (", ".join("unknown" if n == NO_LEVEL else f"EL{n}" for n in some) for some in (levels, there))
+        wanted, has = (", ".join(f"EL{number}" for number in some) for some in (levels, there))
         raise UsageError(f"--levels: nothing of {wanted} was recorded, but of {has}: name one of these")
 
 
