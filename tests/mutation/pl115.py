@@ -27,7 +27,7 @@ def taken(world: World) -> int:
     assert marker is not None
     field, held = world.seed.choice(((28, marker.first), (32, marker.extent)))
     # One more than were taken out is PL114's: there is no room of zeros for it.
-    other = held + world.seed.choice((1, -1, 1000) if field == 28 else (-1, -1000))
+    other = held + world.seed.choice((1, -1, 1000) if field == 28 else (-1, -(held // 2)))
     world.write(marker.offset + field, struct.pack("<I", other))
     return marker.vaddr
 
