@@ -56,6 +56,11 @@ class TraceUnit:
         return bool(self.configr & (1 << 6)) or self.process_in_vmid
 
     @property
+    def has_return_stack(self) -> bool:
+        """Whether it leaves out addresses of returns (TRCCONFIGR.RS)."""
+        return bool(self.configr & 1 << 12)
+
+    @property
     def process_in_vmid(self) -> bool:
         """Whether what it traces as VMID is CONTEXTIDR_EL2, as the kernel of a VHE host asks it to."""
         return self.configr & (1 << 7 | 1 << 15) == 1 << 7 | 1 << 15

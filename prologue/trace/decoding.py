@@ -139,11 +139,13 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
         which = f": its trace units are {', '.join(units)}" if units else ""
         raise InputError(f"has no trace of an ETMv4 or ETE{which}", path=directory)
     version = require_library()
-    naming = ElementNaming(
-        cpu=same_number, time=(counter or Counter()).time, task=plain_task, checks_images=version >= _CHECKING
-    )
-    jobs = tuple((_snapshot_job(buffer), (naming,)) for buffer in usable)
-    return DecodedTrace(version=version, jobs=jobs, account=account, own_memory=True)
+    time = (counter or Counter()).time
+    naming = ElementNaming(cpu=same_number, time=time, task=plain_task, checks_images=version >= _CHECKING)
+    jobs = []
+    for buffer in usable:
+        has_stack = any(unit.has_return_stack for unit in buffer.source.units)
+        jobs.append((_snapshot_job(buffer), (replace(naming, return_stack=has_stack),)))
+    return DecodedTrace(version=version, jobs=tuple(jobs), account=account, own_memory=True)
 
 
 def _snapshot_job(buffer: SnapshotBuffer) -> DecodeJob:
@@ -215,7 +217,14 @@ def _naming(
         return only if only is not None else known.get(number, -1)
 
     in_vmid = any(unit.process_in_vmid for unit in source.units)
-    return ElementNaming(cpu=cpu, time=time, task=task, process_in_vmid=in_vmid, checks_images=version >= _CHECKING)
+    return ElementNaming(
+        cpu=cpu,
+        time=time,
+        task=task,
+        process_in_vmid=in_vmid,
+        checks_images=version >= _CHECKING,
+        return_stack=any(unit.has_return_stack for unit in source.units),
+    )
 
 
 def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], None] | None:

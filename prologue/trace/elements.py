@@ -23,6 +23,7 @@ from prologue.trace.form import (
     NO_VMID,
     OTHER_WORLD,
     RETURN,
+    UNSURE,
     BadImage,
     BatchNames,
     Onward,
@@ -32,6 +33,7 @@ from prologue.trace.form import (
     new_ranges,
 )
 from prologue.trace.opencsd_lines import BREAKS, read_error
+from prologue.trace.return_stack import ReturnStack
 
 # ocsd_gen_trc_elem_t
 (_UNKNOWN, _NO_SYNC, _TRACE_ON, _END, _CONTEXT, _RANGE, _NO_PATH, _NO_MEMORY, _NO_ADDRESS, _EXCEPTION, _RETURN,
@@ -46,6 +48,9 @@ _BEGUN: Final = (1, 2)  # unsync_info_t: the decoder was made, or reset
 _BAD_IMAGE: Final = 6  # unsync_info_t, from 1.5.4 on; before, it was another one
 _ROLLED_BACK: Final = 3  # trace_memtrans_t
 _A64: Final = 2  # ocsd_isa
+_WORDS, _HALVES = (0, 2), (1, 3)  # A32 and A64; T32 and ThumbEE
+_LINK, _ERET = 1, 3  # ocsd_instr_subtype
+_FIRST, _UNKNOWN_CODE = (_NO_SYNC, _TRACE_ON, _END), (_UNKNOWN, _NO_PATH, _NO_MEMORY, _NO_ADDRESS)
 _NONSECURE: Final = 1  # ocsd_sec_level
 _HAS_CONTEXT, _HAS_VMID, _HAS_LEVEL = 2, 4, 8
 _BRANCH, _INDIRECT = 1, 2  # ocsd_instr_type
@@ -67,6 +72,7 @@ class _Source:
     world: int = 0
     last: tuple[int, int, int, int, int] | None = None  # start, end, flags, kind of its last instruction, its flags
     failed: bool = False
+    calls: ReturnStack | None = None  # from code on that the decoder does not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +81,7 @@ class ElementNaming:
 
     ``cpu`` is that of a trace ID, ``time`` makes ns of ticks, ``task`` names a process by its number and a time.
     ``process_in_vmid``: what stands as VMID is CONTEXTIDR_EL2, at every level. ``checks_images``: the library is one
-    that reports what its image cannot be.
+    that reports what its image cannot be. ``return_stack``: trace units leave out addresses that theirs foretells.
     """
 
     cpu: Callable[[int], int]
@@ -83,6 +89,7 @@ class ElementNaming:
     task: Callable[[int, int], TracedTask]
     process_in_vmid: bool = False
     checks_images: bool = False
+    return_stack: bool = False
 
 
 class ElementReader:
@@ -97,7 +104,7 @@ class ElementReader:
     def begin(self) -> None:
         """A recording begins: what ran before it is not known."""
         for source in self._sources.values():
-            source.flags, source.last, source.failed = GAP, None, False
+            source.flags, source.last, source.failed, source.calls = GAP, None, False, None
 
     def failed(self, failure: Failed) -> None:
         """Decoding of a recording ended in the middle: a gap on every CPU of it."""
@@ -151,6 +158,11 @@ class ElementReader:
         ranges["level"][mine], ranges["vmid"][mine], ranges["task"][mine] = level, vmid, task
         own = np.where(rows["isa"][at] == _A64, 0, AARCH32).astype(np.uint8)
         ranges["flags"][mine] = flags[:count] | own | world
+        if self.naming.return_stack:
+            ranges["flags"][mine] |= self._unsure(rows, source)
+        counts = rows["value"][at]
+        wide = rows["end"][at] - rows["start"][at] == 4 * counts.astype(np.uint64)
+        ranges["insns"][mine] = np.where((own != 0) & ~wide, counts, 0)
         source.flags = int(flags[count])
         bad = ~_can_be(rows[at])
         if bad.any():
@@ -161,6 +173,36 @@ class ElementReader:
             source.last = (start, end, int(own[-1] | world[-1]), kind, executed)
         if source.flags & GAP:
             source.last = None
+
+    @staticmethod
+    def _unsure(rows: npt.NDArray[Any], source: _Source) -> npt.NDArray[np.uint8]:
+        """``UNSURE`` for each range after which the decoder may have followed a wrong return, as ``opencsd`` has it.
+
+        What packets say is not known here, so every return may have been taken from the stack.
+        """
+        kinds = rows["kind"]
+        found = np.zeros(int((kinds == _RANGE).sum()), np.uint8)
+        if source.calls is None and not np.isin(kinds, _UNKNOWN_CODE).any():
+            return found
+        number = 0
+        columns = (rows[name].tolist() for name in ("kind", "value", "last_kind", "last_subkind", "flags"))
+        for kind, value, last, subkind, flags in zip(*columns, strict=True):
+            calls = source.calls
+            if kind in _FIRST:
+                source.calls = None
+            elif kind in _UNKNOWN_CODE:
+                source.calls = calls or ReturnStack()
+                source.calls.lose()
+            elif calls is not None and kind in (_EXCEPTION, _RETURN):
+                calls.interrupt()
+            elif calls is not None and kind == _TRANSACTION and value == _ROLLED_BACK:
+                calls.lose()
+            elif kind == _RANGE:
+                if calls is not None:
+                    found[number] = UNSURE if calls.enter() else 0
+                    calls.leave(_tail(last, subkind, flags))
+                number += 1
+        return found
 
     def _leave_out(self, ranges: TraceRanges, mine: I64, bad: Bool, source: _Source) -> None:
         """Ranges that cannot be are damage in the library or the pipe; the next range has a gap before it."""
@@ -252,6 +294,10 @@ class ElementReader:
 
     def _blame(self, source: _Source, cpu: int, why: str) -> None:
         """Report that the decoder says of its image that it cannot be what ran."""
+        if source.calls is not None and source.calls.may_be_astray:
+            what = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
+            self._account.add(f"reports {what}", one=f"report {what}")
+            return
         last, onward = source.last, Onward.UNKNOWN
         if last is not None and not source.flags and last[3] != _INDIRECT:
             onward = Onward.TARGET if last[3] == _BRANCH and last[4] & _EXECUTED else Onward.NEXT
@@ -276,6 +322,8 @@ class ElementReader:
     def _forget(self) -> None:
         for source in self._sources.values():
             source.flags, source.last = GAP, None
+            if source.calls is not None:
+                source.calls.lose()
             source.level, source.vmid, source.task, source.world = NO_LEVEL, NO_VMID, 0, 0
 
 
@@ -283,9 +331,17 @@ def _can_be(rows: npt.NDArray[Any]) -> Bool:
     start, end = rows["start"], rows["end"]
     size = end - start
     good = (end > start) & (size < np.uint64(LONGEST))
-    is_a64 = rows["isa"] == _A64
-    found: Bool = good & (~is_a64 | ((start & np.uint64(3) == 0) & (size == 4 * rows["value"].astype(np.uint64))))
+    isa, count = rows["isa"], rows["value"].astype(np.uint64)
+    words = (start & np.uint64(3) == 0) & (size == 4 * count)
+    halves = (2 * count <= size) & (size <= 4 * count)
+    found: Bool = good & np.where(np.isin(isa, _WORDS), words, ~np.isin(isa, _HALVES) | halves)
     return found
+
+
+def _tail(kind: int, subkind: int, flags: int) -> bytes:
+    """How a range ends, as an element's text says it: what ``ReturnStack`` reads."""
+    parts = [b"E" if flags & _EXECUTED else b"N", b"iBR" if kind == _INDIRECT else b""]
+    return b" ".join([*parts, {_LINK: b"b+link", _ERET: b"eret"}.get(subkind, b"")])
 
 
 def plain_task(process: int, _time: int) -> TracedTask:

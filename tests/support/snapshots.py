@@ -44,12 +44,6 @@ def needs_decoded_snapshots() -> dict[str, Path]:
     return {path.name.removesuffix(".zst").replace("+", "/"): path for path in sorted(texts.glob("*.zst"))}
 
 
-def needs_kernel_dump(snapshot: str) -> Path:
-    """The text of the kernel that ran, as far as the snapshot has it."""
-    needs_decoded_snapshots()
-    return cache.root() / "snapshots" / f"{_PACKAGE}_{_version()}" / snapshot / "kernel_dump.bin"
-
-
 @remembered  # apt is asked for the version
 def snapshot_directories() -> dict[str, Path]:
     """The directory of each snapshot, by its name and that of the set; ``needs_decoded_snapshots`` comes first."""
@@ -57,6 +51,12 @@ def snapshot_directories() -> dict[str, Path]:
     source = cache.produce(f"snapshots/{_PACKAGE}_{version}", partial(_unpack, version))
     found = (path.parent for path in source.glob("snapshots*/*/trace.ini"))
     return {f"{directory.parent.name}/{directory.name}": directory for directory in found}
+
+
+def needs_kernel_dump(snapshot: str) -> Path:
+    """The text of the kernel that ran, as far as the snapshot has it."""
+    needs_decoded_snapshots()
+    return cache.root() / "snapshots" / f"{_PACKAGE}_{_version()}" / snapshot / "kernel_dump.bin"
 
 
 def _version() -> str:
