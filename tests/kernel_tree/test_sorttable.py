@@ -260,7 +260,9 @@ def test_the_wrong_layout(make: Make, pre: int, bti: range, encoding: Encoding) 
     assert f"no function with {2 - pre} NOPs before it and two to patch" in step.refused(step.programs.layouts[2 - pre])
 
 
-@pytest.mark.parametrize("given", [b"", marker(version=1, flags=0), marker(version=3), marker(flags=0), marker(flags=6), b"X" * 40])
+@pytest.mark.parametrize(
+    "given", [b"", marker(version=1, flags=0), marker(version=3), marker(flags=0), marker(flags=6), b"X" * 40]
+)
 def test_no_marker_that_is_known(make: Make, given: bytes) -> None:
     step = make(marker=given)
     assert "no ftrace prologue marker of version 2 that takes offsets" in step.refused(step.programs.layouts[2])
