@@ -61,7 +61,7 @@ class RelocatedKernel:
     def read(self, vaddr: int, size: int) -> bytes:
         for piece in self.pieces:
             if piece.vaddr <= vaddr and vaddr + size <= piece.vaddr + len(piece.data):
-                return piece.data[vaddr - piece.vaddr :][:size]
+                return piece.data[vaddr - piece.vaddr : vaddr - piece.vaddr + size]
         raise AssertionError(f"{vaddr:#x} is not in the file")
 
     def loaded(self, slide: int) -> dict[int, bytearray]:
