@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import BuiltKernel
-from tests.kernels.boots import Booted, boot_form
-from tests.kernels.files import copy_form, forgotten, release_of, scanned, verified
-from tests.kernels.judge import problems
+from prologue_bench.guest.vm import Machine
+from tests.kernels.boots import Booted, boot_damaged, boot_first_trace, boot_form, boot_tracing
+from tests.kernels.damage import damaged, damages_of
+from tests.kernels.files import Form, copy_form, forgotten, refused, release_of, scanned, verified
+from tests.kernels.judge import damage_problems, problems
 from tests.kernels.recipes import Unusual
 from tests.kernels.table import Seen
 
@@ -27,28 +30,71 @@ def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: in
     boots: list[Booted] = []
     facts, lost = {"release": release_of(built)}, frozenset[str]()
     for processed in (False, True):
-        form, refused = copy_form(built, processed, directory / ("processed" if processed else "linked"))
+        form, refused_files = copy_form(built, processed, directory / ("processed" if processed else "linked"))
         if not processed:
             scan = scanned(form)
             facts["sites"] = f"{scan['sites']:,} ({scan['layout']}; {scan['encoding']})"
             lost = forgotten(built) if scan["zero_records"] else lost
             facts["lost"] = f"no finding but PL206 for {len(lost)}, which `--release` refuses" if lost else ""
-        found = refused or verified(form, built, lost)
+        found = refused_files or verified(form, built, lost)
         failed.setdefault("verify", []).extend(f"{form.name}: {problem}" for problem in found)
-        if refused or (only and not processed):
+        if refused_files or (only and not processed):
             continue
-        for machine in (kernel.machine, *(kernel.others if processed and not only else ())):
+        for machine, boot in _boots(kernel, built, form, toggles, only=only):
             try:
-                booted = boot_form(form, built, machine, toggles=toggles, tests_at_boot=not only)
+                booted = boot(machine)
             except BenchError as error:
-                # What follows are places on this machine, which the table must not have.
-                print(error, flush=True)
-                why = error.message.partition("; console in")[0]
-                failed.setdefault("boot", []).append(f"{form.name}, {machine.cpu}: {why}")
+                failed.setdefault("boot", []).append(f"{form.name}, {machine.cpu}: {_reason(error)}")
                 continue
+            plain = next((one for one in boots if one.machine == machine and not one.form.processed), None)
             boots.append(booted)
-            same = machine == kernel.machine and booted is not boots[0]
-            for problem in problems(booted, built, boots[0] if same else None):
+            for problem in problems(booted, built, plain if processed else None):
                 column = next((value for key, value in _COLUMNS.items() if problem.startswith(key)), "tracers")
                 failed.setdefault(column, []).append(f"{form.name}, {machine.cpu}: {problem}")
+        if processed and kernel.damaged and not only:
+            names, found = _damaged(form, kernel.machine)
+            facts["damage"] = f"{len(names)} kinds of damage"
+            failed.setdefault("contract 2", []).extend(found)
     return Seen(kernel, built, facts, tuple(boots), {key: value for key, value in failed.items() if value})
+
+
+def _boots(
+    kernel: Unusual, built: BuiltKernel, form: Form, toggles: int, *, only: bool
+) -> Iterator[tuple[Machine, Callable[[Machine], Booted]]]:
+    """Each boot of one form, and the machine for it."""
+
+    def everything(machine: Machine) -> Booted:
+        return boot_form(form, built, machine, toggles=toggles, tests_at_boot=not only and has_tests)
+
+    has_tests = "startup_tests" in kernel.recipe.options
+    yield kernel.machine, everything
+    if only:
+        return
+    if has_tests:  # without them, the boot with everything begins with what this one does
+        yield kernel.machine, lambda machine: boot_first_trace(form, built, machine)
+    if form.processed:
+        yield kernel.machine, lambda machine: boot_tracing(form, machine)
+        yield from ((machine, everything) for machine in kernel.others)
+
+
+def _damaged(form: Form, machine: Machine) -> tuple[list[str], list[str]]:
+    """Damage the processed kernel in each way, verify and boot it: the kinds, and what was wrong."""
+    names, found = [], []
+    for damage in damages_of(form):
+        names.append(damage.name)
+        broken = damaged(form, damage, form.directory / damage.name.replace(" ", "-"))
+        if not refused(broken):
+            found.append(f"{damage.name}: verify refuses nothing")
+        try:
+            found += damage_problems(boot_damaged(broken, machine, form.vmlinux), damage)
+        except BenchError as error:
+            found.append(f"{damage.name}: {_reason(error)}")
+        broken.vmlinux.unlink()
+        broken.image.unlink()
+    return names, found
+
+
+def _reason(error: BenchError) -> str:
+    """Why a guest was lost; the rest of the message has places on this machine, which the table must not have."""
+    print(error, flush=True)
+    return error.message.partition("; console in")[0]

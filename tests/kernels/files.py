@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.cli.main import main as prologue
+from prologue_bench.errors import BenchError
 from prologue_bench.guest.kbuild import CROSS, BuiltKernel
 
 # 6.1 keeps the records of overridden weak functions; a processed file has the build-id of the one it was made from.
@@ -101,6 +102,14 @@ def _findings(form: Form, arguments: list[str], lost: frozenset[str]) -> list[st
     if not false and lost and "--release" in arguments:
         return [] if status == 1 else [f"verify --release ended with {status} in spite of PL206"]
     return false if false or not status else [f"verify ended with {status}: {data['summary']}"]
+
+
+def refused(form: Form) -> bool:
+    """Whether ``verify`` refuses the vmlinux; its boot file is made in any case."""
+    status = prologue(["verify", str(form.vmlinux), "--no-config", "-q", "-o", str(form.directory / "report")])
+    if image := prologue(["image", str(form.vmlinux), "-o", str(form.image)]):
+        raise BenchError(f"prologue image {form.vmlinux} ended with {image}")
+    return status == 1
 
 
 def scanned(form: Form) -> dict[str, Any]:

@@ -8,11 +8,14 @@ from typing import Any, Final
 from prologue.sites.kernel import Kernel
 from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import GuestRun
-from tests.kernels.boots import FUNCTION, STATES, Booted
+from tests.kernels.boots import FUNCTION, STATES, TRACING, Audited, Booted
+from tests.kernels.damage import Damage
 from tests.real_kernels.native import entry_offsets
 
-# 7.2 has runtime constants whose variables have no symbol in its vmlinux: no memory decides them.
-UNDECIDED: Final = ("runtime constants",)
+_LIVEPATCHED: Final = 1 << 15  # include/linux/panic.h, TAINT_LIVEPATCH: the sample was loaded
+WRITTEN: Final = ("first slots", "second slots", "CALL_OPS literals")  # by ftrace, in the kernel's own text
+_MANY: Final = 1000  # words: a part of all sites
+_ALL: Final = 1 << 32
 
 
 def said(seen: GuestRun, name: str, *keys: str) -> list[tuple[Any, ...]]:
@@ -22,18 +25,57 @@ def said(seen: GuestRun, name: str, *keys: str) -> list[tuple[Any, ...]]:
 
 def problems(booted: Booted, built: BuiltKernel, plain: Booted | None = None) -> list[str]:
     """All that is wrong; ``plain`` is a boot of the same kernel that was not processed."""
-    found = [
-        *_traced(booted.run, booted.toggles),
-        *_probed(booted.run, built),
-        *_modules(booted.run),
-        *_tests(booted, built),
-    ]
-    found += [*_quiet(booted.run, built), *_audits(booted)]
+    seen = booted.run
+    found = list(_quiet(seen, built))
+    if booted.kind == "all":
+        found += [*_traced(seen, booted.toggles), *_probed(seen, built), *_modules(seen)]
+        found += [*_direct(seen), *_livepatched(seen), *_tests(booted, built)]
+    if booted.kind == "from the start":
+        found += _from_start(seen)
+    if booted.untraced:
+        found += [*_boot_log(booted, built), *_probed(seen, built), *_instances(seen)]
+    found += _audits(booted)
     if plain is not None:
-        for event in ("list", "end"):
-            if booted.run.one(event).data != plain.run.one(event).data:
-                found.append(f"{event}: {booted.run.one(event).data}, not processed {plain.run.one(event).data}")
+        events = ("list", "end") if booted.kind == plain.kind == "all" else ("list",)
+        for event in events:
+            if seen.one(event).data != plain.run.one(event).data:
+                found.append(f"{event}: {seen.one(event).data}, not processed {plain.run.one(event).data}")
     return found
+
+
+def damage_problems(booted: Booted, damage: Damage) -> Iterator[str]:
+    """What a damaged kernel should have said, or should not have written."""
+    data = booted.run.one("damaged").data
+    if damage.message not in data["message"] or bool(damage.message) is not bool(data["message"]):
+        yield f"{damage.name}: said {data['message']!r}, and not {damage.message!r}"
+    if bool(data["bugs"]) is not bool(damage.message):
+        yield f"{damage.name}: {data['bugs']} reports of an ftrace bug"
+    if not data["alive"]:
+        yield f"{damage.name}: the machine does not work on"
+    written = [audit.changed.get("second slots", -1) for audit in booted.audits]
+    if len(written) != 1 or written[0] < 0 or bool(written[0]) is bool(damage.message):
+        yield f"{damage.name}: second slots written: {written}"
+
+
+def _boot_log(booted: Booted, built: BuiltKernel) -> Iterator[str]:
+    """The kernel took as many records as the file has sites, from the build step if that did run."""
+    sites = Kernel(built.vmlinux).sites
+    count = len(sites) if sites is not None else 0
+    expected = (count, count if booted.form.processed else -1)
+    if (log := said(booted.run, "boot_log", "entries", "built")) != [expected]:
+        yield f"dmesg: records, prologues of the build: {log}, expected {expected}"
+
+
+def _instances(seen: GuestRun) -> Iterator[str]:
+    runs = said(seen, "instance", "entries", "other", "on", "off")
+    if len(runs) != 3 or not all(min(run[:3]) >= 100 and run[3] == 0 for run in runs):
+        yield f"instances: {seen.all('instance')}"
+
+
+def _from_start(seen: GuestRun) -> Iterator[str]:
+    ((tracer, entries, on, off),) = said(seen, "from_start", "tracer", "entries", "on", "off")
+    if tracer != "function" or min(entries, on) < 100 or off:
+        yield f"ftrace=function: {seen.one('from_start').data}"
 
 
 def _traced(seen: GuestRun, toggles: int) -> Iterator[str]:
@@ -73,10 +115,18 @@ def _modules(seen: GuestRun) -> Iterator[str]:
     for name, tracer, entries in traced:
         if entries < 100:
             yield f"{name} under {tracer}: {entries} entries"
-    direct = said(seen, "direct", "tracer", "calls")
-    if not direct and any(name == "ftrace-direct" for (name,) in said(seen, "module", "name")):
-        yield "no direct call was tried"
-    yield from (f"direct calls under {tracer}: none" for tracer, calls in direct if not calls)
+
+
+def _direct(seen: GuestRun) -> Iterator[str]:
+    yield from (
+        f"direct calls under {tracer}: none" for tracer, calls in said(seen, "direct", "tracer", "calls") if not calls
+    )
+
+
+def _livepatched(seen: GuestRun) -> Iterator[str]:
+    patched = said(seen, "livepatch", "tracer", "patched")
+    if patched and patched != [("nop", 1), ("function", 1), ("unloaded", 0)]:
+        yield f"livepatch: {patched}"
 
 
 def _tests(booted: Booted, built: BuiltKernel) -> Iterator[str]:
@@ -91,21 +141,49 @@ def _tests(booted: Booted, built: BuiltKernel) -> Iterator[str]:
 def _quiet(seen: GuestRun, built: BuiltKernel) -> Iterator[str]:
     yield from (f"dmesg: {line}" for (line,) in said(seen, "dmesg", "line"))
     yield from (str(event.data) for event in seen.all("error"))
-    if seen.one("end").data["taint"]:
-        yield f"taint {seen.one('end').data['taint']}"
+    if (taint := seen.one("end").data["taint"]) != (_LIVEPATCHED if seen.all("livepatch") else 0):
+        yield f"taint {taint}"
     sites = Kernel(built.vmlinux).sites
     if sites is None or not 0 < seen.one("list").data["count"] <= len(sites):
         yield f"functions that can be traced: {seen.one('list').data['count']}"
 
 
 def _audits(booted: Booted) -> Iterator[str]:
-    """A dump of a stopped machine has all that decides, so that no word of other mechanisms may be left."""
-    if tuple(one.state for one in booted.audits) != STATES:
-        yield f"audited: {[one.state for one in booted.audits]}"
-    for one in booted.audits:
-        yield from (f"audit, {one.state}: {problem}" for problem in one.problems[:3])
-        if left := {name: count for name, count in one.unsure.items() if name not in UNDECIDED}:
-            yield f"audit, {one.state}: not decided: {left}"
-        swung = one.changed.get("second slots", 0) > 1000
-        if not one.problems and swung is not one.state.startswith("function"):
-            yield f"audit, {one.state}: {one.changed}"
+    """A dump of a stopped machine has all that decides, so that no word may be left."""
+    states = [audit.state for audit in booted.audits]
+    if states != _states(booted):
+        yield f"audited: {states}"
+    for audit in booted.audits:
+        yield from (f"audit, {audit.state}: {problem}" for problem in audit.problems[:3])
+        if audit.unsure:
+            yield f"audit, {audit.state}: not decided: {audit.unsure}"
+        if not audit.problems:
+            yield from _written(booted, audit)
+
+
+def _states(booted: Booted) -> list[str]:
+    """In which states the memory of the machine should have been looked at."""
+    if booted.kind == "first":
+        return ["untraced"]
+    if booted.kind == "from the start":
+        return ["from the start"]
+    return [
+        *(["untraced"] if not booted.tests_at_boot else []),
+        *(["livepatch"] if booted.run.all("livepatch") else []),
+        *STATES,
+    ]
+
+
+def _written(booted: Booted, audit: Audited) -> Iterator[str]:
+    """How many of ftrace's words differ from the file: none before the first trace; BLs while everything is traced."""
+    first_trace = audit.state == "untraced"
+    swung = audit.state in TRACING
+    probed = int(not first_trace)  # the probe of a look
+    expected = {
+        "first slots": (0, probed) if booted.form.processed else (_MANY, _ALL),
+        "second slots": (_MANY, _ALL) if swung else (0, 0 if first_trace else _MANY),
+        "CALL_OPS literals": (0, 0) if first_trace else (_MANY, _ALL),
+    }
+    for name, (least, most) in expected.items():
+        if name in audit.changed and not least <= audit.changed[name] <= most:
+            yield f"audit, {audit.state}: {name}: {audit.changed[name]} words differ from the file"

@@ -20,6 +20,7 @@ class Unusual:
     """One kernel.
 
     ``what`` are its options in words; ``machine`` boots it in both forms, ``others`` the processed one only.
+    ``damaged`` kernels are also booted with each kind of damage: one of each form of the records.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Unusual:
     recipe: Recipe
     machine: Machine = PLAIN
     others: tuple[Machine, ...] = ()
+    damaged: bool = False
 
 
 def _recipe(suite: str, release: str, toolchain: str, *options: str) -> Recipe:
@@ -47,7 +49,17 @@ KERNELS: Final = {
             what="thin LTO, kCFI",
             recipe=_recipe("trixie", "6.12", "llvm", "lto_kcfi", "startup_tests"),
         ),
-        Unusual(name="7.2", what="none", recipe=_recipe("sid", "7.2", "gcc", "startup_tests")),
+        Unusual(
+            name="7.2",
+            what="livepatch",
+            recipe=_recipe("sid", "7.2", "gcc", "samples", "livepatch", "startup_tests"),
+            damaged=True,
+        ),
+        Unusual(
+            name="7.3",
+            what="livepatch",
+            recipe=_recipe("trixie-backports", "7.3", "gcc", "samples", "livepatch", "startup_tests"),
+        ),
         Unusual(
             name="scs",
             what="dynamic SCS, PAC, BTI",
@@ -58,9 +70,15 @@ KERNELS: Final = {
         Unusual(
             name="kasan", what="KASAN (generic)", recipe=_recipe("trixie", "6.12", "gcc", "kasan", "startup_tests")
         ),
-        Unusual(name="64k", what="64K pages", recipe=_recipe("trixie", "6.12", "gcc", "pages64k", "startup_tests")),
-        Unusual(name="rt", what="PREEMPT_RT", recipe=_recipe("trixie", "6.12", "gcc", "rt", "startup_tests")),
-        Unusual(name="gcov", what="GCOV", recipe=_recipe("bookworm", "6.1", "gcc", "gcov")),
+        Unusual(
+            name="64k",
+            what="64K pages",
+            recipe=_recipe("trixie", "6.12", "gcc", "pages64k", "samples", "startup_tests"),
+        ),
+        Unusual(
+            name="rt", what="PREEMPT_RT", recipe=_recipe("trixie", "6.12", "gcc", "rt", "samples", "startup_tests")
+        ),
+        Unusual(name="gcov", what="GCOV", recipe=_recipe("bookworm", "6.1", "gcc", "gcov"), damaged=True),
         Unusual(name="kcsan", what="KCSAN", recipe=_recipe("trixie", "6.12", "gcc", "kcsan", "startup_tests")),
         Unusual(
             name="7.2-kcfi",

@@ -10,9 +10,21 @@ from typing import Final
 from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.host import programs
 from tests.kernels.boots import Booted
+from tests.kernels.judge import WRITTEN
 from tests.kernels.recipes import KERNELS, Unusual
 
-HEAD: Final = ("kernel", "compiler", "options", "sites", "verify", "boot", "tracers", "self-tests", "audit")
+HEAD: Final = (
+    "kernel",
+    "compiler",
+    "options",
+    "sites",
+    "verify",
+    "boot",
+    "contract 2",
+    "tracers",
+    "self-tests",
+    "audit",
+)
 _RULE: Final = "|".join(["---"] * (len(HEAD) + 1))
 _TEXT: Final = """\
 # Kernels with unusual configurations
@@ -29,12 +41,17 @@ Where something went wrong, the cell says FAILED, and what.
 * *boot*: how many boots, and on which CPU models of QEMU. No warning in the log, no taint, and both forms have the
   same functions that can be traced. Data races that KCSAN reports in a boot are counted: they are the kernel's own.
   One in what patches text (`ftrace`, `aarch64_insn`, `patch` in its functions) is a failure.
-* *tracers*: `function` and `function_graph` over all functions, one function alone, kprobes on each word of an entry,
-  hot functions switched on and off under load, modules loaded, traced and unloaded.
+* *contract 2*: what [version 2 of the marker](kernel-contract.md#version-2) promises. How many prologues the processed
+  kernel says that it took from the build, which are all sites; how many words of text ftrace has written in it when it
+  is ready to trace (an audit before the first trace; in the unprocessed kernel: every MOV, and no literal); a boot with
+  `ftrace=function`; how many kinds of damage `verify` refused, and the kernel found before it wrote a BL. A row whose
+  kernel was not run since says so: the rest of it was seen with version 1.
+* *tracers*: `function` and `function_graph` over all functions, one function alone, both at once, one of them in an
+  instance, kprobes on each word of an entry, before anything was traced and later, hot functions switched on and off
+  under load, modules loaded, traced and unloaded, a direct call (`ftrace-direct`), a live patch (`livepatch-sample`).
 * *self-tests*: how many times `CONFIG_FTRACE_STARTUP_TEST` says PASSED, and `func_arm64_prologue.tc`.
-* *audit*: `prologue live audit` of the machine's memory, dumped by QEMU while nothing is traced, under each tracer
-  with a kprobe, and after it. Words may be left that were not decided only where no memory could decide them, as
-  [live.md](live.md) says of runtime constants in 7.2; then it is not clean.
+* *audit*: `prologue live audit` of the machine's memory, dumped by QEMU before the first trace, while nothing is
+  traced, under each tracer with a kprobe, with a live patch, and after it. No word was left undecided.
 
 """
 
@@ -68,21 +85,35 @@ def row(seen: Seen) -> dict[str, str]:
 def _booted(seen: Seen) -> dict[str, str]:
     cpus = sorted({one.machine.cpu.partition(",")[0] for one in seen.boots})
     runs = [one.run for one in seen.boots]
-    passed = min((event.data["passed"] for run in runs for event in run.all("startup_tests")), default=0)
+    tested = [one.run for one in seen.boots if one.tests_at_boot]
+    passed = min((event.data["passed"] for run in tested for event in run.all("startup_tests")), default=0)
     toggles = min((event.data["toggles"] for run in runs for event in run.all("toggle")), default=0)
     names = sorted({event.data["name"] for run in runs for event in run.all("module")})
     names += ["ftrace-direct"] if any(run.all("direct") for run in runs) else []
+    names += ["livepatch-sample"] if any(run.all("livepatch") for run in runs) else []
     audits = [audit for one in seen.boots for audit in one.audits]
     changed = [max((sum(audit.changed.values()) for audit in one.audits), default=0) for one in seen.boots]
-    unsure = max((sum(audit.unsure.values()) for audit in audits), default=0)
-    outcome = f"{len(audits)} without findings, {unsure:,} words not decided" if unsure else f"{len(audits)} clean"
     races = [sum(event.data["count"] for event in run.all("races")) for run in runs]
     return {
+        "contract 2": _contract(seen),
         "boot": f"{len(runs)} ({', '.join(cpus)})" + f", {min(races)} to {max(races)} data races" * any(races),
         "tracers": f"function, function_graph; kprobes; {toggles} toggles; {', '.join(names)}",
         "self-tests": f"{passed} at boot, " * bool(passed) + "prologues",
-        "audit": f"{outcome}, up to {max(changed):,} words changed",
+        "audit": f"{len(audits)} clean, up to {max(changed):,} words changed",
     }
+
+
+def _contract(seen: Seen) -> str:
+    """What the boots of the processed form showed of version 2."""
+    boots = [one for one in seen.boots if one.form.processed]
+    built = [event.data["built"] for one in boots for event in one.run.all("boot_log")]
+    looks = [audit for one in boots for audit in one.audits if audit.state == "untraced"]
+    words = [sum(look.changed.get(name, 0) for name in WRITTEN) for look in looks]
+    parts = [f"{min(built):,} prologues of the build"] if built else []
+    parts += [f"{max(words)} words written"] if words else []
+    parts += ["`ftrace=function`"] if any(one.kind == "from the start" for one in boots) else []
+    parts += [seen.facts["damage"]] if seen.facts.get("damage") else []
+    return "; ".join(parts)
 
 
 def compiler(kernel: Unusual) -> str:

@@ -186,6 +186,68 @@ job_list() {
 	emit list "\"count\": $(functions), \"sha256\": \"$(sha256sum <$tracing/available_filter_functions | cut -d' ' -f1)\""
 }
 
+# What ftrace said at boot: how many records, and how many prologues it took from the build; -1 if it did not say.
+job_boot_log() {
+	for what in 'entries=ftrace: allocating \([0-9]*\) entries' 'built=ftrace: build-time prologues: \([0-9]*\)'; do
+		number=$(dmesg | sed -n "s/.*${what#*=}.*/\1/p")
+		members="${members:+$members, }\"${what%%=*}\": ${number:--1}"
+	done
+	emit boot_log "$members"
+}
+
+# enabled: how many functions are traced now; -1 if ftrace is dead
+enabled() {
+	count=$(grep -c . $tracing/enabled_functions 2>/dev/null)
+	echo "${count:--1}"
+}
+
+# Two tracers at once on everything, one of them in an instance of its own, on and off three times.
+job_instance() {
+	mkdir $tracing/instances/other
+	for time in 1 2 3; do
+		echo >$tracing/trace
+		echo >$tracing/instances/other/trace
+		echo function >$tracing/instances/other/current_tracer
+		echo function_graph >$tracing/current_tracer
+		echo 1 >$tracing/tracing_on
+		hackbench -g 1 -f 2 -l 20 >/dev/null
+		echo 0 >$tracing/tracing_on
+		on=$(enabled)
+		echo nop >$tracing/current_tracer
+		echo nop >$tracing/instances/other/current_tracer
+		emit instance "\"entries\": $(entries 2000), \"other\": $(head -n 2000 $tracing/instances/other/trace | grep -vc '^#'), \"on\": $on, \"off\": $(enabled)"
+	done
+	rmdir $tracing/instances/other
+	echo 1 >$tracing/tracing_on
+}
+
+# Nothing was traced yet, if the command line asks for none of the kernel's own tests.
+job_untraced() {
+	held untraced
+}
+
+# The kernel was started with ftrace=function.
+job_from_start() {
+	tracer=$(cat $tracing/current_tracer)
+	echo 0 >$tracing/tracing_on
+	on=$(enabled)
+	seen=$(entries 2000)
+	held 'from the start'
+	echo nop >$tracing/current_tracer
+	emit from_start "\"tracer\": \"$tracer\", \"entries\": $seen, \"on\": $on, \"off\": $(enabled)"
+}
+
+# A kernel whose prologues were damaged: what it says when everything is to be traced, and whether it works on.
+job_damaged() {
+	echo function 2>/dev/null >$tracing/current_tracer
+	hackbench -g 1 -f 2 -l 20 >/dev/null
+	on=$(enabled)
+	held damaged
+	echo nop 2>/dev/null >$tracing/current_tracer
+	hackbench -g 1 -f 2 -l 20 >/dev/null && alive=true || alive=false
+	emit damaged "\"on\": $on, \"alive\": $alive, \"message\": $(quote "$(dmesg | sed -n 's/.*\(ftrace: \(no \|records are\|too many\).*\)/\1/p' | head -n 1)"), \"bugs\": $(dmesg | grep -cE 'ftrace bug|ftrace: failed to allocate')"
+}
+
 # Probes on every instruction of a function's entry, alone and while the function is traced.
 job_kprobes() {
 	name=$(parameter function vfs_read)
@@ -252,7 +314,7 @@ job_direct() {
 job_modules() {
 	names=
 	for file in /modules/*.ko; do
-		case $file in *-ftrace-direct.ko) continue ;; esac
+		case $file in *-ftrace-direct.ko | *-livepatch-sample.ko) continue ;; esac
 		name=$(basename "$file" .ko | cut -d- -f2- | tr - _)
 		if insmod "$file" 2>/tmp/error; then
 			names="$name $names"
@@ -269,6 +331,36 @@ job_modules() {
 	for name in $names; do
 		result "unload $name" rmmod "$name"
 	done
+}
+
+# livepatch_settled VALUE: waits until the patch is on (1) or off (0) for all tasks
+livepatch_settled() {
+	patch=/sys/kernel/livepatch/livepatch_sample
+	for try in $(seq 600); do
+		[ "$(cat $patch/enabled 2>/dev/null || echo 0)" = "$1" ] &&
+			[ "$(cat $patch/transition 2>/dev/null || echo 0)" = 0 ] && return
+		sleep 0.1
+	done
+	emit error "\"what\": \"livepatch: no transition to $1 within 60 s\""
+}
+
+# samples/livepatch/livepatch-sample.c, alone and while the function that it replaces is traced. While it is on,
+# /proc/cmdline says something else: no parameter can be read.
+job_livepatch() {
+	result 'load livepatch-sample' insmod /modules/*-livepatch-sample.ko
+	livepatch_settled 1
+	echo cmdline_proc_show >$tracing/set_ftrace_filter
+	for tracer in nop function; do
+		echo $tracer >$tracing/current_tracer
+		emit livepatch "\"tracer\": \"$tracer\", \"patched\": $(grep -c 'live patched' /proc/cmdline)"
+	done
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+	held livepatch
+	echo 0 >/sys/kernel/livepatch/livepatch_sample/enabled
+	livepatch_settled 0
+	result 'unload livepatch-sample' rmmod livepatch_sample
+	emit livepatch "\"tracer\": \"unloaded\", \"patched\": $(grep -c 'live patched' /proc/cmdline)"
 }
 
 # Every mechanism that writes text, while the machine works: modules come and go, tracers, kprobes on every Nth
