@@ -13,7 +13,12 @@ from typing import Any, Literal
 
 from prologue import __version__
 from prologue.errors import InputError, PrologueError
-from prologue.kernel_tree.kconfig import leaves_landing_pads_out, why_not_selected
+from prologue.kernel_tree.kconfig import (
+    IN_SORTTABLE,
+    has_step_in_sorttable,
+    leaves_landing_pads_out,
+    why_not_selected,
+)
 from prologue.kernel_tree.source import FTRACE, KCONFIG, OPTION, KernelTree
 
 Status = Literal["ok", "no", "-"]
@@ -43,7 +48,7 @@ def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
     if tree.installed == "boot":
         return [_patch(tree), *_modules(tree, out), *_kernels(out, _boot_kernel)]
     config = _config(tree, out, given=objtree is not None)
-    return [_patch(tree), config, *_modules(tree, out), _tool(), *_kernels(out, _kernel)]
+    return [_patch(tree), config, *_modules(tree, out), _step(out), *_kernels(out, _kernel)]
 
 
 def _require_built_from(objtree: Path, tree: Path) -> None:
@@ -115,6 +120,20 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
             "where they have the MOV, because Clang 21 and later omit BTI from static functions",
             to_do=f"prologue kernel install {shlex.quote(str(tree.path))} (its ftrace_call_adjust() accepts the MOV)",
         )
+
+
+def _step(out: Path) -> Check:
+    """What does the build step: a tool, or the kernel's own scripts."""
+    try:
+        in_sorttable = has_step_in_sorttable((out / ".config").read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        in_sorttable = False  # _config says why
+    tool = _tool()
+    # A tool that is there, or named, verifies what sorttable wrote: it has to run.
+    if not in_sorttable or tool.facts["path"] is not None or os.environ.get("PROLOGUE"):
+        return tool
+    message = f"not needed for vmlinux: scripts/sorttable does the step (CONFIG_{IN_SORTTABLE})"
+    return Check(name=tool.name, status="-", message=message, facts=tool.facts)
 
 
 def _tool() -> Check:

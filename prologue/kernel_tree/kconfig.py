@@ -9,6 +9,7 @@ from typing import Final
 
 from prologue.kernel_tree.source import OPTION
 
+IN_SORTTABLE: Final = "ARM64_FTRACE_SORTTABLE_PROLOGUE"
 _CLANG_21: Final = 210000  # CONFIG_CLANG_VERSION
 
 
@@ -32,6 +33,11 @@ def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] |
     if re.search(rf"(?m)^# CONFIG_{OPTION} is not set$", config):
         return "it is not selected", f"make menuconfig, or scripts/config --file {shlex.quote(str(path))} -e {OPTION}"
     return "this configuration is older than the patch", f"make oldconfig, and say y to {OPTION}"
+
+
+def has_step_in_sorttable(config: str) -> bool:
+    """Whether the kernel's own scripts/sorttable does the step for vmlinux, so that the build needs no tool."""
+    return bool(re.search(rf"(?m)^CONFIG_{IN_SORTTABLE}=y$", config))
 
 
 def leaves_landing_pads_out(config: str) -> bool:

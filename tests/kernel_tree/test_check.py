@@ -204,6 +204,23 @@ def test_the_tool(ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.Mon
     assert "PROLOGUE=absent (environment) does not exist" in check(capsys, ready)["tool"]["message"]
 
 
+def test_no_tool_is_needed_where_sorttable_does_the_step(
+    ready: Path, bin_: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ready / ".config"
+    config.write_text(f"{SELECTED}CONFIG_ARM64_FTRACE_SORTTABLE_PROLOGUE=y\n")
+    assert check(capsys, ready)["tool"]["status"] == "ok"  # it verifies what sorttable wrote
+    monkeypatch.setenv("PATH", "")
+    (bin_ / "prologue").unlink()
+    row = check(capsys, ready)["tool"]
+    assert (row["status"], "scripts/sorttable" in row["message"]) == ("-", True)
+    monkeypatch.setenv("PROLOGUE", "absent")
+    assert check(capsys, ready)["tool"]["status"] == "no"  # the build would fail
+    monkeypatch.delenv("PROLOGUE")
+    config.write_text(f"{SELECTED}# CONFIG_ARM64_FTRACE_SORTTABLE_PROLOGUE is not set\n")
+    assert check(capsys, ready)["tool"]["status"] == "no"
+
+
 @pytest.mark.parametrize("name", ["vmlinux", "vmlinux.unstripped"])
 def test_the_kernel(ready: Path, mini: Mini, name: str, capsys: Said) -> None:
     vmlinux = ready / name
