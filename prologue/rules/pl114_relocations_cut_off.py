@@ -1,4 +1,4 @@
-"""PL114: the end of the RELA table is not where a kernel with version 2 of the marker looks for it."""
+"""PL114: the RELA table of a kernel with version 2 of the marker goes on after its end, an entry of zeros."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             lost = counted(len(late), "relocation")
             yield Hit(
                 section.addr + RELA.itemsize * int(late[0]),
-                f"{lost} in {section.name} after the first R_AARCH64_NONE, which ends the table for this kernel",
+                f"{lost} in {section.name} after the first entry of zeros (R_AARCH64_NONE), which ends the table",
             )
         elif room < _freed(kernel):
             entries = counted(room, "entry", plural="entries")
@@ -65,9 +65,9 @@ RULE = Rule(
     inputs=("V",),
     what="A kernel with version 2 of the marker has R_AARCH64_RELATIVE after R_AARCH64_NONE; or, processed, its table "
     "does not end in as many entries of zeros as relocations of records were taken out.",
-    why="This kernel stops at the first R_AARCH64_NONE. What comes after it is not relocated, and "
-    "points to link-time addresses under KASLR. Without zeros at the end, entries that were to be taken out are "
-    "still there.",
+    why="A kernel may stop at the first R_AARCH64_NONE (`prologue kernel patch --series relocations`). What comes "
+    "after it is then not relocated, and points to link-time addresses under KASLR. Without zeros at the end, "
+    "entries that were to be taken out are still there.",
     example=".rela.dyn+0x121a70: zeros, and 3 R_AARCH64_RELATIVE after them",
     fix="link again, and process the result; a later step must not edit .rela.dyn",
     citation='docs/kernel-contract.md, "Version 2"; kernel arch/arm64/kernel/pi/relocate.c (6.12)',
