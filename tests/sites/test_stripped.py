@@ -12,7 +12,7 @@ from prologue.cli.main import main
 from prologue.elf.restored import RestoredSymbols
 from prologue.elf.symbols import STT_FUNC
 from prologue.sites.kernel import Kernel
-from tests.mini_kernel.build import Spec
+from tests.mini_kernel.build import Layout, Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini
 from tests.support.elf_edit import ElfEdit
@@ -131,3 +131,16 @@ def test_restored_symbols(mini: Mini) -> None:
     assert symbols.locate(leaf.vaddr + 8).symbol == "x"
     assert symbols.table["info"][-1] & 15 == STT_FUNC
     assert len(symbols.named_values) == len(kernel.symbols.named_values) + 2
+
+
+@pytest.mark.parametrize("layout", ["2", "4,2"])
+def test_a_table_that_was_not_written_is_not_a_stripped_file(mini: Mini, layout: Layout) -> None:
+    """Offsets of zero all mean ``_text``, which no function is at: that is damage, and for rules to report."""
+    elf = ElfEdit(process(mini(Spec(layout, marker=2)), wanted=True))
+    start, stop = elf.value("__start_mcount_loc"), elf.value("__stop_mcount_loc")
+    elf.data[elf.offset(start) : elf.offset(start) + stop - start] = bytes(stop - start)
+    kernel = Kernel(elf.save(elf.path))
+    assert kernel.sites is not None
+    assert len(kernel.sites) > 8
+    assert kernel.unnamed_functions == 0
+    assert main(["verify", str(elf.path)]) == 1
