@@ -48,7 +48,9 @@ def examine(kernel: Unusual, built: BuiltKernel, directory: Path, *, toggles: in
                 continue
             plain = next((one for one in boots if one.machine == machine and not one.form.processed), None)
             boots.append(booted)
-            for problem in problems(booted, built, plain if processed else None):
+            wrong = problems(booted, built, plain if processed else None)
+            _progress(booted, wrong)
+            for problem in wrong:
                 column = next((value for key, value in _COLUMNS.items() if problem.startswith(key)), "tracers")
                 failed.setdefault(column, []).append(f"{form.name}, {machine.cpu}: {problem}")
         if processed and kernel.damaged and not only:
@@ -86,12 +88,21 @@ def _damaged(form: Form, machine: Machine) -> tuple[list[str], list[str]]:
         if not refused(broken):
             found.append(f"{damage.name}: verify refuses nothing")
         try:
-            found += damage_problems(boot_damaged(broken, machine, form.vmlinux), damage)
+            booted = boot_damaged(broken, machine, form.vmlinux)
         except BenchError as error:
             found.append(f"{damage.name}: {_reason(error)}")
+        else:
+            wrong = list(damage_problems(booted, damage))
+            _progress(booted, wrong)
+            found += wrong
         broken.vmlinux.unlink()
         broken.image.unlink()
     return names, found
+
+
+def _progress(booted: Booted, wrong: list[str]) -> None:
+    what = f"{booted.form.directory.name}, {booted.kind}, {booted.machine.cpu}: {booted.run.seconds:.0f} s"
+    print("\n  ".join([what, *wrong]), flush=True)
 
 
 def _reason(error: BenchError) -> str:
