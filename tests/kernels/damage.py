@@ -27,12 +27,16 @@ _BAD: Final = struct.pack("<I", 0xD503245F)  # BTI C: nothing that a second slot
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One kind; ``message`` is what the kernel says when something is traced, or at boot; empty if it sees nothing."""
+    """One kind; ``message`` is what the kernel says when something is traced, or at boot; empty if it sees nothing.
+
+    ``second_slots`` is how many of them it overwrites itself: an audit reports these, too.
+    """
 
     name: str
     make: Callable[[Kernel], Writes]
     message: str
     of_table: bool = False  # of offsets
+    second_slots: int = 0
 
 
 def _slots(kernel: Kernel) -> tuple[list[int], list[int]]:
@@ -107,7 +111,7 @@ def _nothing(offsets: list[int]) -> None:
 DAMAGES: Final = (
     Damage("no MOV", _no_mov, "no MOV X9, LR before"),
     Damage("one MOV missing", _one_mov, "no MOV X9, LR before"),
-    Damage("no NOP", _second_slot, "no NOP at"),
+    Damage("no NOP", _second_slot, "no NOP at", second_slots=1),
     Damage("count too small", _count(lambda _, sites: sites - 1), ""),
     Damage("count too large", _count(_more_than_slots), "too many build-time prologues"),
     Damage("two records swapped", _offsets(_swap), "records are not in order", of_table=True),

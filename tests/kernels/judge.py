@@ -53,7 +53,8 @@ def damage_problems(booted: Booted, damage: Damage) -> Iterator[str]:
     if not data["alive"]:
         yield f"{damage.name}: the machine does not work on"
     written = [audit.changed.get("second slots", -1) for audit in booted.audits]
-    if len(written) != 1 or written[0] < 0 or bool(written[0]) is bool(damage.message):
+    allowed = range(damage.second_slots, damage.second_slots + 1) if damage.message else range(_MANY, _ALL)
+    if len(written) != 1 or written[0] not in allowed:
         yield f"{damage.name}: second slots written: {written}"
 
 

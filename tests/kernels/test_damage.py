@@ -45,6 +45,7 @@ def test_a_table_of_addresses_has_no_damage_of_offsets(mini: Mini) -> None:
 
 
 SEEN = Damage("seen", lambda _: [], "no NOP at")
+OVERWRITES = Damage("overwrites", lambda _: [], "no NOP at", second_slots=1)
 UNSEEN = Damage("unseen", lambda _: [], "")
 HEALTHY = {"on": -1, "alive": True, "message": "ftrace: no NOP at vfs_read+0x8", "bugs": 1}
 
@@ -59,6 +60,8 @@ HEALTHY = {"on": -1, "alive": True, "message": "ftrace: no NOP at vfs_read+0x8",
         (SEEN, {"alive": False}, 0, 1),
         (SEEN, {}, 7, 1),  # a BL before the damage was seen
         (SEEN, {}, -1, 1),  # the audit could not look
+        (OVERWRITES, {}, 1, 0),
+        (OVERWRITES, {}, 2, 1),
         (UNSEEN, {"message": "", "bugs": 0}, 9000, 0),
         (UNSEEN, {"message": "", "bugs": 0}, 0, 1),  # nothing was traced
         (UNSEEN, {}, 9000, 2),
