@@ -80,7 +80,8 @@ def boot_form(
     names += ["direct"] if DIRECT in stems else []
     names += ["livepatch"] if LIVEPATCH in stems else []
     names += ["states", "selftest"]
-    begin = ["list"] if tests_at_boot else [name for name in _FIRST if name not in names]
+    begin = ("list",) if tests_at_boot else _FIRST
+    names = [name for name in names if name not in begin]
     parameters: tuple[tuple[str, object], ...] = (("cycles", 1), ("toggles", toggles), ("toggled", HOT))
     job = Job(names=(*begin, *names), parameters=parameters, append="" if tests_at_boot else _NO_TESTS, timeout=timeout)
     booted = _boot(form, "all", machine, _with_function(job, built), (modules, _selftest(built)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from prologue.sites.kernel import Kernel
 from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import GuestRun
-from tests.kernels.boots import FUNCTION, STATES, TRACING, Audited, Booted
+from tests.kernels.boots import DIRECT, FUNCTION, LIVEPATCH, STATES, TRACING, Audited, Booted
 from tests.kernels.damage import Damage
 from tests.real_kernels.native import entry_offsets
 
@@ -28,12 +28,14 @@ def problems(booted: Booted, built: BuiltKernel, plain: Booted | None = None) ->
     seen = booted.run
     found = list(_quiet(seen, built))
     if booted.kind == "all":
-        found += [*_traced(seen, booted.toggles), *_probed(seen, built), *_modules(seen)]
-        found += [*_direct(seen), *_livepatched(seen), *_tests(booted, built)]
+        found += [*_traced(seen, booted.toggles), *_modules(seen), *_direct(booted), *_livepatched(booted)]
+        found += _tests(booted, built)
+    if booted.kind == "all" or booted.untraced:
+        found += _probed(seen, built)
+    if booted.untraced:
+        found += [*_boot_log(booted, built), *_instances(seen)]
     if booted.kind == "from the start":
         found += _from_start(seen)
-    if booted.untraced:
-        found += [*_boot_log(booted, built), *_probed(seen, built), *_instances(seen)]
     found += _audits(booted)
     if plain is not None:
         events = ("list", "end") if booted.kind == plain.kind == "all" else ("list",)
@@ -118,15 +120,19 @@ def _modules(seen: GuestRun) -> Iterator[str]:
             yield f"{name} under {tracer}: {entries} entries"
 
 
-def _direct(seen: GuestRun) -> Iterator[str]:
-    yield from (
-        f"direct calls under {tracer}: none" for tracer, calls in said(seen, "direct", "tracer", "calls") if not calls
-    )
+def _has(booted: Booted, module: str) -> bool:
+    return any(path.stem == module for path in booted.form.modules)
 
 
-def _livepatched(seen: GuestRun) -> Iterator[str]:
-    patched = said(seen, "livepatch", "tracer", "patched")
-    if patched and patched != [("nop", 1), ("function", 1), ("unloaded", 0)]:
+def _direct(booted: Booted) -> Iterator[str]:
+    calls = dict(said(booted.run, "direct", "tracer", "calls"))
+    if _has(booted, DIRECT) and not (calls.get("nop") and calls.get("function")):
+        yield f"direct calls: {calls}"
+
+
+def _livepatched(booted: Booted) -> Iterator[str]:
+    patched = said(booted.run, "livepatch", "tracer", "patched")
+    if _has(booted, LIVEPATCH) and patched != [("nop", 1), ("function", 1), ("unloaded", 0)]:
         yield f"livepatch: {patched}"
 
 
