@@ -12,6 +12,8 @@ import numpy as np
 from prologue.elf.notes import build_id_among
 from prologue.errors import InputError
 from prologue.memory.base import PAGE
+from prologue.record import literals
+from prologue.record.literals import Changed
 from prologue.record.output import ProbeHit, RecorderOutput
 from prologue.words import counted
 from prologue.writes.form import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
@@ -39,14 +41,6 @@ class _Write(NamedTuple):
     flags: Flag
 
 
-class Changed(NamedTuple):
-    """A word of the kernel's text that is not what it was when recording began."""
-
-    address: int
-    old: int
-    new: int
-
-
 def writes_of_output(output: RecorderOutput) -> Recording:
     """Make a recording.
 
@@ -70,12 +64,17 @@ class _Reader:
         self._offset = int(output.value("voffset"), 16)
         self._text = range(int(output.value("_stext"), 16), int(output.value("_etext"), 16))
         self._odd = self._bpf = 0
+        self._unknown_pages = 0
+        self._pages_of_literals: dict[int, ProbeHit] = {}  # by their address; the last time that each was mapped
 
     def recording(self) -> Recording:
         """All that was recorded."""
         writes = [write for hit in self._output.hits if hit.name == "fixmap" for write in self._writes(hit)]
         self._require_own(writes)
-        unseen, losses = self._compare(writes)
+        changed = self._changed_words()
+        # Nothing sets a literal before all of them are set.
+        writes = [*self._literals(writes, changed or {}), *writes]
+        unseen, losses = self._compare(writes, changed)
         rows = self._rows(writes, unseen)
         machine, release, online, *_ = self._output.parts["machine"]
         slide = self._output.value("slide")
@@ -138,6 +137,8 @@ class _Reader:
             flags |= Flag.UNREACHABLE
         if _BPF in names[:2]:
             self._bpf += 1
+        elif literals.WRITER in names[:2]:
+            self._pages_of_literals[address // PAGE * PAGE] = hit
         elif _LITERAL in names[:2]:
             yield _Write(hit=hit, address=address, old=fields["old"], new=fields["low"], flags=flags | Flag.LITERAL)
             yield _Write(
@@ -162,7 +163,25 @@ class _Reader:
             row["address"], row["old"], row["new"], row["flags"] = *change, Flag.CUT_CHAIN
         return rows[np.argsort(rows["time"], kind="stable")]
 
-    def _compare(self, writes: list[_Write]) -> tuple[list[Changed], list[Loss]]:
+    def _changed_words(self) -> dict[int, Changed] | None:
+        """Words of the kernel's text that differ after the recording; None if it was not compared."""
+        said, *lines = self._output.parts["changed"] or [""]
+        if not said.startswith("compared "):
+            return None
+        return {change.address: change for change in map(self._changed, lines)}
+
+    def _literals(self, writes: list[_Write], changed: dict[int, Changed]) -> list[_Write]:
+        """What the first trace stored, as far as the text was compared."""
+        later: dict[int, int] = {}
+        for write in writes:
+            if write.flags & Flag.LITERAL:
+                later.setdefault(write.address, write.old)
+        pages = self._pages_of_literals
+        words = literals.words_of_pages(pages, changed, later)
+        self._unknown_pages = len(pages) - len({word.address // PAGE for word in words})
+        return [_Write(pages[word.address // PAGE * PAGE], *word, Flag.LITERAL) for word in words]
+
+    def _compare(self, writes: list[_Write], changed: dict[int, Changed] | None) -> tuple[list[Changed], list[Loss]]:
         """Hold the writes against each other, and against the kernel's text before and after.
 
         Returns:
@@ -178,12 +197,10 @@ class _Reader:
             first.setdefault(write.address, write)
             last[write.address] = write
         losses = [Loss("changes of a word between two recorded writes to it", torn)] if torn else []
-        said, *lines = self._output.parts["changed"] or [""]
-        if not said.startswith("compared "):
+        if changed is None:
             return [], losses
-        found = {change.address: change for change in map(self._changed, lines)}
-        unseen = [change for address, change in found.items() if address not in last]
-        wrong = sum(self._contradicts(first[address], write, found) for address, write in last.items())
+        unseen = [change for address, change in changed.items() if address not in last]
+        wrong = sum(self._contradicts(first[address], write, changed) for address, write in last.items())
         if wrong:
             losses.append(Loss("words that do not hold what was recorded last", wrong))
         return unseen, losses
@@ -223,6 +240,11 @@ class _Reader:
             yield Loss("writes whose address does not match the mapped page", self._odd)
         if self._bpf:
             yield Loss("pieces of BPF programs, whose words are not recorded", self._bpf)
+        if self._unknown_pages:
+            yield Loss(
+                "pages whose literals were all set at the first trace, and no comparison of the text shows them",
+                self._unknown_pages,
+            )
         if wrong := self._disagreeing():
             yield Loss("writes for which copy_to_kernel_nofault saw other words", wrong)
 
