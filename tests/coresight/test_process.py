@@ -80,13 +80,23 @@ def test_without_text_nothing_is_decoded(tmp_path: Path) -> None:
     assert [part.why for part in found if isinstance(part, Failed)] == ["there is no text that it could follow"] * 2
 
 
-def test_a_trace_that_is_left_ends_its_process(tmp_path: Path) -> None:
+def test_a_trace_that_is_left_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        child = fork()
+        children.append(child)
+        return child
+
+    monkeypatch.setattr(os, "fork", noted)
     whole = decode(job(tmp_path / "trace", 200), version())
     assert isinstance(next(whole), Begin)
     assert isinstance(whole, Generator)
     whole.close()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    (child,) = children
+    with pytest.raises(ChildProcessError):  # it was waited for
+        os.waitpid(child, os.WNOHANG)
 
 
 @pytest.mark.parametrize(("number", "said"), [(0x010202, "1.2.2"), (0x020000, "2.0.0")])

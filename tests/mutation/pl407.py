@@ -16,7 +16,7 @@ from prologue.sites.marker_reader import FLAGS
 from tests.mutation.mutation import NONE, Mutation
 from tests.mutation.world import World
 
-READER = "ftrace_dyn_arch_init"
+READER = "arch_ftrace_prepare_records"
 _SIZE = 24
 
 

@@ -44,7 +44,7 @@ def test_the_build_saves_what_the_boot_writes(show: Callable[[str], None]) -> No
         assert saved > 9 * sites  # 6.1 also sorts at boot
         # The rest of the boot does what it did, and relocates up to one value less for each site. Random numbers
         # and the scheduler see other timestamps.
-        assert -1000 < boot["instructions"] - build["instructions"] - saved < 14 * sites
+        assert -2 * sites < boot["instructions"] - build["instructions"] - saved < 14 * sites
         # The table came from another run of everything.
         assert f"{boot['instructions']:,}" in table
         assert f"{build['ftrace_init']:,}" in table

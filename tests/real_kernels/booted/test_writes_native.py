@@ -40,7 +40,7 @@ INIT: Final = (
     HEAD
     + b"""
 [ ! -e /own.ko ] || insmod /own.ko
-sh /record.sh -n -- sh /work.sh
+sh /record.sh -- sh /work.sh
 poweroff -f
 """
 )
