@@ -61,7 +61,8 @@ if [ -n "$compare" ]; then
 		$1 == "after" { n = 0; old = 0; next }
 		{ for (k = 1; k <= NF; k++) {
 			if (old) word[n] = $k
-			else if (word[n] != $k) print base + n, word[n], $k
+			# Strings: 121e7668 would be a number, and equal to others.
+			else if ("" word[n] != "" $k) print base + n, word[n], $k
 			n++
 		} }
 	'

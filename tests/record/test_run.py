@@ -46,6 +46,23 @@ def test_return_addresses_are_named_whatever_their_signature(signed: str, tmp_pa
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("awk", ["mawk", "gawk", "original-awk", "busybox awk"])
+def test_words_are_compared_as_text(awk: str, tmp_path: Path) -> None:
+    """121e7668 reads as a number that is infinite, and 1e003 as 10e002."""
+    if shutil.which(awk.split(maxsplit=1)[0]) is None:
+        pytest.skip(f"no {awk}")
+    before = [0x121E7668, 0x0001E003, 0x00000777]
+    after = [0x121E7668, 0x0010E002, 0x00000778]
+    for name, words in (("before", before), ("after", after)):
+        content = b"".join(word.to_bytes(4, "little") for word in words)
+        (tmp_path / name).write_bytes(content.ljust(4096, b"\0"))
+    text = script()
+    part = text[text.index("part changed") : text.index("part names")]
+    shell = f'part() {{ :; }}\nawk() {{ command {awk} "$@"; }}\ncompare=yes; pages=1; scratch={tmp_path}\n{part}'
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["compared 1024 words", "1 0001e003 0010e002", "2 00000777 00000778"]
+
+
 @pytest.mark.parametrize("shell", ["sh", "bash", "busybox sh"])
 def test_the_shell_that_has_background_processes_prints_nothing_itself(shell: str, tmp_path: Path) -> None:
     """On a terminal it loses what it writes when one of them ends: 6 of 3,000 lines with busybox."""
