@@ -14,7 +14,7 @@ from tabulate import tabulate
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
 from prologue.insn.disasm import insn_text
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue.words import counted
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.kernels import DebianKernel, fetch_kernel

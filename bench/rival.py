@@ -27,7 +27,7 @@ from tabulate import tabulate
 
 from prologue.cli.main import main as prologue
 from prologue.errors import PrologueError
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.analysis.links import Links, compare_links
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.errors import BenchError

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 
@@ -167,13 +167,13 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
 
 def _as_captured(vmlinux: Path, out: Path) -> Path:
     """A capture of that kernel as if it had booted where it is linked: looking at it is the same work."""
-    from prologue.audit.kernel import kernel_claims, read_facts
     from prologue.elf.image import ElfImage
     from prologue.elf.notes import gnu_build_id
-    from prologue.memory.capture import Piece, write_capture
-    from prologue.memory.sources import open_memory
-    from prologue.memory.state import KernelState
-    from prologue.sites.running import RunningKernel
+    from prologue.live.audit.audit_kernel import kernel_claims, read_facts
+    from prologue.live.memory.capture import Piece, write_capture
+    from prologue.live.memory.sources import open_memory
+    from prologue.live.memory.state import KernelState
+    from prologue.live.system.running_kernel import RunningKernel
 
     image = ElfImage(vmlinux)
     note = f"OSRELEASE=7.2\nBUILD-ID={gnu_build_id(image)}\nKERNELOFFSET=0\n".encode()
@@ -224,10 +224,10 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
 
 def by_rule(vmlinux: Path) -> str:
     """Milliseconds of each rule on a kernel that has been read; the first rule pays for what all of them share."""
+    from prologue.kernel.kernel import Kernel
     from prologue.rules.base import Subject
     from prologue.rules.engine import run_rules
     from prologue.rules.registry import RULES
-    from prologue.sites.kernel import Kernel
 
     seconds: dict[str, list[float]] = {"reading": []}
     for _ in range(RULE_ROUNDS):
@@ -249,7 +249,7 @@ def by_rule(vmlinux: Path) -> str:
 
 def by_size(python: str, runs: int) -> str:
     """Time and memory of verifying kernels of three sizes: linear in the text."""
-    from prologue.sites.kernel import Kernel
+    from prologue.kernel.kernel import Kernel
     from prologue_bench.guest.kbuild import Recipe, build_kernel
 
     # All runs come first: a child's peak begins with the memory of its parent, which grows when it reads kernels.

@@ -25,8 +25,8 @@ import numpy as np
 from tabulate import tabulate
 
 from prologue.arrays import U64
-from prologue.trace.branching import CALL, INDIRECT, RET, classes, never_goes_on
-from prologue.trace.programs import linked_program
+from prologue.trace.path.branching import CALL, INDIRECT, RET, classes, never_goes_on
+from prologue.trace.path.programs import linked_program
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.errors import OutputError
-from prologue.held import held_signals
+from prologue.signals import held_signals
 
 _SUFFIX: Final = ".prologue.tmp"
 _RANDOM: Final = 8  # characters between prefix and suffix, from mkstemp

@@ -6,8 +6,10 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,11 +17,16 @@ import prologue
 import prologue_bench
 
 # Ground floor first: a room may import from itself and from those before it. What each is for: docs/architecture.md.
+GATE_SIDE = (
+    "words", "arrays", "errors", "documents", "releases", "signals", "outputs", "insn", "elf", "kernel", "flow", "plan",
+    "rules", "patching", "gate", "kernel_tree",
+)  # fmt: skip
+"""All that building and judging files needs; it knows of no running kernel and no trace."""
 TOOL = (
-    "words", "arrays", "errors", "documents", "releases", "held", "outputs", "insn", "elf", "memory", "writes", "perf",
-    "coresight", "record",
-    "sites", "plan", "rules", "reread", "write", "overlay", "audit", "patch", "verify", "gate", "probe", "trace",
-    "report", "kernel_tree", "protocol", "cli",
+    *GATE_SIDE,
+    "perf", "live.memory", "live.system", "live.overlay", "live.pokes", "live.audit", "live.probe",
+    "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path", "trace.views",
+    "report", "protocol", "cli",
 )  # fmt: skip
 # A room of the bench, and those that it may import besides itself and errors.
 BENCH: dict[str, tuple[str, ...]] = {
@@ -49,26 +56,48 @@ def imported(path: Path, package: str) -> Iterator[str]:
         yield from (name for name in names if name.startswith(f"{package}."))
 
 
-def modules(package_file: str | None) -> list[tuple[Path, str]]:
+def modules(package_file: str | None, room_of: Callable[[Sequence[str]], str]) -> list[tuple[Path, str]]:
     """The package's files in rooms, each with its room; a module at the root is a room of its own."""
     assert package_file is not None
     root = Path(package_file).parent
-    inside = [(path, path.relative_to(root).with_suffix("").parts[0]) for path in sorted(root.rglob("*.py"))]
+    inside = [(path, room_of(path.relative_to(root).with_suffix("").parts)) for path in sorted(root.rglob("*.py"))]
     return [(path, room) for path, room in inside if room not in ("__init__", "__main__")]
 
 
+def room_of_bench(parts: Sequence[str]) -> str:
+    """The first level."""
+    return parts[0]
+
+
+def room_of(parts: Sequence[str]) -> str:
+    """Rooms of two levels are named by both."""
+    return ".".join(parts[:2]) if parts[0] in ("live", "trace") and parts[1] != "__init__" else parts[0]
+
+
 def test_the_tool_imports_downward() -> None:
-    found = modules(prologue.__file__)
-    assert {room for _, room in found} == set(TOOL)
+    found = modules(prologue.__file__, room_of)
+    assert {room for _, room in found} == {*TOOL, "live", "trace"}
     for path, room in found:
         for name in imported(path, "prologue"):
-            other = name.split(".")[1]
-            if other != "__version__":
+            other = room_of(name.split(".")[1:])
+            if other != "__version__" and room not in ("live", "trace"):
                 assert TOOL.index(other) <= TOOL.index(room), f"{path} imports {name}"
 
 
+@pytest.mark.parametrize("package", [prologue, prologue_bench])
+def test_no_circle_of_files(package: ModuleType) -> None:
+    """Also not by imports for type checkers, or inside of functions: what stands in a circle is one file."""
+    assert package.__file__ is not None
+    root = Path(package.__file__).parent
+    files = {".".join((package.__name__, *path.relative_to(root).with_suffix("").parts)): path
+             for path in root.rglob("*.py")}  # fmt: skip
+    graph = {name: {n if n in files else n.rpartition(".")[0] for n in imported(path, package.__name__)} & files.keys()
+             for name, path in files.items()}  # fmt: skip
+    assert tuple(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
+
+
 def test_the_bench_imports_downward() -> None:
-    found = modules(prologue_bench.__file__)
+    found = modules(prologue_bench.__file__, room_of_bench)
     assert {room for _, room in found} == {*BENCH, "errors"}
     for path, room in found:
         for name in imported(path, "prologue_bench"):
@@ -87,7 +116,7 @@ def test_the_page_says_what_the_bench_may_import() -> None:
 def test_the_tool_finds_the_bench_by_name_only() -> None:
     """Nothing of the tool imports it; its modules are named where it is asked for, and nowhere else."""
     naming = set()
-    for path, _ in modules(prologue.__file__):
+    for path, _ in modules(prologue.__file__, room_of):
         assert not list(imported(path, "prologue_bench")), path
         nodes = ast.walk(ast.parse(path.read_text()))
         if any(isinstance(n, ast.Constant) and str(n.value).startswith("prologue_bench.") for n in nodes):
@@ -97,11 +126,11 @@ def test_the_tool_finds_the_bench_by_name_only() -> None:
 
 def test_the_second_reader_shares_no_code_with_the_first() -> None:
     """What two readers agree on is worth more than what one says twice: errors is all that they share."""
-    found = [(path, name) for path, room in modules(prologue.__file__) if room == "reread"
+    found = [(path, name) for path, _ in modules(prologue.__file__, room_of) if path.parent.name == "reread"
              for name in imported(path, "prologue")]  # fmt: skip
     assert found
     for path, name in found:
-        assert name.split(".")[1] in ("errors", "reread"), f"{path} imports {name}"
+        assert name.startswith(("prologue.errors", "prologue.patching.reread")), f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("heavy", ["lief", "capstone", "rich", "drgn", "tabulate", "scipy", "matplotlib"])

@@ -14,7 +14,7 @@ import pytest
 
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.sites.marker import find_marker
+from prologue.kernel.marker import find_marker
 from tests.mini_kernel.build import BUILDTIME_PROLOGUE, LINKER_SCRIPT, Form, Spec, link, preprocess
 from tests.mini_module.build import LINKER_SCRIPT as MODULE_SCRIPT
 from tests.mini_module.build import link_module

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.reread.vmlinux import reread
+from prologue.patching.reread.vmlinux import reread
 from tests.mini_kernel.build import HERE, Spec, all_specs
 from tests.mini_kernel.run import run
 from tests.support.cases import quick_where

@@ -17,9 +17,9 @@ from prologue.cli.main import main
 from prologue.elf.compressed import compress, decompress
 from prologue.elf.identify import Compression
 from prologue.insn import a64
-from prologue.reread.module import reread_module
-from prologue.sites.load import open_binary
-from prologue.sites.module import Module
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
+from prologue.patching.reread.module import reread_module
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec, all_modules
 from tests.support.elf_edit import ElfEdit, sign

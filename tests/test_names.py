@@ -10,7 +10,7 @@ from typing import Final
 
 import prologue
 import prologue_bench
-from tests.test_imports import modules
+from tests.test_imports import modules, room_of
 
 
 def public_types(path: Path) -> Iterator[str]:
@@ -29,7 +29,7 @@ def public_types(path: Path) -> Iterator[str]:
 
 def test_no_two_public_types_share_a_name() -> None:
     places: dict[str, list[Path]] = defaultdict(list)
-    for path, _ in (*modules(prologue.__file__), *modules(prologue_bench.__file__)):
+    for path, _ in (*modules(prologue.__file__, room_of), *modules(prologue_bench.__file__, room_of)):
         for name in public_types(path):
             places[name].append(path)
     assert {"Kernel", "Target"} <= places.keys()
@@ -50,7 +50,7 @@ NAMED_TUPLES: Final = {
 
 def parsed() -> Iterator[tuple[Path, ast.Module]]:
     """Every file of both packages."""
-    for path, _ in (*modules(prologue.__file__), *modules(prologue_bench.__file__)):
+    for path, _ in (*modules(prologue.__file__, room_of), *modules(prologue_bench.__file__, room_of)):
         yield path, ast.parse(path.read_text())
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 
 from prologue.elf.flat import write_flat
+from prologue.kernel.kernel import Kernel
 from prologue.outputs import require_other
-from prologue.sites.kernel import Kernel
 
 
 def run(args: Namespace) -> int:

@@ -7,22 +7,22 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from prologue.audit.compare import audit_both
-from prologue.audit.outcome import all_errors, failed, is_open
-from prologue.audit.run import LIVE_RULES, Audit, audit
 from prologue.cli.arguments import selected_names, shell_words, split_names
 from prologue.cli.parallel import print_errors
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED, UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
-from prologue.memory.sources import open_memory
+from prologue.kernel.load import require_unstripped
+from prologue.live.audit.compare import audit_both
+from prologue.live.audit.outcome import all_errors, failed, is_open
+from prologue.live.audit.run import LIVE_RULES, Audit, audit
+from prologue.live.memory.sources import open_memory
+from prologue.live.overlay.overlay_modules import module_files
 from prologue.outputs import require_distinct, require_other, write_text
-from prologue.overlay.modules import module_files
 from prologue.report.audit import closing, render_audit
 from prologue.report.printable import printable
 from prologue.rules.base import Rule
-from prologue.sites.load import require_unstripped
 
 
 def run(args: Namespace) -> int:

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prologue.audit.structures import ListStarts, find_structures, starts_by_file, starts_by_kernel
 from prologue.cli.arguments import shell_words
-from prologue.memory.kcore import Kcore, RemoteKcore
-from prologue.memory.sources import open_kcore
-from prologue.memory.take import take_capture
+from prologue.kernel.kernel import Kernel
+from prologue.live.audit.structures import ListStarts, find_structures, starts_by_file, starts_by_kernel
+from prologue.live.memory.kcore import Kcore, RemoteKcore
+from prologue.live.memory.sources import open_kcore
+from prologue.live.memory.take import take_capture
+from prologue.live.system.running_kernel import find_slide, open_running
 from prologue.outputs import require_other
-from prologue.sites.kernel import Kernel
-from prologue.sites.running import find_slide, open_running
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-capture/1"

@@ -6,11 +6,11 @@ import sys
 from argparse import Namespace
 
 from prologue.errors import UNDECIDED
+from prologue.live.pokes.judge import judge_writes
+from prologue.live.pokes.sources import read_any
 from prologue.outputs import require_other, write_text
-from prologue.record.sources import read_any
 from prologue.report.printable import printable
 from prologue.report.writes import render_writes, summary
-from prologue.rules.writes import judge_writes
 
 
 def run(args: Namespace) -> int:

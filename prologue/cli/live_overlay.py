@@ -11,13 +11,13 @@ from typing import Any, Final
 from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
 from prologue.errors import OutputError
-from prologue.memory.sources import open_memory
-from prologue.overlay.kernel import OverlaidKernel, overlay_kernel
-from prologue.overlay.module import OverlaidModule
-from prologue.overlay.modules import OverlaidModules, module_files, overlay_modules
-from prologue.overlay.text import SectionText
+from prologue.live.memory.sources import open_memory
+from prologue.live.overlay.overlay_kernel import OverlaidKernel, overlay_kernel
+from prologue.live.overlay.overlay_module import OverlaidModule
+from prologue.live.overlay.overlay_modules import OverlaidModules, module_files, overlay_modules
+from prologue.live.overlay.overlay_text import SectionText
+from prologue.live.system.running_kernel import open_running
 from prologue.report.printable import printable
-from prologue.sites.running import open_running
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-overlay/1"

@@ -6,10 +6,10 @@ import json
 from argparse import Namespace
 from typing import Final
 
+from prologue.live.pokes.convert import pokes_of
+from prologue.live.pokes.sources import read_any
+from prologue.live.pokes.write_perf_data import write_perf_data
 from prologue.outputs import require_other
-from prologue.perf.convert import pokes_of
-from prologue.perf.write import write_perf_data
-from prologue.record.sources import read_any
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.live-perf/1"

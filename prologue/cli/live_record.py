@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from prologue.cli.arguments import shell_words
 from prologue.errors import UsageError
+from prologue.live.pokes.recorder import record, script
+from prologue.live.pokes.recorder_output import read_output
+from prologue.live.pokes.recorder_writes import writes_of_output
+from prologue.live.pokes.recording import Recording
 from prologue.outputs import new_file
-from prologue.record.output import read_output
-from prologue.record.run import record, script
-from prologue.record.writes import writes_of_output
 from prologue.words import counted
-from prologue.writes.form import Recording
 
 SCHEMA: Final = "prologue.live-record/1"
 

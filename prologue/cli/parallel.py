@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from prologue.cli.signals import begin_worker
 from prologue.errors import InputError
-from prologue.held import held_signals
 from prologue.report.printable import printable
+from prologue.signals import held_signals
 from prologue.words import counted
 
 Item = TypeVar("Item")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.errors import PrologueError, UsageError
+from prologue.kernel.load import named_files
 from prologue.outputs import require_other, would_be_same
-from prologue.patch import Patched, PatchRequest, patch_file, patch_or_error
-from prologue.sites.load import named_files
+from prologue.patching.patch import Patched, PatchRequest, patch_file, patch_or_error
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.patch/1"

@@ -7,21 +7,21 @@ import sys
 from argparse import Namespace
 
 from prologue.elf.image import ElfImage
-from prologue.probe.arguments import arguments_at
-from prologue.probe.event import described_at, event_line
-from prologue.probe.judge import Judge
-from prologue.probe.places import find_places
-from prologue.probe.release import rules_of
-from prologue.probe.verdict import ProbeVerdict, verdict_on
+from prologue.kernel.judged import open_judged
+from prologue.live.probe.arguments import arguments_at
+from prologue.live.probe.event import described_at, event_line
+from prologue.live.probe.judge import Judge
+from prologue.live.probe.places import find_places
+from prologue.live.probe.release import rules_of
+from prologue.live.probe.verdict import ProbeVerdict, verdict_on
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
 from prologue.report.probe import probe_data, probe_text, summary
-from prologue.sites.kernel import Kernel
 
 
 def run(args: Namespace) -> int:
     """Print the verdicts, or the lines for kprobe_events; 1 if a place cannot, or not on every machine."""
-    judge = Judge(Kernel.to_be_judged(ElfImage(args.file)))
+    judge = Judge(open_judged(ElfImage(args.file)))
     places = [place for asked in args.places for place in find_places(judge, asked)]
     verdicts = [verdict_on(judge, place) for place in places]
     events = [_event(judge, verdict) if args.event else None for verdict in verdicts]

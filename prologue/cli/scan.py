@@ -11,9 +11,9 @@ from typing import Any
 from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
 from prologue.gate.kernel import kernels_among
+from prologue.kernel.load import boot_file, kernel_of, named_files, open_binary
+from prologue.kernel.module import Module
 from prologue.report.scan import SCHEMA, scan_data, scan_text
-from prologue.sites.load import boot_file, kernel_of, named_files, open_binary
-from prologue.sites.module import Module
 
 
 def run(args: Namespace) -> int:

@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 from typing import Final
 
-from prologue.held import ENDING
+from prologue.signals import ENDING
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a run; SIGALRM only repeats one of them
 _IMPORT: Final = "<frozen importlib._bootstrap>"

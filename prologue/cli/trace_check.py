@@ -10,16 +10,16 @@ from prologue.cli.trace_divergence import divergence_data, divergence_lines
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.errors import UndecidedError
-from prologue.memory.sources import open_memory
-from prologue.trace.check import Findings, ImageCheck, StaleWord
-from prologue.trace.decoding import DecodedTrace
-from prologue.trace.divergence import Divergences, find_divergences
-from prologue.trace.known import KnownRanges
-from prologue.trace.mechanisms import Mechanisms
-from prologue.trace.programs import Program, linked_program
-from prologue.trace.reported import ReportedWord, reported_words
-from prologue.trace.sources import Trace
-from prologue.trace.summary import TraceSummary
+from prologue.live.memory.sources import open_memory
+from prologue.trace.path.check import Findings, ImageCheck, StaleWord
+from prologue.trace.path.divergence import Divergences, find_divergences
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.mechanisms import Mechanisms
+from prologue.trace.path.programs import Program, linked_program
+from prologue.trace.path.reported import ReportedWord, reported_words
+from prologue.trace.readers.decoding import DecodedTrace
+from prologue.trace.readers.sources import Trace
+from prologue.trace.views.summary import TraceSummary
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-check/1"

@@ -21,12 +21,12 @@ from prologue.cli.trace_inputs import (
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import UsageError
 from prologue.outputs import new_file
-from prologue.trace.check import ImageCheck
-from prologue.trace.filters import Selection
-from prologue.trace.known import KnownRanges
-from prologue.trace.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
-from prologue.trace.summary import TraceSummary
-from prologue.trace.tree import CallTrees
+from prologue.trace.path.check import ImageCheck
+from prologue.trace.path.filters import Selection
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.views.rendering import PERF_HEAD, PERF_TAIL, JsonLines, PerfLines, PlainLines
+from prologue.trace.views.summary import TraceSummary
+from prologue.trace.views.tree import CallTrees
 
 SCHEMA: Final = "prologue.trace-disasm/1"
 _DEPTH: Final = 8
@@ -79,7 +79,7 @@ def _renderer(format_: str | None, known: KnownRanges) -> PerfLines | PlainLines
     if format_ == "json":
         return JsonLines(known)
     if format_ == "srcline":
-        from prologue.trace.source_lines import SourceBlocks
+        from prologue.trace.views.source_lines import SourceBlocks
 
         return PlainLines(known, SourceBlocks(known).block)
     return PlainLines(known)

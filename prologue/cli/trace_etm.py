@@ -11,8 +11,8 @@ from prologue.errors import InputError, OutputError, UsageError
 from prologue.words import counted
 
 if TYPE_CHECKING:
-    from prologue.trace.etm import EtmStream, ProgramText
-    from prologue.trace.recording import RecordingHeader, TraceRecords
+    from prologue.trace.etm.stream import EtmStream, ProgramText
+    from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
 SCHEMA: Final = "prologue.trace-etm/1"
 _HIGHEST_VMID: Final = 0xFFFF  # of 16 bits (Arm ARM, VTTBR_EL2)
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
         0.
 
     """
-    from prologue.trace.etm_snapshot import write_snapshot
-    from prologue.trace.recording import load_recording, senseless
+    from prologue.trace.etm.snapshot import write_snapshot
+    from prologue.trace.readers.recording import load_recording, senseless
 
     if args.output.exists() or args.output.is_symlink():
         raise OutputError("is already there: name a new directory", path=args.output)
@@ -80,7 +80,7 @@ def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
     """Check that the recording has something of the exception levels that are wanted, if it says any level."""
     import numpy as np
 
-    from prologue.trace.form import NO_LEVEL
+    from prologue.trace.ranges import NO_LEVEL
 
     there = np.unique(records["level"][(records["count"] != 0) & (records["level"] != NO_LEVEL)]).tolist()
     if there and not set(levels) & set(there):
@@ -93,8 +93,8 @@ def _text(path: Path, slide: int, header: RecordingHeader) -> ProgramText:
 
     from prologue.elf.image import ElfImage
     from prologue.elf.notes import gnu_build_id
-    from prologue.trace.etm import ProgramText
-    from prologue.trace.form import TOP
+    from prologue.trace.etm.stream import ProgramText
+    from prologue.trace.ranges import TOP
 
     image = ElfImage(path)
     own = gnu_build_id(image)

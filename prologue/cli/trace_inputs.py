@@ -12,20 +12,20 @@ from typing import Final
 from prologue.cli.trace_progress import progress_on_terminal
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
-from prologue.memory.sources import open_memory
+from prologue.live.memory.sources import open_memory
+from prologue.live.pokes.convert import ARM64
+from prologue.live.pokes.sources import read_any
 from prologue.outputs import require_other
-from prologue.perf.convert import ARM64
-from prologue.record.sources import read_any
-from prologue.trace.assign import GuestKernel, Kernels
-from prologue.trace.decoding import DecodedTrace
-from prologue.trace.filters import Filters
-from prologue.trace.history import TextHistory
-from prologue.trace.host_mode import find_host_level
-from prologue.trace.merging import GuestTrace, merged, one_after_the_other, timed
-from prologue.trace.opencsd import Counter
-from prologue.trace.programs import Program, decoder_text, linked_program, running_program, slide_by_symbols
-from prologue.trace.sources import Trace, open_trace
-from prologue.trace.streams import STDIN
+from prologue.trace.path.assign import GuestKernel, Kernels
+from prologue.trace.path.filters import Filters
+from prologue.trace.path.history import TextHistory
+from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.merging import GuestTrace, merged, one_after_the_other, timed
+from prologue.trace.path.programs import Program, decoder_text, linked_program, running_program, slide_by_symbols
+from prologue.trace.readers.decoding import DecodedTrace
+from prologue.trace.readers.opencsd import Counter
+from prologue.trace.readers.sources import Trace, open_trace
+from prologue.trace.readers.streams import STDIN
 
 _SKEW: Final = 10  # ms
 _HIGHEST_GUEST: Final = (1 << 31) - 1
@@ -61,7 +61,7 @@ def _input_files(args: Namespace) -> Iterator[Path]:
         for directory in (memory, memory / "kcore_dir"):  # perf's data
             yield from directory.glob("*")
     if args.memory is not None and args.modules is not None and args.modules.is_dir():
-        from prologue.sites.load import find_modules
+        from prologue.kernel.load import find_modules
 
         yield from find_modules(args.modules)
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from prologue.cli.trace_inputs import find_symbols
 from prologue.report.printable import printable
-from prologue.trace.check import ImageCheck
-from prologue.trace.filters import Filters
-from prologue.trace.form import NO_CPU, NO_LEVEL, NO_TASK, TracedTask
-from prologue.trace.known import KnownRanges
-from prologue.trace.reported import reported_words
-from prologue.trace.sources import Trace
+from prologue.trace.path.check import ImageCheck
+from prologue.trace.path.filters import Filters
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.reported import reported_words
+from prologue.trace.ranges import NO_CPU, NO_LEVEL, NO_TASK, TracedTask
+from prologue.trace.readers.sources import Trace
 from prologue.words import counted
 
 _MOST: Final = 16  # numbers in a line

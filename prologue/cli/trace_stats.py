@@ -14,13 +14,13 @@ from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, 
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import PrologueError, UsageError
 from prologue.outputs import new_file, require_distinct
-from prologue.trace.check import ImageCheck
-from prologue.trace.filters import Selection
-from prologue.trace.form import SAMPLE
-from prologue.trace.known import KnownRanges
-from prologue.trace.programs import Program
-from prologue.trace.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
-from prologue.trace.summary import TraceSummary
+from prologue.trace.path.check import ImageCheck
+from prologue.trace.path.filters import Selection
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.programs import Program
+from prologue.trace.ranges import SAMPLE
+from prologue.trace.views.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
+from prologue.trace.views.summary import TraceSummary
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-stats/1"
@@ -102,7 +102,7 @@ def _stats(known: KnownRanges, summary: TraceSummary, row: int) -> _ProgramStats
 
 def first_slots(program: Program) -> U64 | None:
     """Run-time addresses of the kernel's first slots; None if it has no patch sites that can be found."""
-    from prologue.sites.load import open_binary
+    from prologue.kernel.load import open_binary
 
     owner = program.kernel
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from prologue.patch import carry_out
+from prologue.kernel.kernel import Kernel
+from prologue.patching.patch import carry_out
 from prologue.plan.variants import variant_plan
 from prologue.rules.engine import approve
-from prologue.sites.kernel import Kernel
 
 
 def run(args: Namespace) -> int:

@@ -16,13 +16,13 @@ from prologue.gate.judge import Judged, judge
 from prologue.gate.kernel import is_missing, kernels_among
 from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
+from prologue.gate.verify import Request, Verified, modules_without_records, verify_file
+from prologue.kernel.load import is_vmlinux, named_files, unfollowed_links
 from prologue.outputs import require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.printable import printable
 from prologue.report.render import render
 from prologue.rules.base import INPUTS
-from prologue.sites.load import is_vmlinux, named_files, unfollowed_links
-from prologue.verify import Request, Verified, modules_without_records, verify_file
 
 _NAMED: Final = 5  # rules of a selection that a message names
 

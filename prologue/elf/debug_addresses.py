@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.image import SHF_COMPRESSED, ElfImage, Section, unaligned
+from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
+from prologue.elf.sections import Section
 from prologue.errors import InputError
 
 # Sections with strings, forms, and offsets of four bytes (DWARF 5, 7.3.2, "Split DWARF Object Files", table 7.1).

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from prologue.errors import InputError
 
 if TYPE_CHECKING:
-    from prologue.elf.image import Section
+    from prologue.elf.sections import Section
 
 # Sections that are never NOBITS where they are not empty: code and tables that the tool reads by name.
 _CODE: Final = (".text", ".init.text", ".exit.text", ".noinstr.text", ".hyp.text", ".hyp.idmap.text", ".rodata.text")

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import I64, U64
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
 from prologue.elf.relr import FILLER, SPAN, Relr, covered, take_apart
+from prologue.elf.sections import Section
 from prologue.errors import InputError
 
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
 from prologue.errors import InputError
 from prologue.outputs import new_file
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import mmap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -26,58 +26,17 @@ from prologue.elf.debug_file import require_bytes
 from prologue.elf.files import open_regular
 from prologue.elf.headers import PARSE_ERRORS, Headers
 from prologue.elf.identify import identify
-from prologue.elf.sectionmap import SectionMap
+from prologue.elf.sections import Section, SectionMap
 from prologue.errors import InputError
 
 U8 = npt.NDArray[np.uint8]
 
-SHF_ALLOC: Final = 2
-SHF_EXECINSTR: Final = 4
 SHF_COMPRESSED: Final = 1 << 11
 
 # Where a module's sections are laid out: not at 0, which means "no record", and far from each other, so that no
 # distance within one section leads into another by accident.
 _MODULE_BASE: Final = 1 << 24
 _MODULE_GAP: Final = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A section header; ``type`` is pyelftools' name for it or the number as text."""
-
-    index: int
-    name: str
-    type: str
-    flags: int
-    addr: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    entsize: int
-
-    @property
-    def has_bytes(self) -> bool:
-        """Whether the section occupies bytes of the file."""
-        return self.type not in ("SHT_NOBITS", "SHT_NULL") and self.size > 0
-
-    @property
-    def allocated(self) -> bool:
-        """Whether the section is part of the running image."""
-        return bool(self.flags & SHF_ALLOC)
-
-    @property
-    def executable(self) -> bool:
-        """Whether the section is executable memory of the running image."""
-        return self.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
-
-    @property
-    def is_text(self) -> bool:
-        """Executable, allocated and file-backed: the only place where a patch site may be."""
-        return self.has_bytes and self.executable
-
-    def __contains__(self, vaddr: int) -> bool:
-        return self.addr <= vaddr < self.addr + self.size
 
 
 class Segment(NamedTuple):

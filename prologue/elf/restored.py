@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from prologue.arrays import U64
 from prologue.elf.image import ElfImage, unaligned
 from prologue.elf.symbols import STT_FUNC, SYM, Symbols
+from prologue.words import counted
 
 _GLOBAL: Final = 1 << 4
 _SHN_ABS: Final = 0xFFF1
@@ -58,3 +59,14 @@ class RestoredSymbols(Symbols):
     @cached_property
     def _string_bytes(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._text, np.uint8)
+
+
+class Restored(NamedTuple):
+    """How many symbols the file lacks, and one of them."""
+
+    lacking: int
+    name: str
+
+    def __str__(self) -> str:
+        what = counted(self.lacking, "symbol")
+        return f"stripped in part: {what}, such as {self.name}, taken from the kernel's own table (kallsyms)"

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U32, U64, Bool, sorted_unique
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
 from prologue.errors import InputError, Location
 
 # Elf64_Sym (System V gABI, "Symbol Table")

@@ -11,9 +11,9 @@ from prologue.gate.baseline import Split, baseline_notes, in_scope, load_baselin
 from prologue.gate.refusal import Required, refusals
 from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
+from prologue.gate.verify import Facts, Verified
 from prologue.rules.base import FAILING, Finding, Severity
 from prologue.rules.registry import find_rule
-from prologue.verify import Facts, Verified
 
 _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*FAILING, "warn")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from prologue.kernel.load import MODULE_SUFFIXES, is_vmlinux
 from prologue.outputs import same_file
-from prologue.sites.load import MODULE_SUFFIXES, is_vmlinux
 
 
 def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import Location
-from prologue.rules.base import FINISH, Finding, Hit, Rule, of_no_file
-from prologue.verify import Facts
+from prologue.gate.verify import Facts
+from prologue.rules.base import FINISH, Finding, Hit, Rule
 
 Required = Literal["untouched", "processed"]
 
@@ -28,7 +28,6 @@ GATE: Final = Rule(
     example="a stock kernel, untouched; a native one whose marker is clear; a module without --vmlinux",
     fix="release a kernel with the native contract, processed, and name it when its modules are verified",
     citation='docs/gate.md, "What a release is"',
-    check=of_no_file,
 )
 REQUIRE: Final = Rule(
     code="REQUIRE",
@@ -40,7 +39,6 @@ REQUIRE: Final = Rule(
     example="--require processed, and a vmlinux that the build step left out",
     fix="verify the file of that stage, or run the stage that is missing",
     citation='docs/gate.md, "States"',
-    check=of_no_file,
 )
 GATE_RULES: Final = (GATE, REQUIRE)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from prologue.gate.baseline import Known
 from prologue.gate.refusal import GATE, REQUIRE, Required
 from prologue.gate.settings import Settings
+from prologue.gate.verify import Facts
 from prologue.rules.base import Finding, Input, Rule, Severity
-from prologue.verify import Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,8 +188,8 @@ def _kernels(out: Path, check: Callable[[Path, Path], Check]) -> Iterator[Check]
 
 def _boot_kernel(path: Path, linked: Path) -> Check:
     """Check a kernel of a tree with the boot mode."""
-    from prologue.sites.init_stub import LOOP
-    from prologue.sites.kernel import Kernel
+    from prologue.kernel.init_stub import LOOP
+    from prologue.kernel.kernel import Kernel
 
     try:
         kernel = Kernel(path)
@@ -211,7 +211,7 @@ def _boot_kernel(path: Path, linked: Path) -> Check:
 
 def _kernel(path: Path, linked: Path) -> Check:
     """Check a kernel. ``linked`` is the file that make links: without it, make links and runs the step again."""
-    from prologue.sites.kernel import Kernel  # numpy: only where there is something to read
+    from prologue.kernel.kernel import Kernel  # numpy: only where there is something to read
 
     try:
         kernel = Kernel(path)

@@ -10,11 +10,11 @@ import numpy as np
 from prologue.arrays import I64, among
 from prologue.elf.compare import differing_files
 from prologue.errors import InputError, RefusedError
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
 from prologue.plan.build import build_plan
 from prologue.plan.edits import Edits, Kind
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
-from prologue.sites.module import Module
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import numpy as np
 
 from prologue.errors import InputError, RefusedError
 from prologue.insn import a64
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Contract, Kernel
+from prologue.kernel.marker import BUILT, Marker
+from prologue.kernel.sites import Sites
 from prologue.plan.edits import Edits, PatchPlan, edit
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Contract, Kernel
-from prologue.sites.marker import BUILT, Marker
-from prologue.sites.sites import Sites
 
 _COLUMNS: Final = ("vaddrs", "offsets", "old", "new")
 
@@ -53,7 +53,7 @@ def build_plan(binary: Binary, contract: Contract) -> PatchPlan:
 
     """
     if isinstance(binary, Kernel):
-        from prologue.sites.linked import as_linked
+        from prologue.kernel.linked import as_linked
 
         linked = as_linked(binary)
         return _kernel_plan(linked, contract, linked.sites)
@@ -203,7 +203,7 @@ def require_own_plan(binary: Binary, saved: PatchPlan) -> None:
 
 def _linked_by(kernel: Kernel, saved: PatchPlan) -> Kernel:
     """Read a processed kernel with the old words of its saved plan."""
-    from prologue.sites.linked import PlacedWords, with_words
+    from prologue.kernel.linked import PlacedWords, with_words
 
     if kernel.marker is None or not kernel.marker.processed:
         return kernel

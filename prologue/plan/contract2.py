@@ -11,16 +11,16 @@ import numpy as np
 
 from prologue.arrays import U64, Bool
 from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA, RELA_NONE, relr_section
-from prologue.elf.image import Section
 from prologue.elf.relr import chains_with, restored, without
+from prologue.elf.sections import Section
 from prologue.errors import RefusedError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import BUILT, WRITING, Marker
+from prologue.kernel.offset_table import ENCODINGS, SlotRanks, base_of, pack_places
+from prologue.kernel.records import Bounds, Records
+from prologue.kernel.relocating import relocation_sections
+from prologue.kernel.sites import Sites
 from prologue.plan.edits import Edits, edit, edits_at
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import BUILT, WRITING, Marker
-from prologue.sites.offset_table import ENCODINGS, SlotRanks, base_of, pack_places
-from prologue.sites.records import Bounds, Records
-from prologue.sites.relocating import relocation_sections
-from prologue.sites.sites import Sites
 
 
 class TakenOut(NamedTuple):

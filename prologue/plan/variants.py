@@ -12,9 +12,9 @@ import numpy as np
 
 from prologue.errors import RefusedError
 from prologue.insn import a64
+from prologue.kernel.kernel import Kernel
 from prologue.plan.build import build_plan, choose_contract
 from prologue.plan.edits import Edits, PatchPlan, edit
-from prologue.sites.kernel import Kernel
 
 VariantKind = Literal["nop-nop", "boot", "build"]
 KINDS: Final[tuple[VariantKind, ...]] = get_args(VariantKind)

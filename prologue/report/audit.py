@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from prologue.audit.outcome import (
+from prologue.live.audit.audited import MechanismCount
+from prologue.live.audit.outcome import (
     MemoryFinding,
     all_errors,
     all_undecided,
@@ -17,7 +18,7 @@ from prologue.audit.outcome import (
     is_open,
     name_in,
 )
-from prologue.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
+from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
@@ -30,7 +31,6 @@ from prologue.report.undecided import (
     why_undecided,
 )  # fmt: skip
 from prologue.rules.base import FAILING, Input
-from prologue.rules.live import MechanismCount
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 from prologue.words import counted
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from prologue.arrays import U64, among, sorted_unique
-from prologue.audit.run import KERNEL, Audit, AuditedFile
+from prologue.live.audit.run import KERNEL, Audit, AuditedFile
 from prologue.report.pictures import save_picture
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from prologue.gate.verdict import Verdict
+from prologue.gate.verify import Facts, Signed
 from prologue.report.printable import printable
 from prologue.rules.base import SEVERITIES, Finding
 from prologue.rules.registry import RULES
-from prologue.verify import Facts, Signed
 from prologue.words import counted
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from prologue.errors import Location
 from prologue.insn.disasm import insn_text
-from prologue.probe.judge import Judge
-from prologue.probe.release import rules_of
-from prologue.probe.verdict import ProbeVerdict
+from prologue.live.probe.judge import Judge
+from prologue.live.probe.release import rules_of
+from prologue.live.probe.verdict import ProbeVerdict
 
 SCHEMA: Final = "prologue.probe/1"
 

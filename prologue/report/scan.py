@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from prologue.kernel.binary import Binary
+from prologue.kernel.init_stub import LOOP
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import Marker
+from prologue.kernel.module import Module
 from prologue.rules.base import Subject
 from prologue.rules.engine import judge_symbols
 from prologue.rules.registry import RULES
-from prologue.sites.binary import Binary
-from prologue.sites.init_stub import LOOP
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import Marker
-from prologue.sites.module import Module
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.scan/1"

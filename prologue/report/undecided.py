@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from prologue.audit.outcome import all_undecided, audits_of, name_in
-from prologue.audit.run import Audit, AuditedFile
 from prologue.insn import a64
+from prologue.live.audit.audited import LiveWord
+from prologue.live.audit.outcome import all_undecided, audits_of, name_in
+from prologue.live.audit.run import Audit, AuditedFile
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
-from prologue.rules.live import LiveWord
 from prologue.rules.pl504_live_unstable import RULE as UNSTABLE
 
 _AGAIN: Final = "take memory again while no tracers or probes are switched, or a dump of the stopped machine"

@@ -6,15 +6,15 @@ import json
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
+from prologue.live.pokes.judge import WRITE_RULES, JudgedWrites
+from prologue.live.pokes.recording import SIGHTS, Sight
+from prologue.live.pokes.write_groups import PriorRun, WriteGroup
 from prologue.report.closing import counts
 from prologue.report.findings import finding_data, finding_lines
 from prologue.report.printable import printable
 from prologue.report.render import Format
 from prologue.rules.base import FAILING, Input
-from prologue.rules.writes import WRITE_RULES, JudgedWrites
 from prologue.words import counted
-from prologue.writes.form import SIGHTS, Sight
-from prologue.writes.group import PriorRun, WriteGroup
 
 SCHEMA: Final = "prologue.live-judge/1"
 _UNSEEN: Final[dict[Sight, str]] = {

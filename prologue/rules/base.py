@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from prologue.errors import Location
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
-from prologue.sites.module import Module
-
-if TYPE_CHECKING:
-    from prologue.rules.live import Audited
-    from prologue.writes.group import WriteGroup
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
@@ -42,7 +38,7 @@ class Subject(NamedTuple):
     before: Binary | None = None  # the file that it was made from
     image: Path | None = None  # the boot file that was made from it
     vmlinux: Kernel | None = None  # the kernel that will load this module
-    live: Audited | None = None  # what was found in its running text: then nothing else is looked at
+    running: bool = False  # its text is that of a running kernel: only rules of live text apply
 
     @property
     def kernel(self) -> Kernel:
@@ -61,7 +57,7 @@ class Subject(NamedTuple):
     @property
     def inputs(self) -> frozenset[Input]:
         """What kinds of input this is."""
-        if self.live is not None:
+        if self.running:
             return frozenset({"C"})
         kinds: set[Input] = {"V" if isinstance(self.binary, Kernel) else "K"}
         if self.before is not None:
@@ -85,18 +81,6 @@ class Hit(NamedTuple):
     fix: str = ""
 
 
-class WriteHit(NamedTuple):
-    """What a rule has against a group of recorded writes.
-
-    ``severity`` is that of these writes, where it is less than the rule's. ``open``: why the rule cannot decide, where
-    the recording lacks what would; empty where it can.
-    """
-
-    message: str
-    severity: Severity | None = None
-    open: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule, with all that its documentation page needs.
@@ -116,15 +100,12 @@ class Rule:
     example: str
     fix: str
     citation: str
-    check: Callable[[Subject], Iterator[Hit]]
+    check: Callable[[Subject], Iterator[Hit]] | None = None  # None: audits, recorded writes or the gate are judged
     fix_of_module: str = ""  # where a module needs another one than ``fix``
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
     open_while_unfinished: bool = False
     release_may_leave_out: bool = False
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
-    check_write: Callable[[WriteGroup], WriteHit | None] | None = (
-        None  # what it has against recorded writes, for input W
-    )
 
     def finding(self, path: str, where: Location, hit: Hit, fix: str = "", follows: tuple[str, ...] = ()) -> Finding:
         """What a report says of a hit; ``fix`` is the advice for this file, if it is not the rule's."""
@@ -141,11 +122,6 @@ class Rule:
             finds_insns=self.finds_insns,
             follows_from=follows,
         )
-
-
-def of_no_file(subject: Subject) -> Iterator[Hit]:
-    """Check of rules whose findings are made elsewhere: of recorded writes, or by the gate."""
-    yield from ()
 
 
 class Finding(NamedTuple):

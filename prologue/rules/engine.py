@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from prologue.errors import RefusedError
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
 from prologue.plan.edits import PatchPlan
 from prologue.rules.base import FAILING, FINISH, Finding, Rule, Subject
 from prologue.rules.deciding import DECIDING
 from prologue.rules.hits import Traced, run_hits
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
 
 
 class Examined(NamedTuple):
@@ -28,7 +28,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
 def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
     """Run the rules, and separate root causes from what follows from them."""
     hits, mended = run_hits(subject, rules), subject.binary
-    if subject.live is None and any((one.hit.severity or one.rule.severity) in FAILING for one in hits):
+    if not subject.running and any((one.hit.severity or one.rule.severity) in FAILING for one in hits):
         from prologue.rules.roots import trace_to_roots  # the build step starts without it
 
         hits, mended = trace_to_roots(subject, hits)
@@ -62,7 +62,9 @@ def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, E
     examined = examine(subject, rules)
     kernel = subject.binary
     if isinstance(kernel, Kernel) and any(f.severity != "info" for f in examined.findings):
-        again = Kernel.to_be_judged(kernel.image, by_name=True)
+        from prologue.kernel.judged import open_judged  # the build step starts without it
+
+        again = open_judged(kernel.image, by_name=True)
         if again.restored != kernel.restored:
             subject = subject._replace(binary=again)
             examined = examine(subject, rules)

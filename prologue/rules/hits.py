@@ -28,6 +28,6 @@ def run_hits(subject: Subject, rules: tuple[Rule, ...]) -> list[Traced]:
     return [
         Traced(rule, hit)
         for rule in rules
-        if not subject.inputs.isdisjoint(rule.inputs)
+        if rule.check is not None and not subject.inputs.isdisjoint(rule.inputs)
         for hit in dict.fromkeys(rule.check(subject))
     ]

@@ -14,13 +14,13 @@ import numpy as np
 from prologue.arrays import I64, U64, Bool, among
 from prologue.errors import InputError, RefusedError
 from prologue.insn import a64
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import BUILT, Marker
+from prologue.kernel.module import Module
+from prologue.kernel.records import Records
+from prologue.kernel.sites import Sites
 from prologue.rules.base import Subject
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import BUILT, Marker
-from prologue.sites.module import Module
-from prologue.sites.records import Records
-from prologue.sites.sites import Sites
 
 _CHANGED_RECORD: Final = "find what changed the record or its relocation after the link, and link again"
 _OTHER_FLAGS_OR_RECORD: Final = (

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
 from prologue.rules.base import Hit, Rule, Severity, Subject
-from prologue.sites.kernel import Kernel
-from prologue.sites.module import Module
 
 _NOT_DECIDED: Final[Severity] = "info"
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from prologue.arrays import among
 from prologue.insn import a64
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Severity, Subject
-from prologue.sites.kernel import Kernel
 
 # Where the build does not zero such records, they are an ordinary thing; scripts/sorttable sees no modules.
 _HARMLESS: Final[Severity] = "info"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.elf.symbols import SHN_LORESERVE
+from prologue.kernel.module_loader import RECORDS, record_sections
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.loader import RECORDS, record_sections
 from prologue.words import counted
 
 

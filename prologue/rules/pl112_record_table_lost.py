@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from prologue.insn import a64
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
 from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Far more pairs at function entries than records, be it in the file or in one of its sections."""
-    from prologue.sites.unlisted import lost_table
+    from prologue.kernel.unlisted import lost_table
 
     binary = subject.binary
     if isinstance(binary, Kernel) and binary.unknown_records:

@@ -12,7 +12,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, bounds = subject.kernel, subject.kernel.bounds
     if bounds is None or kernel.records is None or kernel.records.form != "offsets":
         return
-    from prologue.sites.offset_table import relocations_of_table
+    from prologue.kernel.offset_table import relocations_of_table
 
     for vaddr in relocations_of_table(kernel.image, bounds).tolist():
         yield Hit(vaddr, "is relocated, but holds offsets, which are the same wherever the kernel runs")

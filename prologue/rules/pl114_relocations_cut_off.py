@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import Bool
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.kernel import Kernel
 from prologue.words import counted
 
 
@@ -21,7 +21,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if marker is None or not marker.offsets or kernel.records is None:
         return
     from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
-    from prologue.sites.relocating import relocation_sections
+    from prologue.kernel.relocating import relocation_sections
 
     for section in relocation_sections(kernel.image, "RELA"):
         table = kernel.image.view(section, RELA)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.errors import InputError, RefusedError
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.rules.pl113_offsets_relocated import check as relocated
 from prologue.rules.pl114_relocations_cut_off import check as cut_off
-from prologue.sites.kernel import Kernel
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -31,8 +31,8 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _problem(kernel: Kernel) -> str:
+    from prologue.kernel.linked import as_linked
     from prologue.plan.build import build_plan
-    from prologue.sites.linked import as_linked
 
     try:
         linked = as_linked(kernel)
@@ -54,7 +54,7 @@ def _problem(kernel: Kernel) -> str:
 def _ascending(kernel: Kernel) -> bool:
     """Whether R_AARCH64_RELATIVE are in order, as linkers sort them; the place of some does not matter then."""
     from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
-    from prologue.sites.relocating import relocation_sections
+    from prologue.kernel.relocating import relocation_sections
 
     for section in relocation_sections(kernel.image, "RELA")[:1]:
         table = kernel.image.view(section, RELA)

@@ -8,11 +8,11 @@ from typing import Final, Literal
 import numpy as np
 
 from prologue.insn import a64
+from prologue.kernel.init_stub import FUNCTION
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.sites import Sites
+from prologue.kernel.state import Share
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.init_stub import FUNCTION
-from prologue.sites.kernel import Kernel
-from prologue.sites.sites import Sites
-from prologue.sites.state import Share
 
 Role = Literal["native", "silent", "writing", "unknown"]
 

@@ -9,13 +9,13 @@ import numpy as np
 from prologue.arrays import among, sorted_unique
 from prologue.insn import a64
 from prologue.insn.decode import find
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.kernel import Kernel
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """MOV X9, X30; NOP anywhere in text, and NOP; NOP where a function begins, that are no site."""
-    from prologue.sites.unlisted import lost_table, without_owner
+    from prologue.kernel.unlisted import lost_table, without_owner
 
     binary, sites = subject.binary, subject.binary.sites
     if isinstance(binary, Kernel) and binary.unknown_records:

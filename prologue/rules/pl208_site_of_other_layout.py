@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from prologue.errors import InputError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.sites import CALL_OPS_SYMBOL
 from prologue.rules.base import Hit, Rule, Severity, Subject
-from prologue.sites.kernel import Kernel
-from prologue.sites.sites import CALL_OPS_SYMBOL
 
 _NOT_TRACED: Final[Severity] = "error"
 

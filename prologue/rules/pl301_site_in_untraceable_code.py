@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import U64, among
+from prologue.kernel.kernel import Kernel
 from prologue.releases import UNTRACED, Untraced, is_compared, not_known
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.kernel import Kernel
 
 # Code that runs without the kernel's mapping, at EL2, before or during the switch of stacks (arch/arm64/kernel/
 # vmlinux.lds.S and include/asm-generic/vmlinux.lds.h, 6.12): symbols that bound it, and sections of its own.

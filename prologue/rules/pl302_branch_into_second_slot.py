@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue.kernel.slotmap import SlotMap
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -12,8 +12,8 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Every relocated address except the records, and every address that code forms."""
-    from prologue.sites.addresses import made_in_code
-    from prologue.sites.tables import relative_pointers
+    from prologue.flow.addresses import made_in_code
+    from prologue.kernel.tables import relative_pointers
 
     binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
     if sites is None or records is None or not len(sites):

@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Paths from a pair, or from a call of a traced function, to a read of X9, without a write before it."""
-    from prologue.sites.liveness import Liveness
+    from prologue.flow.liveness import Liveness
 
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites) or binary.unnamed_functions:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import U64, sorted_unique
+from prologue.kernel.binary import Binary
+from prologue.kernel.slotmap import SlotMap
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.binary import Binary
-from prologue.sites.slotmap import SlotMap
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -17,7 +17,8 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     And against the kprobe blacklist.
     """
-    from prologue.sites import tables, unwind
+    from prologue.flow import unwind
+    from prologue.kernel import tables
 
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
@@ -39,7 +40,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _named(binary: Binary) -> Iterator[tuple[str, U64]]:
-    from prologue.sites import tables
+    from prologue.kernel import tables
 
     labels = tables.jump_labels(binary)
     yield "a jump label", labels.code

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from prologue.kernel.module import Module
 from prologue.releases import NEEDS_INIT_TRAMPOLINE, NEEDS_INIT_TRAMPOLINE_STABLE
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.module import Module
 from prologue.words import counted
 
 _PLAIN: Final = ".text.ftrace_trampoline"

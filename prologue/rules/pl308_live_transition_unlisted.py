@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
-from prologue.rules.base import Hit, Rule, Subject, WriteHit
-
-if TYPE_CHECKING:
-    from prologue.writes.group import WriteGroup
+from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -20,7 +16,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     PL201 reports a second slot that is no NOP, PL309 a jump label whose word is listed but wrong.
     """
-    from prologue.sites.live import changed, live_words
+    from prologue.kernel.live_words import changed, live_words
 
     binary = subject.binary
     for live in live_words(binary):
@@ -34,19 +30,6 @@ def check(subject: Subject) -> Iterator[Hit]:
     for change in changed(subject.before, binary):
         if not cmodx.judge(change.old, change.new, "new").allowed and cmodx.listed(change.new, "new"):
             yield Hit(change.vaddr, f"{change}, not listed in any issue", (change.new,), (change.old,))
-
-
-def check_write(group: WriteGroup) -> WriteHit | None:
-    """Live writes of instructions that a CPU had executed, or may have; PL513 has the others."""
-    from prologue.writes.group import PriorRun
-
-    if not group.unlisted or group.executed is PriorRun.NEVER:
-        return None
-    unknown = group.executed is PriorRun.NOT_KNOWN
-    if unknown and group.writer.before_use:
-        return None
-    message = f"{group.transition} while other CPUs run, not listed in any issue"
-    return WriteHit(message + ("; whether a CPU had executed it is not known" if unknown else ""))
 
 
 RULE = Rule(
@@ -63,6 +46,5 @@ RULE = Rule(
     fix="put a NOP (d503201f, not another HINT) or the right branch there; link again",
     citation=cmodx.CITATION,
     check=check,
-    check_write=check_write,
     words=(0xAA1E03E9, 0x14000002),
 )

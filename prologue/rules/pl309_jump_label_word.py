@@ -13,18 +13,18 @@ from prologue.insn.disasm import insn_text
 from prologue.rules.base import Hit, Rule, Subject
 
 if TYPE_CHECKING:
-    from prologue.sites.binary import Binary
-    from prologue.sites.tables import JumpLabels
+    from prologue.kernel.binary import Binary
+    from prologue.kernel.tables import JumpLabels
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """The word at each entry's code address, and where it branches to; PL308 reports a word that is on no list."""
-    from prologue.sites.tables import jump_labels
+    from prologue.kernel.tables import jump_labels
 
     binary = subject.binary
     labels = jump_labels(binary)
     mine = binary.text.in_text(labels.code)
-    if subject.live is None:  # in memory, code may be gone
+    if not subject.running:  # in memory, code may be gone
         for k, message in _impossible_entries(binary, labels):
             yield Hit(int(labels.code[k] if mine[k] else labels.entries[k]), message)
             mine[k] = False  # its target says nothing of the word

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prologue.insn import cmodx
-from prologue.rules.base import Hit, Rule, Subject, WriteHit
-
-if TYPE_CHECKING:
-    from prologue.writes.group import WriteGroup
+from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Live words that differ between before and after, where one of the two is a conditional branch."""
-    from prologue.sites.live import changed
+    from prologue.kernel.live_words import changed
 
     for change in changed(subject.before, subject.binary):
         listed = cmodx.judge(change.old, change.new, "new").allowed
         if listed and not cmodx.judge(change.old, change.new, "old").allowed:
             yield Hit(change.vaddr, f"{change}, listed in newer issues only", (change.new,), (change.old,))
-
-
-def check_write(group: WriteGroup) -> WriteHit | None:
-    """Live writes of instructions."""
-    if not group.live or group.literal or group.same or not group.old_known:
-        return None
-    listed = cmodx.judge(group.old_word, group.new_word, "new").allowed
-    if not listed or cmodx.judge(group.old_word, group.new_word, "old").allowed:
-        return None
-    return WriteHit(f"{group.transition} while other CPUs run, listed in newer issues only")
 
 
 RULE = Rule(
@@ -46,6 +32,5 @@ RULE = Rule(
     fix="use NOP and B; if every CPU that you support follows a newer issue, put it into the baseline with that reason",
     citation=cmodx.CITATION + "; herdtools7 is inconsistent on B.cond",
     check=check,
-    check_write=check_write,
     words=(0x54000100, 0xD503201F),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.kernel import Kernel
 
 
 def check(subject: Subject) -> Iterator[Hit]:

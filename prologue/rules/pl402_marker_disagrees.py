@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import BUILT, Marker
+from prologue.kernel.sites import Sites
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import BUILT, Marker
-from prologue.sites.sites import Sites
 from prologue.words import counted
 
 
@@ -68,7 +68,7 @@ def listed(kernel: Kernel, marker: Marker) -> int:
         return 0
     if not (marker.processed and marker.offsets):
         return int(records.live.sum())
-    from prologue.sites.offset_table import halves
+    from prologue.kernel.offset_table import halves
 
     return int((halves(kernel.image, bounds)[0] != 0).sum())
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.arrays import I64, among
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
 from prologue.insn import cmodx
 from prologue.insn.disasm import insn_text
+from prologue.kernel.binary import Binary
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.binary import Binary
 
 _ROW = 16  # bytes of the hexdump
 
@@ -39,9 +40,9 @@ def _told_by_other_rules(before: Binary, after: Binary) -> I64:
 
     Except a second slot whose new word is on no list: none of these rules reports it.
     """
+    from prologue.kernel.live_words import changed
+    from prologue.kernel.relocating import relocation_sections
     from prologue.rules.pl409_relocations_changed import changed as changed_relocations
-    from prologue.sites.live import changed
-    from prologue.sites.relocating import relocation_sections
 
     unsafe = [c for c in changed(before, after) if not cmodx.judge(c.old, c.new, "old").allowed]
     vaddrs = [c.vaddr for c in unsafe if c.what != "second slot" or cmodx.listed(c.new, "new")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.errors import InputError
+from prologue.kernel.module import Module
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.module import Module
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from prologue.elf.compare import differing_bytes
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
 from prologue.rules.base import Hit, Rule, Subject
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prologue.kernel.init_path import reaches_init_nop
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.init_path import reaches_init_nop
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prologue.kernel.init_path import ENTRY, reaches_init_nop
+from prologue.kernel.init_stub import FUNCTION
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.init_path import ENTRY, reaches_init_nop
-from prologue.sites.init_stub import FUNCTION
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Hit, Rule, Subject
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
 from prologue.words import counted
 
 
@@ -28,7 +28,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 def changed(before: Binary, after: Binary) -> tuple[np.ndarray, np.ndarray]:
     """Relocations outside of the record table that only one of the files has; empty if neither was rewritten."""
-    from prologue.sites.relocating import ROW, relocations_outside
+    from prologue.kernel.relocating import ROW, relocations_outside
 
     none = np.zeros(0, ROW)
     if not (isinstance(before, Kernel) and isinstance(after, Kernel)) or after.bounds is None or after.records is None:

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from prologue.rules.base import Hit, Rule, Subject
-from prologue.rules.live import live_hits
-
-
-def check(subject: Subject) -> Iterator[Hit]:
-    """First slots that are no MOV."""
-    return live_hits(subject.live, "first slot")
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL501",
@@ -25,6 +16,5 @@ RULE = Rule(
     example="first slot of vfs_read holds NOP although the kernel has booted",
     fix="look for `ftrace bug` in the kernel log; do not trace this kernel until it has been booted again",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_init_nop" (6.1-7.2)',
-    check=check,
     words=(0xD503201F, 0x94000400),
 )

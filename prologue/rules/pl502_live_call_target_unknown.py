@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from prologue.rules.base import Hit, Rule, Subject
-from prologue.rules.live import live_hits
-
-
-def check(subject: Subject) -> Iterator[Hit]:
-    """Calls of unknown code."""
-    return live_hits(subject.live, "call")
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL502",
@@ -25,6 +16,5 @@ RULE = Rule(
     example="second slot of vfs_read: BL to an address in a module that registered nothing with ftrace",
     fix="find out what is at the target; take a dump for evidence, and boot the machine from a known image",
     citation='kernel arch/arm64/kernel/ftrace.c "ftrace_find_callable_addr", "ftrace_update_ftrace_func" (6.1-7.2)',
-    check=check,
     words=(0xAA1E03E9, 0x94123456),
 )

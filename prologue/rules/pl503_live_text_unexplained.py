@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from prologue.rules.base import Hit, Rule, Subject
-from prologue.rules.live import live_hits
-
-
-def check(subject: Subject) -> Iterator[Hit]:
-    """Words that no mechanism owns."""
-    return live_hits(subject.live, "unexplained")
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL503",
@@ -27,6 +18,5 @@ RULE = Rule(
     example="vfs_read+0x40 holds B to an address outside of the kernel; the vmlinux has LDR there",
     fix="find out who wrote there; if a part of the kernel did, report it as a gap of prologue with the kernel release",
     citation='docs/live.md, "What an audit knows"',
-    check=check,
     words=(0x14000400,),
 )

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from prologue.rules.base import Hit, Rule, Subject
-
-
-def check(subject: Subject) -> Iterator[Hit]:
-    """What opening both together said."""
-    if subject.live is not None and subject.live.mismatch:
-        start = subject.binary.symbols.find("_stext")
-        yield Hit(start.vaddr if start else 0, subject.live.mismatch)
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL505",
@@ -25,5 +15,4 @@ RULE = Rule(
     example="a vmcore of yesterday's kernel and the vmlinux of today's build",
     fix="take the vmlinux of the very build that runs (Debian: the package linux-image-...-dbg of that version)",
     citation='kernel kernel/vmcore_info.c "BUILD-ID", "KERNELOFFSET" (6.12); kernel/crash_core.c (6.1)',
-    check=check,
 )

@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from prologue.rules.base import Rule, WriteHit, of_no_file
-
-if TYPE_CHECKING:
-    from prologue.writes.group import WriteGroup
-
-
-def check_write(group: WriteGroup) -> WriteHit | None:
-    """Live writes of instructions whose maintenance was seen, and CPUs that executed the new one too early."""
-    from prologue.writes.group import FirstRun
-    from prologue.writes.maintenance import missing_maintenance, steps_text
-
-    if not group.live or group.literal or group.same:
-        return None
-    if group.steps is not None and (missing := missing_maintenance(group.steps, group.ctr)):
-        return WriteHit(f"{group.transition} with {missing} before the writer returned: {steps_text(group.steps)}")
-    if group.unlisted and group.first_run is FirstRun.UNSYNCED:
-        return WriteHit(
-            f"{group.transition}, executed by a CPU without a context synchronization event since the write"
-        )
-    return None
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL506",
@@ -43,6 +21,4 @@ RULE = Rule(
     "kick_all_cpus_sync() synchronises the other CPUs",
     citation='Arm ARM DDI 0487, "Synchronization and coherency issues between data and instruction accesses" (B2.2.5 '
     "or B2.4.4, numbers move), and CTR_EL0.IDC and DIC",
-    check=of_no_file,
-    check_write=check_write,
 )

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from prologue.rules.base import Rule, WriteHit, of_no_file
-
-if TYPE_CHECKING:
-    from prologue.writes.group import WriteGroup
-
-
-def check_write(group: WriteGroup) -> WriteHit | None:
-    """Any write, live or not, whose writer was seen."""
-    if not group.writer.function or group.writer.mechanism is not None:
-        return None
-    return WriteHit(f"{group.transition}, written by {group.writer.function}, not called by any known mechanism")
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL507",
@@ -29,6 +16,4 @@ RULE = Rule(
     example="a module stores a branch over the first instruction of a function",
     fix="find out from the call chain what it belongs to; a mechanism that is missing here is worth a report",
     citation="arch/arm64/kernel/patching.c and its callers, kernels 5.5 to 7.3",
-    check=of_no_file,
-    check_write=check_write,
 )

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from prologue.rules.base import Hit, Rule, Subject
-from prologue.rules.live import live_hits
-
-
-def check(subject: Subject) -> Iterator[Hit]:
-    """Words that are wrong for their mechanism."""
-    return live_hits(subject.live, "word")
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL508",
@@ -27,6 +18,5 @@ RULE = Rule(
     fix="find out who wrote there; take a dump for evidence",
     citation='docs/live.md, "What an audit knows"; kernel arch/arm64/kernel/{alternative,jump_label,ftrace}.c '
     "(6.1-7.2)",
-    check=check,
     words=(0x14000008,),
 )

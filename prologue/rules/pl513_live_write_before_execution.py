@@ -2,40 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from prologue.insn.cmodx import CITATION
-from prologue.rules.base import Rule, WriteHit, of_no_file
-
-if TYPE_CHECKING:
-    from prologue.writes.group import WriteGroup
-
-_AFTERWARDS: Final = {
-    "NOT_KNOWN": "whether the CPUs that did so afterwards had synchronised is not known",
-    "NONE": "nor did one afterwards",
-    "SYNCED": "and each that did so afterwards had synchronised before",
-    "UNSYNCED": "and one that did so afterwards had not synchronised before",
-}
-
-
-def check_write(group: WriteGroup) -> WriteHit | None:
-    """What PL308 would report if a CPU had executed the instruction.
-
-    A mechanism that is made to write before the first execution, and did, deserves no warning.
-    """
-    from prologue.writes.group import PriorRun
-
-    if not group.unlisted or group.executed is PriorRun.YES:
-        return None
-    message = f"{group.transition} while other CPUs run, not listed in any issue"
-    if group.executed is PriorRun.NEVER:
-        message += f"; no CPU had executed it, {_AFTERWARDS[group.first_run.name]}"
-        return WriteHit(message, "info" if group.writer.before_use else None)
-    if not group.writer.before_use:
-        return None
-    why = "whether a CPU had executed them before is not known: this recorder does not see it"
-    return WriteHit(f"{message}; whether a CPU had executed it is not known", open=why)
-
+from prologue.rules.base import Rule
 
 RULE = Rule(
     code="PL513",
@@ -52,6 +20,4 @@ RULE = Rule(
     "UBFX W0, W19, #0, #9",
     fix="make sure that the code cannot be reached before; better, write it while one CPU runs or in stop_machine",
     citation=f"{CITATION}; kernel arch/arm64/include/asm/runtime-const.h, kernel/futex/core.c (7.3)",
-    check=of_no_file,
-    check_write=check_write,
 )

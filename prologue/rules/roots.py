@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from prologue.elf.image import ElfImage
 from prologue.errors import PrologueError
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.linked import private_copy
+from prologue.kernel.module import Module
 from prologue.rules.base import FAILING, Subject
 from prologue.rules.hits import Traced, run_hits
 from prologue.rules.mend import MENDERS, Damage, Edit, Mender
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
-from prologue.sites.linked import private_copy
-from prologue.sites.module import Module
 
 
 def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], Binary]:

@@ -202,7 +202,7 @@ def test_a_compressed_result_is_reread_when_it_is_asked_for(mini: Mini, monkeypa
     stored = ko.with_name("mini.ko.xz")
     stored.write_bytes(compress(ko.read_bytes(), "xz"))
     asked = []
-    monkeypatch.setattr("prologue.write.readback._compare", lambda *_, **__: asked.append(1))
+    monkeypatch.setattr("prologue.patching.readback._compare", lambda *_, **__: asked.append(1))
     patch = ["patch", str(stored), "--in-place", "--contract", "stock"]
     assert main(patch) == 0
     assert asked == []
@@ -256,7 +256,7 @@ def test_what_a_killed_run_left_goes_with_the_next_one(mini: Mini, tmp_path: Pat
     out.parent.mkdir()
     killed = """
 import os, signal, sys
-import prologue.write.apply as apply
+import prologue.patching.apply as apply
 from prologue.cli.main import main
 apply.copy_file = lambda source, target: os.kill(os.getpid(), int(sys.argv[1]))
 main(["patch", sys.argv[2], "-o", sys.argv[3]])

@@ -10,10 +10,10 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.probe.arguments import Argument, arguments_at
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.arguments import Argument, arguments_at
+from tests.live.probe.made_kernel import TEXT, TOOLS, Form, make
 from tests.mini_kernel.build import run_command
-from tests.probe.made_kernel import TEXT, TOOLS, Form, make
 from tests.support.needs import needs_tools
 
 _SOURCE = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.module import Module
+from prologue.kernel.module import Module
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules import pl201

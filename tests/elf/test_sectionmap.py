@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prologue.elf.image import Section, gather_words
-from prologue.elf.sectionmap import SectionMap
+from prologue.elf.image import gather_words
+from prologue.elf.sections import Section, SectionMap
 
 
 def section(index: int, addr: int, size: int) -> Section:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prologue.elf.compare import differing_bytes, differing_files
-from prologue.elf.image import ElfImage, Section
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
 from prologue.elf.symbols import Symbols
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from prologue.kernel.kernel import Kernel
+from prologue.patching.journal import journal_of, write_journal
 from prologue.plan.build import build_plan
-from prologue.sites.kernel import Kernel
-from prologue.write.journal import journal_of, write_journal
 from tests.mini_kernel.build import Spec
 from tests.support.built import built
 

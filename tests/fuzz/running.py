@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Final
 from zlib import compress, crc32, decompress
 
-from prologue.memory.capture import NOTE, write_capture
-from prologue.memory.state import KernelState
-from prologue.perf.write import write_perf_data
-from prologue.trace.recording import RecordingHeader
+from prologue.live.memory.capture import NOTE, write_capture
+from prologue.live.memory.state import KernelState
+from prologue.live.pokes.write_perf_data import write_perf_data
+from prologue.trace.readers.recording import RecordingHeader
 from tests.fuzz.edits import Edit, edit_elf, edit_json, edit_numbers, edit_text
+from tests.live.pokes.made import ORIGIN, recording_of, write_recording
+from tests.live.pokes.test_perf_script import SAID as PERF_POKES
 from tests.perf.made import ARM64
-from tests.perf.test_script import SAID as PERF_POKES
 from tests.support.cores import RAM, SLIDE, core, image_of, machine, running, vmcoreinfo
 from tests.support.kdump import kdump
 from tests.trace.made import BASE, KERNEL, MadeKernel, perf_text, recording
 from tests.trace.test_opencsd import CONTEXT, element, range_
-from tests.writes.made import ORIGIN, recording_of, write_recording
 
-RECORDED: Final = Path(__file__).parents[1] / "record" / "debian-6.12.txt"
+RECORDED: Final = Path(__file__).parents[1] / "live" / "pokes" / "debian-6.12.txt"
 _KDUMP_BLOCK: Final = 4096
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from prologue.cli.main import main
 from prologue.elf.compressed import compress
 from prologue.elf.identify import Compression
-from prologue.write.journal import SUFFIX
+from prologue.patching.journal import SUFFIX
 from prologue_bench.recorder.record import encode_record
 from prologue_bench.results.store import CAMPAIGN, RESULTS
 from tests.bench.recorder.test_reader import ten_of_each

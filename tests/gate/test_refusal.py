@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.gate.refusal import GATE_RULES, Required, refusals
-from prologue.verify import Facts
+from prologue.gate.verify import Facts
 
 FILE, KERNEL = Path("file"), Path("vmlinux")
 NATIVE = Facts(kind="vmlinux", contract="native", state="processed", sites=10, release="6.12.1")

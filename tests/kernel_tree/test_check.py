@@ -13,9 +13,9 @@ import pytest
 
 from prologue import __version__
 from prologue.cli.main import main
+from prologue.kernel.marker import SYMBOL
 from prologue.kernel_tree.source import KCONFIG, OPTION
 from prologue.kernel_tree.tree import install
-from prologue.sites.marker import SYMBOL
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import ElfEdit
 

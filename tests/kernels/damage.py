@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from prologue.insn.a64 import NOP
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from tests.kernels.files import Form
 
 Writes = list[tuple[int, bytes]]  # vaddr, what is written there

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.guest.kbuild import BuiltKernel
 from prologue_bench.guest.vm import GuestRun
 from tests.kernels.boots import DIRECT, FUNCTION, LIVEPATCH, STATES, TRACING, Audited, Booted

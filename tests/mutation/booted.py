@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.audit.kernel import kernel_claims, read_facts
-from prologue.audit.run import audit
 from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import ElfImage, Segment, unaligned
 from prologue.elf.notes import gnu_build_id
-from prologue.memory.base import KernelInfo, Range, UnmappedError
-from prologue.memory.state import KernelState
+from prologue.live.audit.audit_kernel import kernel_claims, read_facts
+from prologue.live.audit.run import audit
+from prologue.live.memory.base import KernelInfo
+from prologue.live.memory.ranges import Range, UnmappedError
+from prologue.live.memory.state import KernelState
+from prologue.live.system.running_kernel import RunningKernel
 from prologue.rules.base import Finding
-from prologue.sites.running import RunningKernel
 from tests.mutation.world import World
 
 

@@ -9,9 +9,9 @@ import struct
 
 import numpy as np
 
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import OFFSETS
 from prologue.plan.build import build_plan
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import OFFSETS
 from tests.mutation.world import World
 
 _NAME = b"__ftrace_prologue_marker"

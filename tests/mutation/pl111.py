@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from prologue.sites.loader import RECORDS
+from prologue.kernel.module_loader import RECORDS
 from tests.mutation.mutation import Mutation
 from tests.mutation.world import World
 

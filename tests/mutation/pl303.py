@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from prologue.insn import a64
-from prologue.sites.module import Module
+from prologue.kernel.module import Module
 from tests.mutation.mutation import ALL, BOTH, Mutation
 from tests.mutation.world import World
 

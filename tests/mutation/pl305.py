@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from prologue.sites import tables
+from prologue.kernel import tables
 from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from prologue.sites import tables
+from prologue.kernel import tables
 from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World
 

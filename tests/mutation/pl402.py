@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from prologue.sites.marker import BUILT
+from prologue.kernel.marker import BUILT
 from tests.mutation.contract2 import plant_marker, process
 from tests.mutation.mutation import BOTH, Mutation
 from tests.mutation.world import World

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from prologue.insn import a64
 from prologue.insn.decode import ADRP, Pattern
-from prologue.sites.held_address import loaded
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import SYMBOL
-from prologue.sites.marker_reader import FLAGS
+from prologue.kernel.held_address import loaded
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import SYMBOL
+from prologue.kernel.marker_reader import FLAGS
 from tests.mutation.mutation import NONE, Mutation
 from tests.mutation.world import World
 

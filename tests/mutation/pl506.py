@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prologue.writes.form import Maintenance
+from prologue.live.pokes.recording import Maintenance
 from tests.mutation.mutation import RECORDED, Mutation
 from tests.mutation.recorded import RecordedWorld
 from tests.mutation.world import World

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from prologue.insn import a64
+from prologue.kernel.tables import jump_labels
+from prologue.live.pokes.judge import judge_writes
+from prologue.live.pokes.recording import Ending, Flag, Function, Recording, empty_rows
 from prologue.rules.base import Finding
-from prologue.rules.writes import judge_writes
-from prologue.sites.tables import jump_labels
-from prologue.writes.form import Ending, Flag, Function, Recording, empty_rows
+from tests.live.pokes.made import ORIGIN
 from tests.mutation.world import World
 from tests.rules.recorded import WHOLE
-from tests.writes.made import ORIGIN
 
 _CHAIN = {
     "jump label": ("copy_to_kernel_nofault", "aarch64_insn_patch_text_nosync", "arch_jump_label_transform_queue"),

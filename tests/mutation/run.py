@@ -11,10 +11,10 @@ from pathlib import Path
 from tabulate import tabulate
 
 from prologue.errors import Location, PrologueError
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Finding, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from tests.mutation.booted import BootedWorld
 from tests.mutation.mutation import NONE, Mutation, Where
 from tests.mutation.recorded import RecordedWorld

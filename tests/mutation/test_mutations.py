@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import prologue
+from prologue.kernel.load import find_modules, open_binary
 from prologue.rules.registry import RULES
-from prologue.sites.load import find_modules, open_binary
 from prologue_bench.guest.modules import boot_file
 from tests.mutation.mutation import Mutation, Where, mutations_of
 from tests.mutation.run import Material, Outcome, run_mutations, table

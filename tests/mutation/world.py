@@ -12,14 +12,15 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.elf.dynrelocs import RELA
-from prologue.elf.image import ElfImage, Section, unaligned
+from prologue.elf.image import ElfImage, unaligned
+from prologue.elf.sections import Section
 from prologue.elf.symbols import STT_FUNC, SYM
-from prologue.sites import tables
-from prologue.sites.binary import Binary
-from prologue.sites.kernel import Kernel
-from prologue.sites.module import Module
-from prologue.sites.records import Records
-from prologue.sites.sites import Sites
+from prologue.kernel import tables
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
+from prologue.kernel.records import Records
+from prologue.kernel.sites import Sites
 
 
 class World:

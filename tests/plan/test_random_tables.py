@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prologue.errors import RefusedError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.linked import as_linked
+from prologue.kernel.relocating import relocations_outside
 from prologue.plan.build import build_plan
 from prologue.plan.edits import PatchPlan
-from prologue.sites.kernel import Kernel
-from prologue.sites.linked import as_linked
-from prologue.sites.relocating import relocations_outside
 from tests.mini_kernel.build import Spec
 from tests.support.built import built
 from tests.support.elf_edit import ElfEdit

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.reread.vmlinux import reread
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
+from prologue.patching.reread.vmlinux import reread
 from tests.real_kernels.debian import Case
 from tests.support.needs import needs_tools
 

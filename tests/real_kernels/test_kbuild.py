@@ -18,10 +18,10 @@ from typing import Any, Final
 import pytest
 
 from prologue.cli.main import main
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
 from prologue.kernel_tree.patches import load_patch
-from prologue.sites.kernel import Kernel
-from prologue.sites.load import open_binary
-from prologue.sites.module import Module
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.kbuild import NOT_BUILT, Recipe, make
 from prologue_bench.guest.vm import Job, boot

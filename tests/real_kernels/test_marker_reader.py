@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.kernel import Kernel
-from prologue.sites.marker import MAGIC, SYMBOL
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.marker import MAGIC, SYMBOL
 from tests.mutation.world import World
 from tests.real_kernels.native import RECIPES
 from tests.support.needs import needs_built_kernel, needs_kernel, needs_tools

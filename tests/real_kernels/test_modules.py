@@ -13,8 +13,8 @@ import pytest
 from prologue.cli.main import main
 from prologue.cli.parallel import run_many
 from prologue.elf.compressed import decompress
-from prologue.reread.module import reread_module
-from prologue.sites.load import find_modules, open_binary
+from prologue.kernel.load import find_modules, open_binary
+from prologue.patching.reread.module import reread_module
 from prologue_bench.guest.kernels import DebianKernel
 from prologue_bench.guest.modules import boot_file
 from tests.support.needs import needs_kernel, needs_modules

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.kernel.kernel import Kernel
 from prologue.releases import COMPARED
-from prologue.sites.kernel import Kernel
 from tests.support.needs import needs_kernel, needs_modules
 
 pytestmark = pytest.mark.kernel

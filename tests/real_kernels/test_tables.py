@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prologue.sites.kernel import Kernel
-from prologue.sites.tables import runtime_constants
-from prologue.sites.unwind import pac_words
+from prologue.flow.unwind import pac_words
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.tables import runtime_constants
 from tests.support.needs import needs_kernel
 
 pytestmark = pytest.mark.kernel

@@ -11,10 +11,10 @@ from prologue.gate.baseline import Known
 from prologue.gate.config import Config
 from prologue.gate.judge import Judged, judge
 from prologue.gate.settings import Settings, combine
+from prologue.gate.verify import Facts, Signed, Verified
 from prologue.report.closing import closing_line
 from prologue.rules.base import Finding
 from prologue.rules.registry import RULES
-from prologue.verify import Facts, Signed, Verified
 from tests.support.made_findings import ERROR, WARN, finding
 
 NATIVE = Facts(kind="vmlinux", contract="native", state="processed", sites=43880, release="6.12.1")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prologue.errors import UNDECIDED
-from prologue.memory.capture import Piece, write_capture
-from prologue.memory.state import KernelState
+from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.state import KernelState
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, Arguments, Fixture, process
 from tests.support.built import Mini

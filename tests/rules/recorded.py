@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from prologue.insn import a64
-from prologue.writes.form import Ending, Flag, Function
+from prologue.live.pokes.recording import Ending, Flag, Function
+from tests.live.pokes.made import recording_of, write_recording
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments
 from tests.support.built import Mini
-from tests.writes.made import recording_of, write_recording
 
 JUDGE: Final = ("live", "judge")
 PLACE: Final = 0xFFFF800080010000

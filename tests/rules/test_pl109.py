@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from prologue.kernel.load import open_binary
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.load import open_binary
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.rules.pl109 import damage

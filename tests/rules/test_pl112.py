@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.kernel.load import open_binary
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import RULES
-from prologue.sites.load import open_binary
 from tests.mini_kernel.build import Spec
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import AnySpec, Mini

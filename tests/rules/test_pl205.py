@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from prologue.kernel.load import open_binary
 from prologue.rules.base import Finding, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.load import open_binary
 from tests.mini_kernel.build import run_command
 from tests.mini_module.build import link_module
 from tests.support.needs import needs_tools

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from prologue.elf.image import ElfImage
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.tables import Ranges
 from prologue.rules import pl206_pair_without_record as pl206
 from prologue.rules.base import Subject
-from prologue.sites.kernel import Kernel
-from prologue.sites.tables import Ranges
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import MOV, NOP, ElfEdit
 
@@ -30,7 +30,7 @@ def test_words_that_alternatives_replace(
     elf.set_symbol("work_empty", value=place)  # a function begins there
     elf.save(path)
     words = Ranges(np.array([place] if replaced else [], np.uint64), np.array([8] if replaced else [], np.int64))
-    monkeypatch.setattr("prologue.sites.tables.alternatives", lambda _: (words, words))
+    monkeypatch.setattr("prologue.kernel.unlisted.alternatives", lambda _: (words, words))
     assert [hit.vaddr for hit in pl206.check(Subject(Kernel(ElfImage(path))))] == ([place] if found else [])
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.pl301_site_in_untraceable_code import TRACERS
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.rules.pl108 import set_release
 from tests.support.built import Mini

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.mutation.pl302 import BRANCHES
 from tests.support.built import Mini

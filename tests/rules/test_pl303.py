@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit, edit

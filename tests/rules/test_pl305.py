@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_mini_kernel_tools
 

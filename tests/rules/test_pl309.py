@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
+from prologue.kernel.load import open_binary
 from prologue.rules.base import Subject
 from prologue.rules.pl309_jump_label_word import check
-from prologue.sites.load import open_binary
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.elf_edit import ElfEdit

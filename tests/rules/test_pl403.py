@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.support.elf_edit import ElfEdit
 

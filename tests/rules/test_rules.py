@@ -116,7 +116,10 @@ def test_registry_is_complete_and_in_order() -> None:
 
 
 def test_patch_loads_the_rules_that_decide_writing_and_no_others() -> None:
-    code = "import sys, prologue.patch; print(*(name for name in sys.modules if name.startswith('prologue.rules.pl')))"
+    code = (
+        "import sys, prologue.patching.patch;"
+        "print(*(name for name in sys.modules if name.startswith('prologue.rules.pl')))"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert loaded == [rule.check.__module__ for rule in RULES if rule in DECIDING]
 

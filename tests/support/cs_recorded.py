@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.memory.sources import open_memory
-from prologue.trace.etm import ProgramText, encode
-from prologue.trace.programs import Program, decoder_text, running_program
-from prologue.trace.recording import load_recording
-from prologue.trace.sources import open_trace
+from prologue.live.memory.sources import open_memory
+from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.path.programs import Program, decoder_text, running_program
+from prologue.trace.readers.recording import load_recording
+from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, write
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from prologue.trace.etm import ProgramText, encode
-from prologue.trace.form import GAP
-from prologue.trace.recording import RECORD
+from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.ranges import GAP
+from prologue.trace.readers.recording import RECORD
 from tests.support.cs_etm import CsTrace
 from tests.trace.made import KERNEL
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli.main import main
-from prologue.sites.load import open_binary
+from prologue.kernel.load import open_binary
 from prologue_bench.guest.modules import load_order
 from tests.support import qmp
 from tests.support.board.machine import DRIVERS, Board, make_key, running

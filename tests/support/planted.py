@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from prologue.insn import a64
-from prologue.memory.base import KernelInfo, Memory, Range
-from prologue.memory.state import KernelState
-from prologue.sites.running import RunningKernel
-from prologue.sites.tables import alternative_entries, jump_labels, runtime_constants
+from prologue.kernel.tables import alternative_entries, jump_labels, runtime_constants
+from prologue.live.memory.base import KernelInfo, Memory
+from prologue.live.memory.ranges import Range
+from prologue.live.memory.state import KernelState
+from prologue.live.system.running_kernel import RunningKernel
 
 Change = tuple[str, int, int]  # what it is, link-time address, the word that is put there
 NOP, MOV, BRK = a64.NOP, a64.MOV_X9_X30, 0xD4200080

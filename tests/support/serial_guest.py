@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prologue.memory.session import RemoteShell
+from prologue.live.memory.session import RemoteShell
 from prologue_bench.guest.initramfs import build_initramfs, pack
 from prologue_bench.guest.vm import Machine
 from prologue_bench.host.child import die_with_parent

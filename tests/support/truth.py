@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from prologue.arrays import U32, U64
 from prologue.errors import InputError
-from prologue.trace.recording import TraceRecords, load_recording
+from prologue.trace.readers.recording import TraceRecords, load_recording
 
 EXECUTED: Final = np.dtype(
     [("vaddr", "<u8"), ("word", "<u4"), ("cpu", "<u2"), ("level", "u1"), ("flags", "u1")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prologue.coresight.library import require_library
 from prologue.errors import InputError
+from prologue.trace.coresight.library import require_library
 from tests.support.needs import missing
 
 

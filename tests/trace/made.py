@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from prologue.trace.form import Batch
-from prologue.trace.recording import RECORD, RecordingHeader
+from prologue.trace.ranges import Batch
+from prologue.trace.readers.recording import RECORD, RecordingHeader
 from tests.support.assembler import assemble
 
 BASE = 0xFFFF800080010000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prologue.trace import branching
+from prologue.trace.path import branching
 from tests.support.assembler import assemble
 
 BASE = 0xFFFF800080000000

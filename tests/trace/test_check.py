@@ -9,7 +9,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
-from prologue.trace.form import EXCEPTION, GAP
+from prologue.trace.ranges import EXCEPTION, GAP
 from tests.support.assembler import assemble
 from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
 from tests.trace.test_opencsd import element, range_

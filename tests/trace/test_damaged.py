@@ -14,7 +14,7 @@ import zstandard
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.trace.sources import open_trace
+from prologue.trace.readers.sources import open_trace
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_check import STEPS
 from tests.trace.test_opencsd import CONTEXT, element, range_

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.recording import RecordingHeader
+from prologue.trace.readers.recording import RecordingHeader
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_opencsd import element, range_
 
@@ -123,7 +123,7 @@ def test_a_gap_before_what_is_left_out_is_printed(
 def test_the_slide_of_a_recording_or_of_the_command_line(
     tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from prologue.trace.recording import RecordingHeader
+    from prologue.trace.readers.recording import RecordingHeader
 
     rows = [{"start": KERNEL.at("vfs_read") + 0x200000, "count": 5}]
     plain, told = (

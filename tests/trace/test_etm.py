@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.etm import ProgramText, encode
-from prologue.trace.etm_snapshot import write_snapshot
-from prologue.trace.etm_waypoints import RangeCode, Waypoint, describe
-from prologue.trace.form import EXCEPTION, GAP
-from prologue.trace.recording import RECORD, RecordingHeader
+from prologue.trace.etm.snapshot import write_snapshot
+from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
+from prologue.trace.ranges import EXCEPTION, GAP
+from prologue.trace.readers.recording import RECORD, RecordingHeader
 from tests.mini_kernel.build import Spec
 from tests.support.assembler import assemble
 from tests.support.built import Mini

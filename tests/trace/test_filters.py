@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prologue.trace.filters import Selection
-from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
+from prologue.trace.path.filters import Selection
+from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
 
 # CPU, whether a gap is before it, whether it is shown, whether a batch ends with it
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans(), st.booleans()), max_size=40)

@@ -13,14 +13,14 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
-from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
-from prologue.trace.instants import UNBOUNDED, settled
-from prologue.trace.recording import RecordingHeader
-from prologue.trace.sources import open_trace
-from prologue.writes.form import Ending, Flag, Loss, Recording
+from prologue.live.pokes.recording import Ending, Flag, Loss, Recording
+from prologue.trace.path.instants import UNBOUNDED, settled
+from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
+from prologue.trace.readers.recording import RecordingHeader
+from prologue.trace.readers.sources import open_trace
+from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.trace.made import KERNEL, MadeKernel, perf_line, perf_text, recording
 from tests.trace.test_opencsd import CONTEXT, element, range_
-from tests.writes.made import ORIGIN, rows_of, write_recording
 
 NOP, MOV = 0xD503201F, 0xAA1E03E9
 PLACE = KERNEL.at("read_zero+0x8")
@@ -148,7 +148,7 @@ def test_after_the_last_time_any_write_may_have_been(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """The clock is read once, long before the write; also where no range is held back until it is read again."""
-    monkeypatch.setattr("prologue.trace.instants._MOST", most)
+    monkeypatch.setattr("prologue.trace.path.instants._MOST", most)
     writes = writes_file(tmp_path, write(1500 * MS, BRANCH, NOP))
     trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=1000 * MS) for ip, addr in [*THROUGH, *OVER])
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
@@ -169,7 +169,7 @@ def test_before_the_first_time_any_write_may_have_been(tmp_path: Path, capsys: p
 
 def test_before_a_time_that_many_ranges_have_a_write_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of one time are given away in parts: each part begins no later than the first."""
-    monkeypatch.setattr("prologue.trace.instants._MOST", 1)
+    monkeypatch.setattr("prologue.trace.path.instants._MOST", 1)
     ranges = new_ranges(6)
     ranges["cpu"], ranges["time"] = 0, [5, 8, 8, 8, 9, 10]
     batches = (Batch(ranges[at : at + 1], [NO_TASK], [""]) for at in range(6))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
-from prologue.trace.form import GAP, NO_TASK, Batch, new_ranges
-from prologue.trace.impossible import FirstOnes
-from prologue.trace.steps import Sequences
+from prologue.trace.path.impossible import FirstOnes
+from prologue.trace.path.steps import Sequences
+from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
 from tests.support.assembler import assemble
 from tests.trace.made import MadeKernel, perf_text, recording
 from tests.trace.test_opencsd import element, range_

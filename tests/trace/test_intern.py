@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from prologue.trace.intern import Interner, RunCounts, by_lane
-from prologue.trace.rendering import distinct, time_texts
+from prologue.trace.readers.intern import Interner, RunCounts, by_lane
+from prologue.trace.views.rendering import distinct, time_texts
 
 
 @pytest.mark.parametrize("spread", [1, 1 << 32, 0x9E3779B97F4A7C15])

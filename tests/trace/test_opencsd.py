@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from prologue.errors import InputError
-from prologue.trace.form import (
+from prologue.trace.ranges import (
     EXCEPTION,
     GAP,
     LOST,
@@ -20,8 +20,8 @@ from prologue.trace.form import (
     Tally,
     count_instructions,
 )
-from prologue.trace.opencsd import Counter, read_opencsd
-from prologue.trace.streams import Peekable
+from prologue.trace.readers.opencsd import Counter, read_opencsd
+from prologue.trace.readers.streams import Peekable
 from tests.trace.made import spans
 
 A = 0xFFFF800080010000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prologue.trace.form import GAP, SAMPLE, Tally
-from prologue.trace.perf_script import read_perf_script
-from prologue.trace.streams import Peekable
+from prologue.trace.ranges import GAP, SAMPLE, Tally
+from prologue.trace.readers.perf_script import read_perf_script
+from prologue.trace.readers.streams import Peekable
 from tests.support.needs import needs_tools
 from tests.trace.made import BASE, KERNEL, spans
 from tests.trace.perf_data import PerfSample, write_perf_data

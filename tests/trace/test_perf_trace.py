@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
-from prologue.coresight import library, process
 from prologue.errors import InputError
-from prologue.trace.programs import decoder_text, linked_program
-from prologue.trace.sources import open_trace
+from prologue.trace.coresight import library, process
+from prologue.trace.path.programs import decoder_text, linked_program
+from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
 from tests.support.cs_recording import expected, stream, trace, with_process

@@ -12,17 +12,17 @@ import pytest
 from prologue.cli.trace_inputs import open_history
 from prologue.cli.trace_stats import first_slots
 from prologue.elf.image import ElfImage
-from prologue.trace.assign import Kernels
-from prologue.trace.programs import Program, TextPiece, _module_pieces, linked_program
-from prologue.trace.sources import open_trace
-from prologue.writes.form import Ending, Recording
+from prologue.live.pokes.recording import Ending, Recording
+from prologue.trace.path.assign import Kernels
+from prologue.trace.path.programs import Program, TextPiece, _module_pieces, linked_program
+from prologue.trace.readers.sources import open_trace
 from prologue_bench.guest.kbuild import CROSS
+from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL, MadeKernel, perf_text
 from tests.trace.test_history import BRANCH, NOP, write
-from tests.writes.made import ORIGIN, rows_of, write_recording
 
 SLIDE = 0x200000
 MODULE = MadeKernel({"module_init": ["nop", "ret"]}, 0xFFFF800000100000)

@@ -10,9 +10,9 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError
-from prologue.trace.form import EXCEPTION, GAP, HIGHEST_CPU, LONGEST, LOST, Tally
-from prologue.trace.recording import RecordingHeader, read_header, read_records
-from prologue.trace.sources import open_trace
+from prologue.trace.ranges import EXCEPTION, GAP, HIGHEST_CPU, LONGEST, LOST, Tally
+from prologue.trace.readers.recording import RecordingHeader, read_header, read_records
+from prologue.trace.readers.sources import open_trace
 from tests.trace.made import KERNEL, recording, spans
 
 A = 0xFFFF800080010000
@@ -107,7 +107,7 @@ def test_a_cut_recording_reads_up_to_its_last_whole_record() -> None:
 def test_batches_join(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"start": A + 4 * k, "count": 1, "cpu": k % 3} for k in range(100)]
     whole = read(recording(rows))
-    monkeypatch.setattr("prologue.trace.recording.BATCH", 7)
+    monkeypatch.setattr("prologue.trace.readers.recording.BATCH", 7)
     assert read(recording(rows)) == whole
 
 

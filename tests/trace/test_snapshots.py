@@ -14,8 +14,8 @@ import zstandard
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED, InputError
 from prologue.insn import a64
-from prologue.trace.form import OTHER_WORLD, count_instructions
-from prologue.trace.sources import open_trace
+from prologue.trace.ranges import OTHER_WORLD, count_instructions
+from prologue.trace.readers.sources import open_trace
 from tests.support.snapshots import needs_decoded_snapshots, needs_kernel_dump
 from tests.trace.made import KERNEL, MadeKernel
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prologue.errors import InputError
-from prologue.trace.recording import RECORD, RecordingHeader
+from prologue.trace.readers.recording import RECORD, RecordingHeader
 from tests.support.truth import EXECUTED, TRAPPED, compare, compare_words
 
 BASE = 0xFFFF800080000000

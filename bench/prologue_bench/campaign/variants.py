@@ -17,11 +17,11 @@ import numpy.typing as npt
 from prologue.elf.compare import differing_files
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
-from prologue.patch import carry_out
+from prologue.kernel.kernel import Kernel
+from prologue.patching.patch import carry_out
 from prologue.plan.edits import PatchPlan
 from prologue.plan.variants import VariantKind, variant_plan
 from prologue.rules.engine import approve
-from prologue.sites.kernel import Kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.results.model import Variant
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from prologue.kernel.kernel import Kernel
 from prologue.outputs import new_file
-from prologue.sites.kernel import Kernel
 from prologue.words import counted
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import parse_line

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue.cli.arguments import shell_words
 from prologue.errors import OutputError, UsageError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
 from prologue.outputs import require_distinct, require_other
-from prologue.sites.kernel import Kernel
-from prologue.sites.load import open_binary
-from prologue.sites.module import Module
 from prologue.words import counted
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.emulator import ONE_CPU, boot_command, run_plugin

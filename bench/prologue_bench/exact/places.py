@@ -12,7 +12,7 @@ from prologue.elf.flat import flat_sections
 from prologue.elf.payload import is_flat
 from prologue.insn import a64
 from prologue.insn.decode import branches, calls_to, matches
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from prologue.elf.symbols import Symbol
-    from prologue.sites.sites import Sites
+    from prologue.kernel.sites import Sites
 
 _RAM: Final = 0x40000000  # where RAM begins on QEMU's virt board
 _BOOT_STUB: Final = 4096  # QEMU's boot loader lies at the start of RAM if the Image asks for less than this ...

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from prologue.elf.flat import write_flat
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.emulator import ONE_CPU, boot_command, run_plugin
 from prologue_bench.exact.places import boot_numbers, find_places

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import among
-from prologue.sites.tables import runtime_constants
+from prologue.kernel.tables import runtime_constants
+from prologue.live.pokes.recording import CALLERS, Flag, Function, Loss, Rows
 from prologue.words import counted
-from prologue.writes.form import CALLERS, Flag, Function, Loss, Rows
 from prologue_bench.exact.places import image_base, load_address
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prologue.arrays import U64, Bool
-    from prologue.sites.kernel import Kernel
+    from prologue.kernel.kernel import Kernel
 
 _UPPER: Final = np.uint64(1 << 63)
 _LAST: Final = 1 << 64

@@ -24,7 +24,7 @@ from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.boot import Counts, read_counts
 from prologue_bench.exact.build import build_guest

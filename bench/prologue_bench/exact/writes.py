@@ -14,9 +14,9 @@ from prologue.documents import parse_json
 from prologue.elf.flat import flat_sections
 from prologue.insn import a64
 from prologue.insn.decode import branches
-from prologue.sites.kernel import Kernel
-from prologue.writes.file import recording_file
-from prologue.writes.form import SIGHTS, WRITE, Ending, Origin, Sight
+from prologue.kernel.kernel import Kernel
+from prologue.live.pokes.recording import SIGHTS, WRITE, Ending, Origin, Sight
+from prologue.live.pokes.recording_file import recording_file
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.places import image_base, load_address

@@ -64,8 +64,8 @@ def _name(path: Path) -> str:
 
 
 def _depends(path: Path) -> list[str]:
-    from prologue.sites.load import open_binary
-    from prologue.sites.module import Module
+    from prologue.kernel.load import open_binary
+    from prologue.kernel.module import Module
 
     module = open_binary(path)
     depends = module.modinfo.get("depends", "") if isinstance(module, Module) else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError
 
 

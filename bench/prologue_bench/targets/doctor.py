@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from prologue.errors import PrologueError, how_to_install
+from prologue.kernel.kernel import Kernel
 from prologue.rules.base import Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import find_rule
-from prologue.sites.kernel import Kernel
 from prologue.words import counted
 from prologue_bench.errors import MissingToolError
 from prologue_bench.guest.vm import QEMU, qemu_version

@@ -15,7 +15,7 @@ from prologue_bench.exact.places import image_base, load_address
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prologue.sites.kernel import Kernel
+    from prologue.kernel.kernel import Kernel
 
 MARK_BASE: Final = 0x5A5B0000  # where mark.c lies, and no other program
 _TABLE: Final = 0x800  # bytes of one vector table (Arm ARM, D1.3.1 "Exception vectors")

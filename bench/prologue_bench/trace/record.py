@@ -1,4 +1,4 @@
-"""Records what a kernel executes in QEMU, to a file in the form of ``prologue.trace.recording``."""
+"""Records what a kernel executes in QEMU, to a file in the form of ``prologue.trace.readers.recording``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from prologue_bench.trace.places import kernel_numbers, mark_numbers, offset_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prologue.sites.kernel import Kernel
+    from prologue.kernel.kernel import Kernel
 
 COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1"
 _POLL: Final = 0.1  # seconds

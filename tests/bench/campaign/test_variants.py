@@ -12,9 +12,9 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError, RefusedError
+from prologue.kernel.kernel import Kernel
 from prologue.plan.edits import PatchPlan
 from prologue.plan.variants import KINDS
-from prologue.sites.kernel import Kernel
 from prologue_bench.campaign import variants
 from prologue_bench.campaign.variants import make_link, plan_variants
 from prologue_bench.errors import BenchError

@@ -19,7 +19,7 @@ from prologue.cli.main import main
 from prologue.elf.flat import flat_pieces
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact import boot
 from prologue_bench.exact.boot import Counts, Lines, MaintenanceCounts, Words, count_boot

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from prologue.sites.kernel import Kernel
-from prologue.writes.form import Flag
-from prologue.writes.names import NameTable
+from prologue.kernel.kernel import Kernel
+from prologue.live.pokes.function_names import NameTable
+from prologue.live.pokes.recording import Flag
 from prologue_bench.exact.places import image_base
 from prologue_bench.exact.seen import ModuleSymbol, Names, Region, Seen, completed
+from tests.live.pokes.made import rows_of
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
-from tests.writes.made import rows_of
 
 LOAD, SLIDE = 0x40200000, 0x2A0000
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
 from tests.support.needs import needs_tools

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.results.store import RESULTS, read_results
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 from tests.support.processes import HEEDING

@@ -10,8 +10,8 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn import a64
+from prologue.kernel.kernel import Kernel
 from prologue.plan.build import _record_edits, _site_edits
-from prologue.sites.kernel import Kernel
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.vm import GuestRun, Job, boot

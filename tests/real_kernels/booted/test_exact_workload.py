@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.entered import read_entered
 from prologue_bench.exact.workload import WorkloadCounts, count_workload

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import pytest
 
-from prologue.audit.breakpoints import KGDB_BRK
 from prologue.cli.main import main
-from prologue.memory.sources import open_memory
+from prologue.live.audit.breakpoints import KGDB_BRK
+from prologue.live.memory.sources import open_memory
 from prologue_bench.host.child import die_with_parent
 from tests.real_kernels.native import MACHINES, RECIPES
 from tests.support.needs import needs_built_kernel, needs_tools

@@ -14,7 +14,7 @@ import pytest
 
 import tests.support.board
 from prologue.cli.main import main
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import pack
 from prologue_bench.guest.modules import load_order

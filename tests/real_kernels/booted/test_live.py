@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from prologue.audit.run import audit
 from prologue.cli.main import main
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
-from prologue.memory.sources import open_memory
-from prologue.overlay.modules import module_files
-from prologue.record.run import script
-from prologue.record.sources import read_any
-from prologue.sites.kernel import Kernel
-from prologue.sites.running import RunningKernel, open_running
+from prologue.kernel.kernel import Kernel
+from prologue.live.audit.run import audit
+from prologue.live.memory.sources import open_memory
+from prologue.live.overlay.overlay_modules import module_files
+from prologue.live.pokes.recorder import script
+from prologue.live.pokes.sources import read_any
+from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.real_kernels.states import PROBES, programs, states, visit
 from tests.support import qmp
 from tests.support.live_guest import HOST, TRACING, Guest, live_guest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.load import open_binary
+from prologue.kernel.load import open_binary
 from prologue_bench.errors import GuestLostError
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.modules import load_order

@@ -14,8 +14,8 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn import a64
-from prologue.sites.kernel import Kernel
-from prologue.sites.load import open_binary
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
 from prologue_bench.guest.initramfs import build_initramfs
 from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.guest.vm import GuestRun, Job, boot

@@ -10,12 +10,12 @@ import pytest
 
 from prologue.arrays import U64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
-from prologue.probe.arguments import arguments_at
-from prologue.probe.event import described_at, event_line
-from prologue.probe.judge import Judge, Reason
-from prologue.probe.places import find_places
-from prologue.probe.verdict import verdict_on
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.arguments import arguments_at
+from prologue.live.probe.event import described_at, event_line
+from prologue.live.probe.judge import Judge, Reason
+from prologue.live.probe.places import find_places
+from prologue.live.probe.verdict import verdict_on
 from tests.real_kernels.kprobes.compare import compare
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, TOOLS, ask
 from tests.real_kernels.kprobes.places import batches, choose

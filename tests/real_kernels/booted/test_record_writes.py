@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.record.run import script
-from prologue.record.sources import read_any
-from prologue.sites.load import open_binary
-from prologue.writes.form import Flag, Recording
+from prologue.kernel.load import open_binary
+from prologue.live.pokes.recorder import script
+from prologue.live.pokes.recording import Flag, Recording
+from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from prologue.cli.main import main
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from prologue_bench.guest import deb, initramfs, packages
 from prologue_bench.guest.vm import Machine, run_console
 from prologue_bench.recorder.gate import evidence, void_reason

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from prologue.audit.run import KERNEL, audit
 from prologue.cli.main import main
-from prologue.memory.sources import open_memory
-from prologue.overlay.modules import module_files
-from prologue.sites.running import RunningKernel, open_running
+from prologue.live.audit.run import KERNEL, audit
+from prologue.live.memory.sources import open_memory
+from prologue.live.overlay.overlay_modules import module_files
+from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.support.live_guest import TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules
 from tests.support.planted import ChangedMemory, Planter

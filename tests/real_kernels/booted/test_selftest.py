@@ -10,7 +10,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn import a64
-from prologue.sites.kernel import Kernel
+from prologue.kernel.kernel import Kernel
 from tests.real_kernels.native import MACHINES, RECIPES, entry_offsets
 from tests.support.elf_edit import ElfEdit
 from tests.support.ftracetest import TEST, needed

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from prologue.cli.main import main
-from prologue.memory.sources import open_memory
-from prologue.trace.branching import PLAIN, classes
-from prologue.trace.form import EXCEPTION
-from prologue.trace.programs import linked_program, running_program
-from prologue.trace.recording import load_recording
-from prologue.trace.sources import open_trace
+from prologue.live.memory.sources import open_memory
+from prologue.trace.path.branching import PLAIN, classes
+from prologue.trace.path.programs import linked_program, running_program
+from prologue.trace.ranges import EXCEPTION
+from prologue.trace.readers.recording import load_recording
+from prologue.trace.readers.sources import open_trace
 from prologue_bench.guest.modules import load_order
 from tests.support.needs import needs_kernel, needs_modules, needs_tools
 

@@ -12,9 +12,9 @@ import pytest
 from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
-from prologue.sites.kernel import Kernel
-from prologue.trace.form import EXCEPTION
-from prologue.trace.recording import TraceRecords, load_recording
+from prologue.kernel.kernel import Kernel
+from prologue.trace.ranges import EXCEPTION
+from prologue.trace.readers.recording import TraceRecords, load_recording
 from prologue_bench.guest.vm import Machine
 from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordingFiles, Window, record

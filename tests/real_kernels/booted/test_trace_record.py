@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from prologue.cli.main import main
-from prologue.trace.form import EXCEPTION, RETURN
-from prologue.trace.recording import load_recording
+from prologue.trace.ranges import EXCEPTION, RETURN
+from prologue.trace.readers.recording import load_recording
 from tests.support.cs_recorded import decoded_addresses, write_recorded
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.opencsd import decode, merged

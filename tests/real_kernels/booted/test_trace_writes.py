@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pytest
 
 from prologue.cli.main import main
-from prologue.record.sources import read_any
-from prologue.trace.assign import Kernels
-from prologue.trace.history import TextHistory
-from prologue.trace.known import KnownRanges
-from prologue.trace.programs import linked_program
-from prologue.trace.sources import open_trace
+from prologue.live.pokes.sources import read_any
+from prologue.trace.path.assign import Kernels
+from prologue.trace.path.history import TextHistory
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.programs import linked_program
+from prologue.trace.readers.sources import open_trace
 from tests.support.needs import needs_kernel, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]

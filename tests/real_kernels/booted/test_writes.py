@@ -12,9 +12,9 @@ import pytest
 from prologue.cli.main import main
 from prologue.elf.flat import write_flat
 from prologue.insn import a64
-from prologue.sites.kernel import Kernel
-from prologue.writes.file import read_recording
-from prologue.writes.form import Flag
+from prologue.kernel.kernel import Kernel
+from prologue.live.pokes.recording import Flag
+from prologue.live.pokes.recording_file import read_recording
 from prologue_bench.exact.places import image_base
 from prologue_bench.guest.initramfs import pack
 from tests.mini_kernel.build import run_command

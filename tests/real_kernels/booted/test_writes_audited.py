@@ -16,9 +16,9 @@ from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.insn import a64
 from prologue.insn.cmodx import word_name
-from prologue.record.sources import read_any
-from prologue.sites.kernel import Kernel
-from prologue.writes.form import Flag, Recording
+from prologue.kernel.kernel import Kernel
+from prologue.live.pokes.recording import Flag, Recording
+from prologue.live.pokes.sources import read_any
 from prologue_bench.exact.writes import WritesRun, record_writes
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from prologue_bench.guest.vm import Machine

@@ -14,10 +14,10 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.insn import a64
-from prologue.record.run import script
-from prologue.record.sources import read_any
-from prologue.sites.kernel import Kernel
-from prologue.writes.form import Flag, Recording
+from prologue.kernel.kernel import Kernel
+from prologue.live.pokes.recorder import script
+from prologue.live.pokes.recording import Flag, Recording
+from prologue.live.pokes.sources import read_any
 from prologue_bench.guest.initramfs import fetch_programs, pack
 from prologue_bench.guest.kbuild import BuiltKernel, make
 from prologue_bench.host import cache

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prologue.insn.kprobes import REFUSED
-from prologue.probe.judge import ASKED, Judge, Reason
+from prologue.live.probe.judge import ASKED, Judge, Reason
 from tests.real_kernels.kprobes.guest import Answer, Batch
 
 DEPENDS = "d"

@@ -10,8 +10,8 @@ import numpy as np
 from prologue.arrays import I64, U64, sorted_unique
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
-from prologue.probe.judge import ASKED, Judge, Reason
-from prologue.sites.tables import bug_words, jump_labels
+from prologue.kernel.tables import bug_words, jump_labels
+from prologue.live.probe.judge import ASKED, Judge, Reason
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, Batch
 
 RANDOM: Final = "random words"

@@ -6,7 +6,7 @@
  */
 enum { WINDOWS = 16, MAX_RANGES = 64, MOST_WAITING = 1 << 18 };
 
-/* prologue/writes/form.py: WRITE, Flag and Maintenance */
+/* prologue/live/pokes/recording.py: WRITE, Flag and Maintenance */
 struct row {
 	uint64_t time, address, paddr, alias, pc, running, synced, maintenance;
 	uint64_t callers[CALLERS];

@@ -1,0 +1,87 @@
+"""Sections, and which of them an address is in, by bisection: a module may have as many sections as functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import I64, U64
+
+SHF_ALLOC: Final = 2
+SHF_EXECINSTR: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A section header; ``type`` is pyelftools' name for it or the number as text."""
+
+    index: int
+    name: str
+    type: str
+    flags: int
+    addr: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    entsize: int
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the section occupies bytes of the file."""
+        return self.type not in ("SHT_NOBITS", "SHT_NULL") and self.size > 0
+
+    @property
+    def allocated(self) -> bool:
+        """Whether the section is part of the running image."""
+        return bool(self.flags & SHF_ALLOC)
+
+    @property
+    def executable(self) -> bool:
+        """Whether the section is executable memory of the running image."""
+        return self.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
+
+    @property
+    def is_text(self) -> bool:
+        """Executable, allocated and file-backed: the only place where a patch site may be."""
+        return self.has_bytes and self.executable
+
+    def __contains__(self, vaddr: int) -> bool:
+        return self.addr <= vaddr < self.addr + self.size
+
+
+class SectionMap:
+    """Sections that share no address, by address; empty ones are left out."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self.sections = sorted((s for s in sections if s.size), key=lambda section: section.addr)
+        self._low = [s.addr for s in self.sections]
+        self._starts = np.array(self._low, np.uint64)
+        self._ends = np.array([s.addr + s.size for s in self.sections], np.uint64)
+
+    def find(self, vaddr: int) -> Section | None:
+        """Return the section whose addresses contain ``vaddr``."""
+        at = bisect_right(self._low, vaddr) - 1
+        return self.sections[at] if at >= 0 and vaddr in self.sections[at] else None
+
+    def indices(self, vaddrs: U64) -> I64:
+        """Index in ``sections`` of the section that each address is in, -1 where there is none; shape of ``vaddrs``."""
+        if not self.sections:
+            return np.full(vaddrs.shape, -1, np.int64)
+        index = np.searchsorted(self._starts, vaddrs, side="right") - 1
+        return np.where(vaddrs < self._ends[index], index, -1)  # below all of them, index is -1: the last one's end
+
+    def split(self, vaddrs: U64) -> Iterator[tuple[Section, slice | I64]]:
+        """For each section with addresses of the array, shape (n,), where they stand: a slice if all ascend."""
+        ascends = bool((vaddrs[1:] >= vaddrs[:-1]).all())
+        order = None if ascends else np.argsort(vaddrs, kind="stable")
+        ordered = vaddrs if order is None else vaddrs[order]
+        firsts = np.searchsorted(ordered, self._starts)
+        lasts = np.searchsorted(ordered, self._ends)
+        for k in np.flatnonzero(lasts > firsts).tolist():
+            place = slice(int(firsts[k]), int(lasts[k]))
+            yield self.sections[k], place if order is None else order[place]

@@ -1,0 +1,96 @@
+"""Whether a CPU can go a way on which X9 is read.
+
+A walk over all branches finds ways that no CPU goes: compilers leave a variable undefined on each path on which a flag,
+in a register, says that nobody reads it. On these ways a value in X9 is even moved to a register that calls keep, and
+back. So the flag's value is followed, and where the value that was in X9 has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from prologue.flow.control_flow import Flow
+from prologue.insn.constants import after, taken
+from prologue.insn.decode import B
+from prologue.insn.effect import effect, may_use
+from prologue.insn.x9 import X9, may_read, must_write
+
+_KEPT: Final = frozenset(range(19, 30))  # AAPCS64, "General-purpose registers": a call keeps X19-X29
+_STATES: Final = 20_000  # more than a compiler's function needs; then a way is believed
+
+Meaning = Literal["read", "written", "untouched", "end"]
+
+
+class _State(NamedTuple):
+    position: int
+    known: tuple[tuple[int, int], ...]  # registers and their values
+    holders: frozenset[int]  # registers that hold what was in X9
+
+
+def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) -> int | None:
+    """Walk from a position, where X9 holds a value that matters, to the first word that reads it; None: there is none.
+
+    ``meaning`` says what happens to X9 at a position, or that the way ends there; None: the word may read X9, and says
+    itself. If there are too many ways, ``begin`` is returned, as if that were the read.
+    """
+    todo = [_State(begin, (), frozenset([X9]))]
+    seen = set(todo)
+    for state in todo:  # grows meanwhile
+        what = meaning(state.position)
+        if what == "end":
+            continue
+        holders = _holders(flow, state, what)
+        if holders is None:
+            return state.position
+        fresh = [one for one in _next(flow, state, holders) if one not in seen] if holders else []
+        todo += fresh
+        seen.update(fresh)
+        if len(seen) > _STATES:
+            return begin
+    return None
+
+
+def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] | None:
+    """Which registers hold the value after the instruction; None if it reads the value."""
+    gone, copies = set[int](), set[int]()
+    word, array = int(flow.words[state.position]), flow.words[state.position : state.position + 1]
+    for register in state.holders:
+        happens = what if register == X9 else None
+        if happens is None and may_use(word, register):
+            reads = register == X9 or may_read(array, register)[0]
+            does = effect(word, register) if reads else "neither"
+            copy = word & 31
+            if does == "read" and word & 0xFFE0FFE0 == 0x2A0003E0 and copy in _KEPT | {X9}:  # MOV Wd, Wm
+                # Half of X9 is no promise that was kept, as where W9 is stored to the stack: follow it.
+                copies.add(copy)
+            elif does == "read":
+                happens = "read"
+            elif does == "write" or must_write(array, register)[0]:
+                happens = "written"
+        if happens == "read":
+            return None
+        if happens == "written":
+            gone.add(register)
+    return state.holders - gone | copies  # a register that is written may get the value again
+
+
+def _next(flow: Flow, state: _State, holders: frozenset[int]) -> list[_State]:
+    """Where control goes from an instruction, and with what."""
+    position, known = state.position, dict(state.known)
+    word, target = int(flow.words[position]), flow.after_jump_at(position)
+    if is_call(word):
+        kept = tuple((register, value) for register, value in state.known if register in _KEPT)
+        return [_State(position + 1, kept, holders & _KEPT)] if holders & _KEPT else []
+    branches, constants = taken(word, known), tuple(sorted(after(word, known).items()))
+    ways = []
+    if word & B[0] != B[1] and branches is not True:
+        ways.append(_State(position + 1, constants, holders))
+    if target >= 0 and branches is not False:
+        ways.append(_State(target, constants, holders))
+    return ways
+
+
+def is_call(word: int) -> bool:
+    """BL, BLR and BLRAA with its kind."""
+    return word & 0xFC000000 == 0x94000000 or word & 0xFEFFF000 == 0xD63F0000

@@ -1,0 +1,177 @@
+"""Verifies one file: opens it and the files that it is compared with, runs the rules, and adds notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from prologue.errors import InputError, PrologueError
+from prologue.kernel.binary import Binary
+from prologue.kernel.kernel import Contract, Kernel
+from prologue.kernel.load import kernel_of, open_binary
+from prologue.kernel.module import Module
+from prologue.kernel.state import State
+from prologue.plan.account import account
+from prologue.rules.base import Finding, Input, Subject
+from prologue.rules.engine import judge_symbols
+from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
+from prologue.rules.registry import find_rule
+from prologue.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to check, and against what."""
+
+    rules: tuple[str, ...]  # codes
+    against: Path | None = None
+    image: Path | None = None
+    kernels: tuple[Path, ...] = ()  # those that may load a module
+
+
+Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a file is: what the gate judges besides findings, and what a report says was looked at."""
+
+    kind: Literal["vmlinux", "module"]
+    contract: Contract | None  # of a vmlinux; a module has none of its own
+    state: State
+    sites: int
+    release: str  # kernel release that it is, or was built for; empty if it does not say
+    vmlinux: Path | None = None  # the kernel that a module was checked against
+    vmlinux_release: str = ""
+    signature: Signed = "none"  # of a module
+    bare_entries: int | None = None  # function entries without a pair, in a file without records; None in others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The result for one file; ``error`` is set if it could not be verified at all."""
+
+    path: Path
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    inputs: frozenset[Input] = frozenset()  # what kind of input it was
+    facts: Facts | None = None  # None if it could not be verified
+    mended: Facts | None = None  # without the damage that findings name, where it can be mended
+    error: str = ""
+    reason: str = ""  # the error without its place
+    exit_code: int = 0
+
+
+def verify_file(request: Request, path: Path) -> Verified:
+    """Verify one file. An error is part of the result, so that other files are still verified."""
+    try:
+        return _verify(request, path)
+    except PrologueError as error:
+        return Verified(path=path, error=str(error), reason=error.message, exit_code=error.exit_code)
+
+
+def _verify(request: Request, path: Path) -> Verified:
+    binary = open_binary(path, unpack=True)
+    before = open_binary(request.against, unpack=True) if request.against else None
+    if before is not None and before.image.relocatable != binary.image.relocatable:
+        raise InputError("a vmlinux and a module cannot be compared", path=path)
+    if request.image is not None and not isinstance(binary, Kernel):
+        raise InputError("--image needs the vmlinux that the image was made from", path=path)
+    vmlinux = kernel_of(binary, request.kernels) if isinstance(binary, Module) else None
+    notes = []
+    subject = Subject(binary, before, request.image, vmlinux)
+    subject, (findings, mended) = judge_symbols(subject, tuple(find_rule(code) for code in request.rules))
+    binary = subject.binary
+    facts = _facts(binary, vmlinux, checked=SIGNATURE.code in request.rules)
+    if facts.contract == "stock" and facts.state in ("processed", "unfinished"):
+        notes.append(f"{path}: processed for the stock contract: for bench and lab use, not for release")
+    if facts.kind == "vmlinux" and facts.bare_entries is not None:
+        notes.append(f"{path}: no dynamic ftrace, no sites to verify ({_looked_at(facts.bare_entries)})")
+    if facts.release and vmlinux is not None and not vmlinux.release:
+        notes.append(f"{vmlinux.path}: names no kernel release: that of its modules was not compared")
+    if binary.unnamed_functions:
+        lost = f"{binary.unnamed_functions:,} of {facts.sites:,} traced functions have no symbol"
+        notes.append(
+            f"{path}: stripped in part: {lost}: "
+            "PL109 and PL304 were not checked, and PL112 and PL206 at functions with a symbol only"
+        )
+    if isinstance(binary, Kernel) and binary.restored is not None:
+        notes.append(f"{path}: {binary.restored}")
+    if before is not None:
+        notes.append(_accounting(before, binary))
+    return Verified(
+        path=path,
+        findings=findings,
+        notes=tuple(notes),
+        inputs=subject.inputs,
+        facts=facts,
+        mended=replace(facts, state=mended.state),
+    )
+
+
+def modules_without_records(results: Iterable[Verified]) -> list[str]:
+    """Return one note on all modules without records and without pairs: such modules are many, and healthy."""
+    found = [(r.path, r.facts.bare_entries) for r in results if r.facts and r.facts.kind == "module"]
+    bare = [(path, entries) for path, entries in found if entries is not None]
+    if not bare:
+        return []
+    which = str(bare[0][0]) if len(bare) == 1 else f"{len(bare):,} modules, such as {bare[0][0]}"
+    return [f"{which}: no records, and {_looked_at(sum(entries for _, entries in bare))}: nothing to trace"]
+
+
+def _looked_at(entries: int) -> str:
+    return f"no pairs at {counted(entries, 'function entry', plural='function entries')} looked at"
+
+
+def _bare_entries(binary: Binary) -> int | None:
+    has_table = binary.bounds is not None if isinstance(binary, Kernel) else binary.records is not None
+    return None if has_table or len(binary.entry_pairs.unlisted) else len(binary.entry_pairs.entries)
+
+
+def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
+    count = 0 if binary.sites is None else len(binary.sites)
+    bare = _bare_entries(binary)
+    if isinstance(binary, Kernel):
+        return Facts(
+            kind="vmlinux", contract=binary.contract, state=binary.state, sites=count, release=binary.release,
+            bare_entries=bare,
+        )  # fmt: skip
+    assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
+    facts = Facts(kind="module", contract=None, state=binary.state, sites=count, release=binary.release)
+    facts = replace(facts, bare_entries=bare, signature=_signed(binary, vmlinux if checked else None))
+    return facts if vmlinux is None else replace(facts, vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
+
+
+def _signed(module: Module, vmlinux: Kernel | None) -> Signed:
+    """What is known of a module's signature; PL405 reports one that is bad."""
+    try:
+        if module.signature is None:
+            return "none"
+    except InputError:
+        return "bad"
+    return "not checked" if vmlinux is None else module.signed_by(vmlinux.certificates) or "none"
+
+
+# One and many.
+_KINDS = {
+    "site": ("site", "sites"),
+    "record": ("record", "records"),
+    "relocation": ("word of relocations", "words of relocations"),
+    "init": ("word of ftrace_init_nop", "words of ftrace_init_nop"),
+    "marker": ("word of the marker", "words of the marker"),
+}
+
+
+def _accounting(before: Binary, after: Binary) -> str:
+    found = account(before, after)
+    if found.apart:
+        return f"{after.path}: not compared with {before.path} byte by byte: {found.apart}"
+    kinds = _KINDS
+    if isinstance(before, Kernel) and before.marker is not None and before.marker.version > 1:
+        kinds = _KINDS | {"record": ("word of the record table", "words of the record table")}
+    parts = [counted(count, kinds[kind][0], plural=kinds[kind][1]) for kind, count in found.words.items()]
+    if len(found.unexplained):
+        parts.append(counted(len(found.unexplained), "unexplained byte"))
+    return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"

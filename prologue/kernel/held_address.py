@@ -1,0 +1,184 @@
+"""Loads from one address: found from each ADRP or ADR on, as long as its register, or a copy of it, is not written.
+
+Compilers form an address in many shapes: ADRP and a load with the rest as its offset; an ADD between them; the address
+of an object near by (GCC's section anchors); part of it in a function of its own (LLVM's outliner, ``-fno-inline``).
+Calls are entered with arguments and left with results. A register may seem to stay over a call that changes it: no
+compiler reads it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.elf.symbols import Symbols
+from prologue.insn import a64
+from prologue.insn.adr import adrs, surely_writes
+from prologue.insn.decode import calls_to
+from prologue.kernel.init_path import Reached, veneer_target
+from prologue.kernel.text import Text
+
+_BEFORE, _AFTER = 3 << 12, 1 << 12  # how far what ADRP gives is from what is loaded: an anchor, and two offsets
+_MOST: Final = 4096  # steps from one ADRP; dozens are usual
+_DEEPEST: Final = 3  # calls that are entered
+_ARGUMENTS, _RESULTS = 8, 2  # registers (AAPCS64, "Parameter passing", "Result return")
+_OUTLINED: Final = "OUTLINED_FUNCTION_"  # LLVM's outliner: any register may be an argument or a result
+_NOWHERE: Final = 0  # no instruction is there
+_ANY: Final = 0xFFFFFFFFFFFFFFFF
+# (mask, value) of loads of integers; Arm ARM, "A64 instruction set encoding", "Loads and Stores".
+_UNSIGNED: Final = (0x3F000000, 0x39000000)  # LDR with an immediate of 12 bits
+_NEAR: Final = (0x3F200000, 0x38000000)  # LDUR, LDTR, and LDR that writes its base back: 9 bits
+_NEAR_ORDERED: Final = (0x3F200C00, 0x19000000)  # LDAPUR
+_PREFETCHES: Final = (0b1111100110, 0b1111100010)  # PRFM, PRFUM; bits 31:22
+_PAIR: Final = (0x3E400000, 0x28400000)  # LDP, LDPSW, LDNP
+_EXACT: Final = ((0x3F400000, 0x08400000), (0x3FFFFC00, 0x38BFC000))  # LDAR, LDXR and their kind; LDAPR
+
+
+class _Held(NamedTuple):
+    """An address that a register holds before the instruction at ``pc``."""
+
+    pc: int
+    register: int
+    address: int
+    returns: tuple[int, ...]  # where the calls that were entered return to
+
+    @property
+    def place(self) -> tuple[int, int, tuple[int, ...]]:
+        """All but the address."""
+        return self.pc, self.register, self.returns
+
+
+class LoadSearch:
+    """Where the byte at one address is loaded."""
+
+    def __init__(self, text: Text, symbols: Symbols, wanted: int) -> None:
+        self._text = text
+        self._symbols = symbols
+        self._wanted = wanted
+
+    def is_begun_in(self, function: Reached) -> bool:
+        """Whether an ADRP or ADR in a function leads to such a load, there or where calls and returns lead."""
+        runs = function.runs
+        begin, end = min(run[0] for run in runs), max(run[1] for run in runs)
+        words = np.frombuffer(self._text.read_at(begin, end - begin) or b"", "<u4")
+        lowest = np.uint64(max(self._wanted - _BEFORE, 0))
+        for made in adrs(words, np.uint64(begin)):
+            for k in np.flatnonzero(made.value - lowest <= np.uint64(_BEFORE + _AFTER)).tolist():
+                pc = begin + a64.INSN_SIZE * int(made.at[k])
+                if any(start <= pc < stop for start, stop in runs):
+                    held = _Held(pc + a64.INSN_SIZE, int(made.register[k]), int(made.value[k]), ())
+                    if self._leads_to_load(held, function.start):
+                        return True
+        return False
+
+    def _leads_to_load(self, begin: _Held, function: int) -> bool:
+        todo, seen = [begin], {begin.place}
+        for held in todo:  # grows meanwhile
+            raw = self._text.read_at(held.pc, a64.INSN_SIZE)
+            word = int.from_bytes(raw or b"", "little")
+            if not word >> 16:  # UDF, or no text
+                continue
+            address, width = loaded(word, held.register, held.address)
+            if address <= self._wanted < address + width:
+                return True
+            # A register that holds two addresses at one place goes through an array: what matters is the first one.
+            fresh = [after for after in self._after(word, held, function) if after.place not in seen]
+            if len(seen) < _MOST:
+                todo += fresh
+                seen.update(after.place for after in fresh)
+        return False
+
+    def _after(self, word: int, held: _Held, function: int) -> Iterator[_Held]:
+        """What holds the address after an instruction, and where, if all began in ``function``."""
+        if word & 0x1C000000 == 0x14000000 and word >> 22 != 0b1101010100:  # branches and exceptions
+            yield from self._branched(word, held, function)
+            return
+        following = held._replace(pc=held.pc + a64.INSN_SIZE)
+        for register, address in _holders(word, held.register, held.address).items():
+            yield following._replace(register=register, address=address)
+
+    def _branched(self, word: int, held: _Held, function: int) -> Iterator[_Held]:
+        kind, following = a64.classify(word), held._replace(pc=held.pc + a64.INSN_SIZE)
+        target = a64.branch_target(word, held.pc)
+        if kind in ("BL", "BLR"):
+            if held.register >= _RESULTS:
+                yield following
+            if target is None or len(held.returns) >= _DEEPEST:
+                return
+            if held.register < _ARGUMENTS or self._is_outlined(target):
+                yield held._replace(pc=target, returns=(following.pc, *held.returns))
+        elif word & 0xFFFFF000 == 0xD65F0000:  # RET, RETAA, RETAB
+            yield from self._returned(held, function)
+        elif kind == "BR":
+            before = self._text.read_at(held.pc - 2 * a64.INSN_SIZE, 3 * a64.INSN_SIZE)
+            target = veneer_target(np.frombuffer(before or b"", "<u4").tolist(), held.pc)
+            if target is not None:
+                yield held._replace(pc=target)
+        else:
+            if kind != "B":
+                yield following
+            if target is not None:
+                yield held._replace(pc=target)
+
+    def _returned(self, held: _Held, function: int) -> Iterator[_Held]:
+        """After the call that was entered, or every call of the function that all began in."""
+        if held.returns:
+            yield held._replace(pc=held.returns[0], returns=held.returns[1:])
+        elif held.register < _RESULTS or self._is_outlined(function):
+            for section in self._text.text_sections:
+                for k in calls_to(self._text.view(section, "<u4"), section.addr, function).tolist():
+                    yield held._replace(pc=section.addr + a64.INSN_SIZE * (k + 1), returns=(_NOWHERE,))
+
+    def _is_outlined(self, vaddr: int) -> bool:
+        """Whether a function is a part of others: what has lost its symbol may be one."""
+        names = self._symbols.names_at(vaddr)
+        return not names or any(name.startswith(_OUTLINED) for name in names)
+
+
+def _holders(word: int, register: int, address: int) -> dict[int, int]:
+    """Registers that hold the address, or one that was formed from it, after an instruction that is no branch."""
+    held = {} if surely_writes(word, register) else {register: address}
+    first, second = word & 31, word >> 5 & 31
+    if word & 0xBF800000 == 0x91000000 and second == register:  # ADD, SUB of 64 bits with an immediate
+        amount = (word >> 10 & 0xFFF) << (word >> 22 & 1) * 12
+        held[first] = address + (-amount if word >> 30 & 1 else amount) & _ANY
+    elif word & 0xFFE0FFE0 == 0xAA0003E0 and word >> 16 & 31 == register:  # MOV Xd, Xm
+        held[first] = address
+    elif second == register and register in held:
+        held[register] = address + _written_back(word) & _ANY
+    held.pop(31, None)
+    return held
+
+
+def _written_back(word: int) -> int:
+    """What a load or store adds to its base."""
+    if word & 0x3B200400 == 0x38000400:
+        return a64.signed_field(word, 12, 9)
+    if word & 0x3A800000 == 0x28800000:
+        return a64.signed_field(word, 15, 7) * _pair_width(word)
+    return 0
+
+
+def _pair_width(word: int) -> int:
+    """Bytes of one register of LDP, LDPSW, STP."""
+    return 8 if word >> 31 else 4
+
+
+def loaded(word: int, base: int, address: int) -> tuple[int, int]:
+    """Address and width of what an instruction loads by a base register that holds ``address``; else a width of 0."""
+    if word >> 5 & 31 != base:
+        return address, 0
+    width, is_load = 1 << (word >> 30), word >> 22 & 3 != 0 and word >> 22 not in _PREFETCHES
+    if word & _UNSIGNED[0] == _UNSIGNED[1] and is_load:
+        return address + (word >> 10 & 0xFFF) * width, width
+    if (word & _NEAR[0] == _NEAR[1] or word & _NEAR_ORDERED[0] == _NEAR_ORDERED[1]) and is_load:
+        after = word & 0x3B200C00 == 0x38000400  # the base is written back, and used as it was
+        return address + (0 if after else a64.signed_field(word, 12, 9)), width
+    if word & _PAIR[0] == _PAIR[1]:
+        width, after = _pair_width(word), word >> 23 & 3 == 1
+        return address + (0 if after else a64.signed_field(word, 15, 7) * width), 2 * width
+    if any(word & mask == value for mask, value in _EXACT):
+        return address, width
+    return address, 0

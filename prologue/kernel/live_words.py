@@ -1,0 +1,63 @@
+"""The words that a running kernel changes while other CPUs execute them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.insn.disasm import insn_text
+from prologue.kernel.binary import Binary
+from prologue.kernel.tables import jump_labels
+
+# Patched BL->BL (and, for the second, NOP<->B) inside ftrace_caller where there are no CALL_OPS (arch/arm64/kernel/
+# entry-ftrace.S, 5.5-6.12).
+_CALLS: Final = ("ftrace_call", "ftrace_graph_call")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWords:
+    """Instructions of one kind."""
+
+    what: str
+    vaddrs: U64
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A live word that differs between two files of one link."""
+
+    what: str
+    vaddr: int
+    old: int
+    new: int
+
+    def __str__(self) -> str:
+        return f"{self.what}: {insn_text(self.old, self.vaddr)} became {insn_text(self.new, self.vaddr)}"
+
+
+def live_words(binary: Binary) -> Iterator[LiveWords]:
+    """Second slots, jump labels, and the calls inside ``ftrace_caller``; those in the file's text."""
+    if binary.sites is not None:
+        yield LiveWords("second slot", binary.sites.second)
+    labels = jump_labels(binary)
+    yield LiveWords("jump label", labels.code[binary.text.in_text(labels.code)])
+    for name in _CALLS:
+        symbol = binary.symbols.find(name)
+        if symbol is not None:
+            place = np.array([symbol.vaddr], np.uint64)
+            yield LiveWords(name, place[binary.text.in_text(place)])
+
+
+def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
+    """Live words of ``after`` that ``before`` has in the same place with another value."""
+    if before is None:
+        return
+    for live in live_words(after):
+        there = live.vaddrs[before.text.in_text(live.vaddrs)]
+        old, new = before.text.words(there), after.text.words(there)
+        for k in np.flatnonzero(old != new).tolist():
+            yield Change(live.what, int(there[k]), int(old[k]), int(new[k]))

@@ -1,0 +1,223 @@
+"""Opens whatever file with patch sites one is given: a vmlinux or a module, compressed or not."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+from prologue.elf.files import open_regular
+from prologue.elf.identify import BOOT_FILES, FileKind, identify
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError
+from prologue.kernel.binary import Binary
+from prologue.kernel.judged import open_judged
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
+
+MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
+
+
+def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> Binary:
+    """Open a vmlinux or a module.
+
+    ``unsigned`` leaves a module's appended signature out. ``unpack`` is for those that
+    only read it: a compressed vmlinux, too, and symbols that were stripped are looked for.
+
+    Raises:
+        InputError: neither, damaged, or compressed in a way that it may not be.
+
+    """
+    with open_regular(path) as (fd, _):
+        head = os.pread(fd, 4096, 0)
+    if not identify(head, len(head)).kind.startswith("compressed-"):
+        image = ElfImage(path)
+        if not image.relocatable:
+            return open_judged(image) if unpack else Kernel(image)
+        module = Module(image)
+        return _without_signature(module) if unsigned and module.signature else module
+
+    from prologue.elf.compressed import compression
+
+    pieces = _pieces(path)
+    begin, kind = _begin(pieces)
+    if kind.kind == "elf" and unpack:
+        return open_judged(ElfImage(path, _unpacked(path, chain((begin,), pieces))))
+    if kind.kind != "module":
+        advice = kind.advice if kind.kind in BOOT_FILES else ": unpack it first"
+        raise InputError(f"{kind.description}, compressed{advice}", path=path)
+    module = Module(ElfImage(path, b"".join(chain((begin,), pieces))), compression(head))
+    return _without_signature(module) if unsigned and module.signature else module
+
+
+def boot_file(path: Path) -> FileKind | None:
+    """What boot file this is, compressed or not; None for all others."""
+    with open_regular(path) as (fd, size):
+        head = os.pread(fd, 1 << 20, 0)
+    kind = identify(head[:4096], size)
+    if kind.kind in ("lzma", "bzip2"):
+        from prologue.elf.compressed import begin_of
+
+        begin = begin_of(head, kind.kind)
+        inner = identify(begin, len(begin)) if begin else kind
+        name = kind.kind
+    elif kind.kind.startswith("compressed-"):
+        inner, name = _begin(_pieces(path))[1], kind.kind.removeprefix("compressed-")
+    else:
+        return kind if kind.kind in BOOT_FILES else None
+    if inner.kind not in BOOT_FILES:
+        return None
+    return inner if inner == kind else inner._replace(description=f"{inner.description}, compressed with {name}")
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    from prologue.elf.compressed import pieces
+
+    with open_regular(path) as (fd, _):
+        yield from pieces(mmap.mmap(fd, 0, access=mmap.ACCESS_READ), path)
+
+
+def _begin(pieces: Iterator[bytes]) -> tuple[bytes, FileKind]:
+    """The first bytes of what is compressed, and what that is."""
+    begin = b""
+    while len(begin) < 4096 and (piece := next(pieces, None)) is not None:
+        begin += piece
+    return begin, identify(begin[:4096], len(begin))
+
+
+def _unpacked(path: Path, pieces: Iterable[bytes]) -> mmap.mmap:
+    """A mapped file without a name: a vmlinux with debug information has some 400 MB."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile() as spool:
+            for piece in pieces:
+                spool.write(piece)
+            spool.flush()
+            return mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InputError(f"cannot be unpacked in {tempfile.gettempdir()}: {error.strerror}", path=path) from error
+
+
+def _without_signature(module: Module) -> Module:
+    assert module.signature is not None  # noqa: S101 - the callers looked
+    proper = module.image.read(0, module.signature.start)
+    return Module(ElfImage(module.path, proper), module.compression, stripped=True)
+
+
+def require_unstripped(image: ElfImage, *, by_name: bool = False) -> None:
+    """Check that a vmlinux has all symbols of its kernel, for work that needs those of the file itself.
+
+    Raises:
+        InputError: some are gone.
+
+    """
+    restored = open_judged(image, by_name=by_name).restored
+    if restored is not None:
+        more = f" (and {restored.lacking - 1:,} more)" if restored.lacking > 1 else ""
+        raise InputError(
+            f"stripped in part: the symbol {restored.name}{more} is gone: give the vmlinux as it was linked",
+            path=image.path,
+        )
+
+
+def named_files(paths: list[Path]) -> list[Path]:
+    """The files that were named, and all modules below the directories that were; errors as ``find_modules``."""
+    found: list[Path] = []
+    for path in paths:
+        try:
+            is_directory = path.is_dir()
+        except OSError:  # opening it will say what is wrong
+            is_directory = False
+        found += find_modules(path) if is_directory else [path]
+    return found
+
+
+def find_modules(directory: Path) -> list[Path]:
+    """All modules below a directory, sorted by path; symbolic links are not followed.
+
+    Raises:
+        InputError: there is none.
+
+    """
+
+    def unreadable(error: OSError) -> None:
+        raise InputError(f"cannot be read: {error.strerror}", path=error.filename)
+
+    # Not rglob: it passes over what may not be read.
+    files = (Path(top, name) for top, _, names in os.walk(directory, onerror=unreadable) for name in names)
+    found = sorted(p for p in files if p.name.endswith(MODULE_SUFFIXES) and not p.is_symlink())
+    if not found:
+        raise InputError("no modules (*.ko, *.ko.gz, *.ko.xz, *.ko.zst) in this directory", path=directory)
+    return found
+
+
+def unfollowed_links(directory: Path) -> list[str]:
+    """Names of the links, below a directory of modules, that ``find_modules`` passes over, relative to it; sorted.
+
+    None for a file. Links that lead nowhere are left out.
+    """
+    entries = (os.path.join(top, name) for top, below, files in os.walk(directory) for name in (*below, *files))  # noqa: PTH118 - thousands
+    links = [path for path in entries if os.path.islink(path)]  # noqa: PTH114 - as above
+    found = [path for path in links if path.endswith(MODULE_SUFFIXES) or Path(path).is_dir()]
+    return sorted(os.path.relpath(path, directory) for path in found)
+
+
+def is_vmlinux(path: Path) -> bool:
+    """Whether the file, unpacked if it is compressed, begins like a vmlinux; no, too, if it cannot be read."""
+    try:
+        with open_regular(path) as (fd, _):
+            head = os.pread(fd, 4096, 0)
+        kind = identify(head, len(head)).kind
+        return kind == "elf" or (kind.startswith("compressed-") and _begin(_pieces(path))[1].kind == "elf")
+    except InputError:
+        return False
+
+
+def load_vmlinux(path: Path) -> Kernel:
+    """The kernel that will load the modules; read once in each process, unless it changes."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"cannot be opened: {error.strerror}", path=path) from error
+    return _load_vmlinux(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@cache
+def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
+    kernel = open_binary(path, unpack=True)
+    if not isinstance(kernel, Kernel):
+        raise InputError("is a module: name the vmlinux of its kernel", path=path)
+    return kernel
+
+
+def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
+    """The one of these vmlinux files that loads the module; None if there are no files.
+
+    Raises:
+        InputError: none of them can, or more than one may.
+
+    """
+    kernels = [load_vmlinux(path) for path in paths]
+    wrong = [mismatch(module, kernel) for kernel in kernels]
+    able = [kernel for kernel, reason in zip(kernels, wrong, strict=True) if not reason]
+    if len(able) > 1:
+        names = ", ".join(str(kernel.path) for kernel in able)
+        raise InputError(f"may be of more than one kernel ({names}): name its kernel with --vmlinux", path=module.path)
+    if kernels and not able:
+        advice = "that is not its kernel" if len(kernels) == 1 else "none of these is its kernel"
+        raise InputError(f"{'; '.join(wrong)}: {advice}", path=module.path)
+    return able[0] if able else None
+
+
+def mismatch(module: Binary, vmlinux: Kernel) -> str:
+    """Why this module cannot be meant for that kernel; empty if it can."""
+    release = module.release if isinstance(module, Module) else ""
+    if release and vmlinux.release and release != vmlinux.release:
+        return f"built for {release}, but {vmlinux.path} is {vmlinux.release}"
+    if module.sites is not None and len(module.sites) and module.layout != vmlinux.layout:
+        return f"layout {module.layout}, but {vmlinux.path} has {vmlinux.layout}"
+    return ""

@@ -1,0 +1,133 @@
+"""Patch sites: the pair of slots that each record stands for.
+
+Where the pair is, seen from the record (kernel ``arch/arm64/kernel/ftrace.c``, ``ftrace_call_adjust``)::
+
+    layout "2" (5.5+)            layout "4,2" (6.3+ with CALL_OPS)     moved by this tool, either layout
+                                 rec -> NOP    literal, low half
+                                        NOP    literal, high half
+    func:  [BTI C]               func:  [BTI C]                        func:  [BTI C]
+    rec -> NOP   first slot             NOP    first slot                     MOV   first slot
+           NOP   second slot            NOP    second slot             rec -> NOP   second slot
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue.arrays import I64, U32, U64, Bool
+from prologue.elf.symbols import Symbols
+from prologue.insn import a64
+from prologue.kernel.records import Records
+from prologue.kernel.text import Text
+
+Layout = Literal["2", "4,2"]
+
+# Defined by kernel/trace/ftrace.c under CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS (6.3+) and nowhere else.
+CALL_OPS_SYMBOL: Final = "ftrace_nop_ops"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sites:
+    """One site for every record that points into text; every array has shape (n,)."""
+
+    layout: Layout
+    record: I64  # index of the record
+    moved: Bool  # the record already points at the second slot
+    first: U64  # address of the first slot
+    word0: U32  # word in the first slot
+    word1: U32  # word in the second slot
+    before: U32  # word right before the pair
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    @property
+    def second(self) -> U64:
+        """Address of the second slot: the kernel's ``rec->ip``."""
+        return self.first + np.uint64(4)
+
+    @property
+    def bti(self) -> Bool:
+        """Sites with a BTI landing pad right before the pair."""
+        found: Bool = self.before & a64.BTI_MASK == a64.BTI
+        return found
+
+    @property
+    def entry(self) -> U64:
+        """Address of the function: the BTI if there is one, else the first slot."""
+        return self.first - np.where(self.bti, np.uint64(4), np.uint64(0))
+
+    @property
+    def has_mov(self) -> Bool:
+        """Sites whose pair is MOV X9, X30; NOP."""
+        return _both(self.word0 == a64.MOV_X9_X30, self.word1 == a64.NOP)
+
+    @property
+    def has_nop(self) -> Bool:
+        """Sites whose pair is NOP; NOP, as compiled."""
+        return _both(self.word0 == a64.NOP, self.word1 == a64.NOP)
+
+    def unmoved_values(self) -> U64:
+        """What the compiler put into each record: 8 bytes before the function, or the first slot."""
+        return self.entry - np.uint64(8) if self.layout == "4,2" else self.first
+
+
+def _both(left: Bool, right: Bool) -> Bool:
+    return left & right
+
+
+def find_layout(symbols: Symbols) -> Layout:
+    """Which ``-fpatchable-function-entry`` the kernel was built with."""
+    return "4,2" if symbols.find(CALL_OPS_SYMBOL) else "2"
+
+
+def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout, *, moved: bool | None = None) -> Sites:
+    """Resolve every non-zero record in text to its site.
+
+    ``moved`` says where the records are, if that is known; otherwise the words there decide.
+    """
+    index = np.flatnonzero(records.live & text.in_text(records.values))
+    value = records.values[index]
+    around = text.words_around(value, range(-2, 3))
+    at_second = _moved(symbols, value, around, layout) if moved is None else np.full(len(value), moved)
+    first = np.where(at_second, value - np.uint64(4), value)
+    if layout == "4,2":
+        bti_after_literal = around[2] & a64.BTI_MASK == a64.BTI
+        first = np.where(at_second, first, value + np.where(bti_after_literal, np.uint64(12), np.uint64(8)))
+    pair = around if np.array_equal(first, value) else text.words_around(first, (-1, 0, 1))
+    return Sites(
+        layout=layout, record=index, moved=at_second, first=first, word0=pair[0], word1=pair[1], before=pair[-1]
+    )
+
+
+def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:
+    """Which records point at a second slot: a NOP with the MOV before it.
+
+    In layout "2", MOV; NOP; NOP with the record in the middle can also be a pair whose landing pad was overwritten by
+    the MOV. Only where nothing else in the file was processed is it taken for that: taking a moved record for an
+    unmoved one would put the MOV into the wrong slot.
+
+    A record may also have been moved although its site was not patched: then the pair of NOPs that begins the
+    function ends at the record. (What comes after it does not decide: a body may begin with a NOP, too.)
+    """
+    after_mov: Bool = (around[0] == a64.NOP) & (around[-1] == a64.MOV_X9_X30)
+    untouched = int((around[0] == a64.NOP).sum()) > 2 * int((around[0] == a64.MOV_X9_X30).sum())
+    if layout == "2" and untouched and not (after_mov & (around[1] != a64.NOP)).any():
+        after_mov = np.zeros_like(after_mov)
+    lone = ~after_mov & (around[0] == a64.NOP) & (around[-1] == a64.NOP)
+    # A slot that was overwritten: the function's symbol says which of the two the record means.
+    pad_before = around[-1] & a64.BTI_MASK == a64.BTI
+    lone |= ~after_mov & ((around[0] != a64.NOP) | (around[1] != a64.NOP))
+    if 2 * int(after_mov.sum()) <= len(value):  # else a pad there may be what overwrote a first slot
+        lone &= ~pad_before
+    lone &= ~(pad_before & (around[0] != a64.NOP))
+    if lone.any():
+        after_bti = around[-2][lone] & a64.BTI_MASK == a64.BTI
+        start = value[lone] - np.where(after_bti, np.uint64(8), np.uint64(4))
+        begins = symbols.is_function_start(start)
+        begins[begins] = ~symbols.is_function_start(value[lone][begins])
+        after_mov[lone] = begins
+    return after_mov

@@ -1,0 +1,89 @@
+"""How far processing of a file got, as truth tables.
+
+Writing goes sites, then records or the init stub, then the marker. Each state that a kill can leave is ``unfinished``;
+what no run of ours leaves is in no row, and ``mixed``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from prologue.kernel.init_stub import InitStub
+from prologue.kernel.marker import Marker
+from prologue.kernel.sites import Sites
+
+State = Literal["untouched", "processed", "unfinished", "mixed", "no sites"]
+Share = Literal["none", "some", "all"]
+
+# Sites that hold the MOV, records that are moved, the marker's flag.
+_NATIVE: Final[dict[tuple[Share, Share, bool], State]] = {
+    ("none", "none", False): "untouched",
+    ("some", "none", False): "unfinished",
+    ("all", "none", False): "unfinished",
+    ("all", "some", False): "unfinished",
+    ("all", "all", False): "unfinished",
+    ("all", "all", True): "processed",
+}
+# Version 2 of the marker: what lies between has the flag WRITING, and its records cannot be read.
+_NATIVE_2: Final[dict[tuple[Share, Share, bool], State]] = {
+    ("none", "none", False): "untouched",
+    ("all", "all", True): "processed",
+}
+# Sites that hold the MOV, and ftrace_init_nop; records stay. A kernel whose ftrace_init_nop is not recognised was not
+# processed under this contract.
+_STOCK: Final[dict[tuple[Share, str], State]] = {
+    ("none", "live"): "untouched",
+    ("none", "unrecognised"): "untouched",
+    ("some", "live"): "unfinished",
+    ("some", "unrecognised"): "unfinished",
+    ("all", "live"): "unfinished",
+    ("all", "unrecognised"): "unfinished",
+    ("all", "unfinished"): "unfinished",
+    ("all", "neutralised"): "processed",
+}
+# Sites that hold the MOV, records that are moved: ours stay (decision 5), but modules with moved ones are known.
+_MODULE: Final[dict[tuple[Share, Share], State]] = {
+    ("none", "none"): "untouched",
+    ("some", "none"): "unfinished",
+    ("all", "none"): "processed",
+    ("all", "all"): "processed",
+}
+
+
+def native_state(sites: Sites, marker: Marker) -> State:
+    """The state of a vmlinux that carries the marker."""
+    if not _sound(sites):
+        return "mixed" if len(sites) else "no sites"
+    states = _NATIVE if marker.version == 1 else _NATIVE_2
+    return states.get((_mov(sites), _moved(sites), marker.processed), "mixed")
+
+
+def stock_state(sites: Sites, stub: InitStub) -> State:
+    """The state of a vmlinux without it."""
+    if not _sound(sites) or sites.moved.any():
+        return "mixed" if len(sites) else "no sites"
+    return _STOCK.get((_mov(sites), stub.state), "mixed")
+
+
+def module_state(sites: Sites) -> State:
+    """The state of a module."""
+    if not _sound(sites):
+        return "mixed" if len(sites) else "no sites"
+    return _MODULE.get((_mov(sites), _moved(sites)), "mixed")
+
+
+def _sound(sites: Sites) -> bool:
+    """Whether there are sites, and each is a pair as compiled or as processed."""
+    return bool(len(sites)) and bool((sites.has_mov | sites.has_nop).all())
+
+
+def _mov(sites: Sites) -> Share:
+    return _share(int(sites.has_mov.sum()), len(sites))
+
+
+def _moved(sites: Sites) -> Share:
+    return _share(int(sites.moved.sum()), len(sites))
+
+
+def _share(count: int, total: int) -> Share:
+    return "none" if not count else "all" if count == total else "some"

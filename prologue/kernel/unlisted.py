@@ -1,0 +1,81 @@
+"""Pairs at function entries that no record lists: of single functions, or of a record table that was lost.
+
+What is looked at are symbols of functions. A file that was built without dynamic ftrace has no pairs there: none of
+the modules without a table in Debian's 5.10 to 7.3 has one, and a vmlinux has fewer than ten that alternatives and jump
+labels do not own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, U64, among
+from prologue.insn import a64
+from prologue.kernel.binary import Binary
+from prologue.kernel.entry_pairs import EntryPairs
+from prologue.kernel.tables import alternatives, jump_labels
+
+# Of a whole file: this many pairs, and this share of all pairs (or of all entries, where no record is left).
+_MANY: Final = 8
+_SHARE: Final = 0.05
+
+
+def without_owner(binary: Binary, pairs: U64) -> U64:
+    """Those pairs whose words neither alternatives nor jump labels own: functions may begin with NOPs of theirs."""
+    if not len(pairs):
+        return pairs
+    labels = jump_labels(binary).code
+    owned = among(pairs, np.concatenate([alternatives(binary)[0].words(), labels, labels - np.uint64(4)]))
+    stray: U64 = pairs[~owned | (binary.text.words(pairs) == a64.MOV_X9_X30)]  # nothing else begins with MOV X9, X30
+    return stray
+
+
+class LostTable(NamedTuple):
+    """So many pairs have no record that the table, or a part of it, was lost."""
+
+    unlisted: U64  # first slots of those pairs, ascending
+    pairs: int  # at function entries, listed or not
+    entries: int
+    sections: dict[str, int]  # how many of the unlisted pairs are where
+
+
+def lost_table(binary: Binary) -> LostTable | None:
+    """Whether the records of the whole file, or of one section, were lost; None if they were not.
+
+    In a section without any site a single pair is enough if most entries there are pairs.
+    """
+    found = binary.entry_pairs
+    if not _too_many(binary, found):  # before the tables of other patchers are read
+        return None
+    found = found._replace(unlisted=without_owner(binary, found.unlisted))
+    if not _too_many(binary, found):
+        return None
+    counts: dict[str, int] = {}
+    for section, count in zip(binary.text.text_sections, _by_section(binary, found.unlisted).tolist(), strict=True):
+        if count:
+            counts[section.name] = counts.get(section.name, 0) + count
+    return LostTable(found.unlisted, len(found.first), len(found.entries), counts)
+
+
+def _too_many(binary: Binary, found: EntryPairs) -> bool:
+    lost, listed = len(found.unlisted), len(found.first) - len(found.unlisted)
+    if not lost:
+        return False
+    if lost >= _MANY and lost >= _SHARE * (len(found.first) if listed else len(found.entries)):
+        return True
+    sites = np.zeros(0, np.uint64) if binary.sites is None else binary.sites.first
+    here, entries = _by_section(binary, found.unlisted), _by_section(binary, found.entries)
+    bare = (here > 0) & (_by_section(binary, sites) == 0)
+    return bool((here[bare] * 2 >= entries[bare]).any())
+
+
+def _by_section(binary: Binary, vaddrs: U64) -> I64:
+    """How many of these addresses of text are in each text section, shape (sections,)."""
+    starts = np.array([section.addr for section in binary.text.text_sections], np.uint64)
+    order = np.argsort(starts, kind="stable")
+    counts = np.zeros(len(starts), np.int64)
+    index = np.searchsorted(starts[order], vaddrs, side="right") - 1
+    counts[order] = np.bincount(index[index >= 0], minlength=len(starts))
+    return counts

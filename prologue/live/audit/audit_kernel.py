@@ -1,0 +1,156 @@
+"""Audits the text of a running kernel: every word against the mechanism that owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U32
+from prologue.errors import InputError
+from prologue.live.audit.alternatives import claim_alternatives
+from prologue.live.audit.audited import Audited
+from prologue.live.audit.breakpoints import Breakpoint, Breakpoints, find_breakpoints
+from prologue.live.audit.claims import Claims
+from prologue.live.audit.constants import claim_constants
+from prologue.live.audit.describe import Describer
+from prologue.live.audit.ftrace import claim_ftrace
+from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.judge import TextJudge
+from prologue.live.audit.jump_labels import claim_jump_labels
+from prologue.live.audit.layouts import layouts_of
+from prologue.live.audit.literals import claim_literals
+from prologue.live.audit.scene import Scene
+from prologue.live.audit.shadow_stacks import claim_shadow_stacks
+from prologue.live.audit.variables import Variables
+from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Capture
+from prologue.live.memory.state import KernelState
+from prologue.live.system.running_kernel import LiveText, RunningKernel
+from prologue.live.system.running_text import LiveSection
+from prologue.releases import not_known, version_of
+
+# Read with one question, for sources that answer slowly.
+_NAMES: Final = (
+    "applied_alternatives", "arch_ftrace_ops_list_func", "dynamic_scs_enabled", "ftrace_disabled", "ftrace_lock",
+    "ftrace_ops_list", "all_alternatives_applied", "ftrace_graph_active", "ftrace_pages_start", "ftrace_trace_function",
+    "jump_label_mutex", "kimage_voffset", "kprobe_table", "memstart_addr", "removed_ops", "tag_lsb", "tag_val",
+    "va_mask",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFacts:
+    """What is read of a kernel's memory once, for its own text and that of its modules."""
+
+    variables: Variables
+    ftrace: FtraceState
+    breakpoints: Breakpoints
+    state: KernelState | None
+    not_known: str = ""  # why no word of this kernel may be called wrong
+
+
+def read_facts(kernel: RunningKernel, state: KernelState | None) -> KernelFacts:
+    """Read tables and variables; ``state`` is what the kernel said of itself, if it was asked.
+
+    Raises:
+        InputError: the file's records cannot be read.
+
+    """
+    _require_records(kernel)
+    version = kernel.version or version_of(kernel.memory.info.release)
+    layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
+    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
+    variables.fetch_named(_NAMES)
+    breakpoints = find_breakpoints(variables, state.kprobes if state else ())
+    ftrace = FtraceState(kernel, variables, state, restless=is_restless(kernel.memory, kernel.live_text))
+    return KernelFacts(
+        variables=variables, ftrace=ftrace, breakpoints=breakpoints, state=state, not_known=_not_known(kernel)
+    )
+
+
+def _require_records(kernel: RunningKernel) -> None:
+    """Refuse a kernel with ftrace whose sites are not known: none of them would be judged."""
+    if kernel.bounds is None or kernel.records is not None:
+        return
+    problem, to_do = kernel.bounds.problem, "give the vmlinux as it was linked"
+    if kernel.marker is not None and kernel.marker.writing:
+        problem, to_do = "unfinished: an interrupted run of `prologue patch`", "run the same command again"
+    raise InputError(f"{problem}; ftrace's records cannot be read: {to_do}", path=kernel.path)
+
+
+def _not_known(kernel: RunningKernel) -> str:
+    """Of the two releases that the vmlinux and memory name, one that was never compared is enough."""
+    named = [release for release in (kernel.release, kernel.memory.info.release) if release] or [""]
+    return next((why for release in named if (why := not_known(release))), "")
+
+
+def is_restless(memory: Memory, text: LiveText) -> bool:
+    """Whether text and data may be of different moments."""
+    if isinstance(memory, Capture) and not memory.settled:
+        return True
+    return any(one.unstable for one in text.live.values())
+
+
+def audit_kernel(kernel: RunningKernel, facts: KernelFacts) -> Audited:
+    """Judge the kernel's own text."""
+    lifted = lift(kernel.live_text, kernel.slide, facts.breakpoints)
+    claims = list(kernel_claims(kernel, facts))
+    sections = [(one, _linked(kernel, one)) for one in kernel.live_text.live.values()]
+    judge = TextJudge(sections, lifted, Describer(kernel, kernel.slide, facts.state), facts.not_known)
+    return judge.judge(claims, list(unlooked(sections)))
+
+
+def _linked(kernel: RunningKernel, one: LiveSection) -> U32:
+    words: U32 = kernel.image.view(one.section, "<u4")
+    return words
+
+
+def kernel_claims(kernel: RunningKernel, facts: KernelFacts) -> Iterator[Claims]:
+    """What each mechanism says of the kernel's text, without breakpoints."""
+    restless = is_restless(kernel.memory, kernel.live_text)
+    scene = Scene(
+        binary=kernel,
+        slide=kernel.slide,
+        variables=facts.variables,
+        kernel=kernel,
+        kernel_slide=kernel.slide,
+        restless=restless,
+    )
+    yield from claim_ftrace(scene, facts.ftrace, np.zeros(0, np.uint64))
+    yield claim_alternatives(scene)
+    yield claim_jump_labels(scene)
+    yield from claim_constants(scene)
+    yield from claim_literals(scene)
+    yield from claim_shadow_stacks(scene)
+
+
+def lift(text: LiveText, slide: int, breakpoints: Breakpoints) -> dict[int, Breakpoint]:
+    """Take out breakpoints that stand in the text: put back what they cover, or what was linked if that is not known.
+
+    Where nothing says which kprobes there are, every BRK of theirs may be one; so with kgdb.
+
+    Returns:
+        Those, by address in the file.
+
+    """
+    found: dict[int, Breakpoint] = {}
+    for one in breakpoints.at.values():
+        vaddr = one.vaddr - slide & (1 << 64) - 1
+        if text.lift(vaddr, one.brk, one.original):
+            found[vaddr] = one
+    for word in breakpoints.unlisted:
+        for vaddr in text.places_of(word):
+            text.lift(vaddr, word, None)
+            found[vaddr] = Breakpoint(vaddr + slide & (1 << 64) - 1, word, None)
+    return found
+
+
+def unlooked(sections: Sequence[tuple[LiveSection, U32]]) -> Iterator[tuple[str, int]]:
+    """Sections of which memory lacks words, and how many."""
+    for section, _ in sections:
+        missing = int((~section.there).sum())
+        if missing:
+            yield section.section.name, missing

@@ -1,0 +1,257 @@
+"""Audits the text of one loaded module: the same tables, in its own sections, and the loader's PLT entries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U32, U64, among
+from prologue.insn import a64
+from prologue.insn.decode import ADD_IMM, ADRP, adr_immediate
+from prologue.insn.disasm import insn_text
+from prologue.kernel.binary import LinkedBinary, Pointers
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module_loader import RECORDS
+from prologue.kernel.records import Records
+from prologue.kernel.sites import Layout, Sites, find_sites
+from prologue.kernel.state import State, module_state
+from prologue.kernel.text import Text
+from prologue.live.audit.alternatives import claim_alternatives
+from prologue.live.audit.audit_kernel import KernelFacts, is_restless, lift, unlooked
+from prologue.live.audit.audited import Audited, LiveWord, MechanismCount
+from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.describe import Describer
+from prologue.live.audit.ftrace import claim_ftrace
+from prologue.live.audit.judge import TextJudge, without_verdict
+from prologue.live.audit.jump_labels import claim_jump_labels
+from prologue.live.audit.placing import FREED, PlacedModule
+from prologue.live.audit.scene import Scene
+from prologue.live.audit.shadow_stacks import claim_shadow_stacks
+from prologue.live.memory.base import Memory
+from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.reading import read_twice
+from prologue.live.system.running_kernel import LiveText
+from prologue.live.system.running_text import LiveSection, Placed, nothing_there, read_sections, require_loaded
+
+_MOST: Final = 1 << 20  # bytes of PLT entries: what begins further away is no neighbour
+
+
+class LiveModule(LinkedBinary):
+    """A placed module with the text that memory has."""
+
+    def __init__(self, placed: PlacedModule, layout: Layout, memory: Memory) -> None:
+        super().__init__(placed.image)
+        self.placed, self.memory = placed, memory
+        self._layout = layout
+        every = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
+        found = read_sections(memory, [one for one in every if not one.section.name.startswith(FREED)])
+        require_loaded(found, self.path, memory)
+        given_away = [nothing_there(one) for one in every if one.section.name.startswith(FREED)]
+        self.live_text = LiveText(self.image, [*found, *given_away])
+
+    @property
+    def text(self) -> Text:
+        """What runs."""
+        return self.live_text
+
+    @cached_property
+    def records(self) -> Records | None:
+        """The records, which the loader relocated."""
+        section = self.image.section(RECORDS)
+        if section is None or not section.has_bytes or not section.allocated:
+            return None
+        slots: U64 = self.image.view(section, "<u8").astype(np.uint64)
+        none = np.zeros(len(slots), np.bool_)
+        return Records(
+            encoding="ABS64",
+            vaddrs=np.uint64(section.addr) + np.arange(len(slots), dtype=np.uint64) * np.uint64(8),
+            slots=slots,
+            values=slots,
+            homes=np.full(len(slots), -1, np.int64),
+            rela=none,
+            relr=none,
+            rela_count=np.zeros(len(slots), np.int64),
+            bad_types=(),
+            misaligned=(),
+        )
+
+    @cached_property
+    def sites(self) -> Sites | None:
+        """The sites by the words of the file."""
+        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+
+    @property
+    def layout(self) -> Layout:
+        """The kernel's."""
+        return self._layout
+
+    @property
+    def state(self) -> State:
+        """How far processing got."""
+        return module_state(self.sites) if self.sites is not None else "no sites"
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """The kernel's is not asked for here."""
+        return None
+
+    @property
+    def pointers(self) -> Pointers:
+        """All were carried out."""
+        return Pointers(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+    def absolute64(self, fields: U64) -> U64:
+        """What stands there."""
+        offsets = self.image.offsets(fields)
+        result = np.zeros(len(fields), np.uint64)
+        result[offsets >= 0] = self.image.words_at(offsets[offsets >= 0], 8)
+        return result
+
+
+def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
+    """Judge a module's text."""
+    lifted = lift(module.live_text, 0, facts.breakpoints)
+    restless = is_restless(module.memory, module.live_text)
+    scene = Scene(
+        binary=module,
+        slide=0,
+        variables=facts.variables,
+        kernel=kernel,
+        kernel_slide=slide,
+        restless=restless,
+    )
+    plts = Plts(module, facts)
+    linked = {one.section.index: _linked(module, plts, one) for one in module.live_text.live.values()}
+    claims = [*claim_ftrace(scene, facts.ftrace, plts.of_ftrace), claim_alternatives(scene), claim_jump_labels(scene)]
+    claims += [*claim_shadow_stacks(scene), _claim_unknown(module)]
+    sections = [(one, linked[one.section.index]) for one in module.live_text.live.values()]
+    judge = TextJudge(sections, lifted, Describer(module, 0, facts.state), facts.not_known)
+    audited = judge.judge(claims, list(unlooked(sections)))
+    odd = [without_verdict(word, facts.not_known) for word in plts.wrong] if facts.not_known else plts.wrong
+    words = tuple(sorted((*audited.words, *odd), key=lambda word: word.vaddr))
+    count, hidden = sum(word.words for word in odd), len(plts.hidden_calls)
+    wrong, unknown = (0, count) if facts.not_known else (count, 0)
+    row = MechanismCount(
+        mechanism="module PLTs", words=plts.words, changed=plts.words, wrong=wrong, unsure=unknown, unknown=unknown
+    )
+    return replace(
+        audited,
+        words=words,
+        text=audited.text + plts.words,
+        mechanisms=(*audited.mechanisms, row),
+        missing=audited.missing + hidden,
+        unlooked=(*audited.unlooked, *([(".plt, which these words call", hidden)] if hidden else [])),
+    )
+
+
+def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
+    """The words of the file; calls that reach their target by a PLT entry are as the loader made them."""
+    words: U32 = module.image.view(one.section, "<u4").copy()
+    for place, target in module.placed.far.items():
+        at = (place - one.section.addr) // 4
+        if 0 <= at < len(words):
+            live = int(one.words[at])
+            entry = a64.branch_target(live, place)
+            if live >> 26 != int(words[at]) >> 26 or entry is None:
+                continue
+            if plts.targets.get(entry) == target:
+                words[at] = live
+            elif any(entry in part for part in plts.unread):
+                words[at] = live
+                plts.hidden_calls.add(place)
+    return words
+
+
+def _claim_unknown(module: LiveModule) -> Claims:
+    """Words whose relocation refers to what has no known place: the other bits have to be those of the file.
+
+    Those that refer to an empty section are right if it is where the loader's layout has it.
+    """
+    masks = dict(sorted(module.placed.unknown.items()))
+    vaddrs = np.array(list(masks), np.uint64)
+    there = module.text.in_text(vaddrs)
+    vaddrs, bits = vaddrs[there], np.array(list(masks.values()), np.uint32)[there]
+    live, linked = module.text.words(vaddrs), module.image.words(vaddrs)
+    expected = linked & ~bits | live & bits
+    why = "a relocation whose symbol has no known address, and whose other bits differ"
+    laid_out = among(vaddrs, np.array(sorted(module.placed.laid_out), np.uint64))
+    but = But(unsure=~laid_out | (live != linked))
+    return claim("relocations without a place", "word", Compared(vaddrs, live, expected), lambda _: why, but)
+
+
+class Plts:
+    """A module's PLT entries: where they lead, and those that are none.
+
+    ``targets`` by address of the entry, ``of_ftrace`` those that lead to ftrace. ``words`` were looked at. ``unread``
+    are addresses of which memory has nothing, ``hidden_calls`` words that call what is there.
+    """
+
+    def __init__(self, module: LiveModule, facts: KernelFacts) -> None:
+        self.targets: dict[int, int] = {}
+        self.wrong: list[LiveWord] = []
+        self.unread: list[range] = []
+        self.hidden_calls: set[int] = set()
+        self.words = 0
+        self._good = module.placed.calls | facts.ftrace.trampolines
+        starts = sorted({*(s.addr for s in module.image.sections if s.allocated), *module.placed.plts})
+        for start in module.placed.plts:
+            after = min((other for other in starts if other > start), default=start + PAGE)
+            page = -(-(start + 1) // PAGE) * PAGE
+            self._read(module, Range(start, (after if after - start < _MOST else page) - start & ~3))
+        ours = sorted(entry for entry, target in self.targets.items() if target in facts.ftrace.trampolines)
+        self.of_ftrace: U64 = np.array(ours, np.uint64)
+
+    def _read(self, module: LiveModule, where: Range) -> None:
+        (steady,) = read_twice(module.memory, [where])
+        if not steady.there[:1].any():
+            self.unread.append(range(where.vaddr, where.end))
+            return
+        words = np.frombuffer(steady.data, "<u4").tolist()
+        used = next((at for at in range(0, len(words), 3) if not any(words[at : at + 3])), len(words))
+        # Of what comes after the entries, the rest of their page is the module's; it is zero.
+        end = -(-(where.vaddr + 4 * used) // PAGE) * PAGE
+        rest = words[used : (end - where.vaddr) // 4]
+        self.words += used
+        for at in [*range(0, used, 3), *(used + k for k, word in enumerate(rest) if word and not any(rest[:k]))]:
+            vaddr, entry = where.vaddr + 4 * at, words[at : at + 3]
+            target = _leads_to(vaddr, entry)
+            if target is not None and (target in self._good or _is_veneer(entry)):
+                self.targets[vaddr] = target
+                continue
+            shown = "; ".join(f"`{insn_text(word, vaddr + 4 * k)}`" for k, word in enumerate(entry))
+            leads = "" if target is None else f", which leads to {target:#x}, where nothing of this module calls"
+            message = f"holds {shown}{leads}: not what the loader puts into a PLT"
+            self.wrong.append(
+                LiveWord(
+                    kind="word",
+                    vaddr=vaddr,
+                    live=entry[0],
+                    expected=0,
+                    message=message,
+                    words=len(entry),
+                    mechanism="module PLTs",
+                )
+            )
+
+
+def _leads_to(vaddr: int, entry: list[int]) -> int | None:
+    """Where ADRP, ADD and a branch lead; None if they are others.
+
+    A PLT entry is ADRP X16, ADD X16, BR X16 (arch/arm64/kernel/module-plts.c, 6.1-7.2).
+    """
+    if len(entry) < 3 or entry[0] & ADRP[0] != ADRP[1] or entry[1] & ADD_IMM[0] != ADD_IMM[1]:
+        return None
+    register = entry[0] & 31
+    leaves = (entry[2] == a64.BR_X16 and register == 16) or _is_veneer(entry)
+    if entry[1] & 0x3FF != register << 5 | register or not leaves:
+        return None
+    page = int(adr_immediate(np.array([entry[0]], np.uint32))[0]) << 12
+    return (vaddr & ~0xFFF) + page + (entry[1] >> 10 & 0xFFF) & (1 << 64) - 1
+
+
+def _is_veneer(entry: list[int]) -> bool:
+    """What replaces an ADRP where Cortex-A53 would get it wrong ends in a branch back (erratum 843419)."""
+    return len(entry) == 3 and a64.classify(entry[2]) == "B"

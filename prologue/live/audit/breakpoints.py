@@ -1,0 +1,127 @@
+"""Breakpoints in text: those of kprobes and of kgdb. Each covers a word that another mechanism may own.
+
+``struct kprobe`` is in include/linux/kprobes.h, and what it has for the copied instruction in
+arch/arm64/include/asm/probes.h; ``struct kgdb_bkpt`` is in include/linux/kgdb.h (5.5-7.3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.live.audit.variables import Variables
+
+KPROBE_BRK: Final = 0xD4200080  # BRK #4, KPROBES_BRK_IMM (arch/arm64/include/asm/brk-imm.h, 6.1-7.2)
+KGDB_BRK: Final = 0xD4208000  # BRK #0x400, KGDB_DYN_DBG_BRK_IMM
+_AFTER_COPY: Final = 0xD42000C0  # BRK #6, KPROBES_BRK_SS_IMM: what follows a copied instruction
+_BUCKETS: Final = 64  # KPROBE_TABLE_SIZE (kernel/kprobes.c)
+_MEMBERS: Final = ("kprobe.next", "kprobe.addr", "kprobe.opcode", "kprobe.copy")
+_MOST: Final = 100_000  # kprobes: a list that is longer is none
+_KGDB_ACTIVE: Final = 3  # BP_ACTIVE
+# "report_probe" in kernel/kprobes.c: address, k or r, symbol+offset, module, flags.
+_LISTED: Final = re.compile(r"([0-9a-f]+)\s+[kr]\s")
+_OFF: Final = re.compile(r"\[(GONE|DISABLED)\]")
+
+
+class Breakpoint(NamedTuple):
+    """One, by run-time address.
+
+    ``original`` is None if only its address is known. ``copy`` is the word that the kernel executes instead, None if
+    there is none or it cannot be read.
+    """
+
+    vaddr: int
+    brk: int
+    original: int | None
+    copy: int | None = None
+
+
+class Breakpoints(NamedTuple):
+    """All of them by address, and whether the kernel's own tables could be read to their ends: of kprobes, of kgdb."""
+
+    at: dict[int, Breakpoint]
+    complete: bool
+    kgdb_complete: bool = True
+
+    @property
+    def unlisted(self) -> tuple[int, ...]:
+        """Words of breakpoints of which some may be in no list."""
+        return (() if self.complete else (KPROBE_BRK,)) + (() if self.kgdb_complete else (KGDB_BRK,))
+
+
+def find_breakpoints(variables: Variables, listed: Iterable[str]) -> Breakpoints:
+    """Those in the kernel's tables, and those in the lines of ``/sys/kernel/debug/kprobes/list``."""
+    lines = list(listed)
+    found = {int(match[1], 16): Breakpoint(int(match[1], 16), KPROBE_BRK, None) for match in _armed(lines)}
+    walked = _kprobes(variables)
+    if walked is not None:
+        found = {one.vaddr: one for one in walked}
+    kgdb = _kgdb(variables)
+    found |= {one.vaddr: one for one in kgdb or ()}
+    return Breakpoints(found, complete=walked is not None or bool(lines), kgdb_complete=kgdb is not None)
+
+
+def _armed(listed: Iterable[str]) -> Iterator[re.Match[str]]:
+    for line in listed:
+        match = _LISTED.match(line)
+        if match and not _OFF.search(line):
+            yield match
+
+
+def _kprobes(variables: Variables) -> list[Breakpoint] | None:
+    """Walk ``kprobe_table``; None if it leads to memory that cannot be read, or to none of its own."""
+    place, members = variables.place("kprobe_table"), variables.layouts.all_of(*_MEMBERS)
+    table = None if place is None else variables.read(place, 8 * _BUCKETS)
+    if table is None or members is None:
+        return None
+    to_next, to_addr, to_opcode, to_copy = members
+    size = max(members) + 8
+    found: list[Breakpoint] = []
+    level = [int(node) for node in np.frombuffer(table, "<u8") if node]
+    while level:
+        variables.fetch({page for node in level for page in (node >> 12, node + size >> 12)})
+        following = []
+        for node in level:
+            data = variables.read(node, size)
+            if data is None or len(found) > _MOST:
+                return None
+            copy = _copy(variables, _quad(data, to_copy))
+            original = int.from_bytes(data[to_opcode : to_opcode + 4], "little")
+            found.append(Breakpoint(_quad(data, to_addr), KPROBE_BRK, original, copy))
+            following.append(_quad(data, to_next))
+        level = [node for node in following if node]
+    return found
+
+
+def _copy(variables: Variables, vaddr: int) -> int | None:
+    """The word that is executed instead, if what follows it is what ends such a copy."""
+    code = variables.read(vaddr, 8)
+    if code is None or int.from_bytes(code[4:], "little") != _AFTER_COPY:
+        return None
+    return int.from_bytes(code[:4], "little")
+
+
+def _kgdb(variables: Variables) -> list[Breakpoint] | None:
+    """Those of ``kgdb_break``; none in a kernel without it, None if it cannot be read."""
+    place, size = variables.place("kgdb_break"), variables.size("kgdb_break")
+    members = variables.layouts.all_of("kgdb_bkpt.bpt_addr", "kgdb_bkpt.saved_instr", "kgdb_bkpt.state", "kgdb_bkpt")
+    if place is None:
+        return []
+    table = variables.read(place, size) if size else None
+    if table is None or members is None:
+        return None
+    found = []
+    to_addr, to_instr, to_state, each = members
+    for at in range(0, len(table) - each + 1, each):
+        entry = table[at : at + each]
+        if int.from_bytes(entry[to_state : to_state + 4], "little") == _KGDB_ACTIVE:
+            original = int.from_bytes(entry[to_instr : to_instr + 4], "little")
+            found.append(Breakpoint(_quad(entry, to_addr), KGDB_BRK, original))
+    return found
+
+
+def _quad(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")

@@ -1,0 +1,161 @@
+"""Two looks at one boot: what changed between them, and whether it might change while others execute it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import I64, U32, U64, Bool, among
+from prologue.errors import InputError
+from prologue.insn import a64, cmodx
+from prologue.live.audit.audited import Audited
+from prologue.live.audit.run import (
+    NOT_ALLOWED,
+    Audit,
+    Look,
+    RunningBinary,
+    Transition,
+    audit_of,
+    look_at,
+    mismatch_audit,
+)
+from prologue.live.memory.base import Memory
+from prologue.live.system.own_text import AnotherKernelError
+from prologue.rules.base import Rule
+
+_DATA: Final = ("CALL_OPS literals", "relocated literals", "nVHE addresses")
+_SAID_ABOVE: Final = {1: "wrong, see above", 2: "not decided, see above"}
+# Words that have names of their own, besides the classes of insn/a64.
+_NAMED: Final = {"MOV X9, X30": a64.MOV_X9_X30, "PACIASP": a64.PACIASP, "AUTIASP": a64.AUTIASP}
+_OTHER: Final = "another"
+_NO_MECHANISM: Final = "no mechanism"
+
+
+def audit_both(
+    vmlinux: Path, memories: tuple[Memory, Memory], modules: dict[str, list[Path]] | None, rules: tuple[Rule, ...]
+) -> Audit:
+    """Judge both, and what became of words in between; the result is the second's, with the first's as ``before``.
+
+    Raises:
+        InputError: as ``audit``; or they are of two boots.
+
+    """
+    memory, second = memories
+    try:
+        old = look_at(vmlinux, memory, modules)
+        memory = second
+        new = look_at(vmlinux, memory, modules)
+    except AnotherKernelError as error:
+        return mismatch_audit(vmlinux, memory, error)
+    if old.slide != new.slide or (old.boot_id and new.boot_id and old.boot_id != new.boot_id):
+        raise InputError(f"is of another boot than {old.source}: they cannot be compared", path=new.source)
+    transitions, notes = _transitions(old, new)
+    done = audit_of(new, rules, old)
+    return replace(done, before=audit_of(old, rules), transitions=tuple(transitions), notes=(*done.notes, *notes))
+
+
+def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:
+    found: dict[Transition, int] = {}
+    notes = []
+    before = {name: binary for name, binary, _ in old.files}
+    for name, binary, audited in new.files:
+        earlier = before.pop(name, None)
+        if earlier is None or not _same_places(earlier, binary):
+            notes.append(f"{name}: loaded between the two, so that nothing of it can be compared")
+            continue
+        for transition in _changes(earlier, binary, audited):
+            key = replace(transition, words=0)
+            found[key] = found.get(key, 0) + transition.words
+    notes += [f"{name}: unloaded between the two, so that nothing of it can be compared" for name in before]
+    return [replace(key, words=words) for key, words in found.items()], notes
+
+
+def _same_places(one: RunningBinary, other: RunningBinary) -> bool:
+    return [s.addr for s in one.image.text_sections] == [s.addr for s in other.image.text_sections]
+
+
+def _changes(before: RunningBinary, after: RunningBinary, audited: Audited) -> list[Transition]:
+    """Transitions of one file, one for each mechanism, pair of classes, and verdict."""
+    vaddrs, old, new = _different(before, after)
+    if not len(vaddrs):
+        return []
+    covered = sorted({*before.live_text.lifted, *after.live_text.lifted})
+    wrong, unknown = _words_at(audited, unknown=False), _words_at(audited, unknown=True)
+    owner, mechanisms = _owners(vaddrs, audited, np.array(covered, np.uint64))
+    said = np.where(among(vaddrs, wrong), 1, np.where(among(vaddrs, unknown), 2, 0))
+    codes = np.stack([owner, _class_of(old), _class_of(new), said], axis=1)
+    rows, first, counts = np.unique(codes, axis=0, return_index=True, return_counts=True)
+    result = []
+    for (who, _, _, which), at, count in zip(rows.tolist(), first.tolist(), counts.tolist(), strict=True):
+        mechanism, pair = mechanisms[who], (int(old[at]), int(new[at]))
+        names = tuple("data" if mechanism in _DATA else _name(word) for word in pair)
+        verdict = _SAID_ABOVE.get(which) or _verdict(mechanism, *pair)
+        result.append(Transition(mechanism=mechanism, old=names[0], new=names[1], words=count, verdict=verdict))
+    return result
+
+
+def _words_at(audited: Audited, *, unknown: bool) -> U64:
+    words = [word for word in audited.words if (word.kind == "unknown") == unknown]
+    return np.array(sorted(word.vaddr + 4 * k for word in words for k in range(word.words)), np.uint64)
+
+
+def _different(before: RunningBinary, after: RunningBinary) -> tuple[U64, U32, U32]:
+    """Words that both have and that differ, breakpoints included. Pages of zeros are findings, and no transitions."""
+    parts: list[tuple[U64, U32, U32]] = []
+    for index, one in after.live_text.live.items():
+        other = before.live_text.live[index]
+        words = [_with_breakpoints(binary, index) for binary in (before, after)]
+        comparable = one.there & other.there & ~one.zeros & ~other.zeros
+        at = np.flatnonzero((words[0] != words[1]) & comparable)
+        parts.append((np.uint64(one.section.addr) + at.astype(np.uint64) * np.uint64(4), words[0][at], words[1][at]))
+    vaddrs, old, new = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return vaddrs, old, new
+
+
+def _with_breakpoints(binary: RunningBinary, index: int) -> U32:
+    one = binary.live_text.live[index]
+    words = one.words.copy()
+    for vaddr, word in binary.live_text.lifted.items():
+        at = (vaddr - one.section.addr) // 4
+        if 0 <= at < len(words):
+            words[at] = word
+    return words
+
+
+def _owners(vaddrs: U64, audited: Audited, covered: U64) -> tuple[I64, list[str]]:
+    """For each word the number of its mechanism, and their names."""
+    mechanisms = [_NO_MECHANISM]
+    owner = np.zeros(len(vaddrs), np.int64)
+    for name, words in (*((one.mechanism, one.vaddrs) for one in audited.owned), ("breakpoints", covered)):
+        if name not in mechanisms:
+            mechanisms.append(name)
+        owner[among(vaddrs, words)] = mechanisms.index(name)
+    return owner, mechanisms
+
+
+def _class_of(words: U32) -> I64:
+    """A number for the class of each word; 0 for what has none."""
+    found = np.zeros(len(words), np.int64)
+    patterns = [*a64.CLASSES.values(), *((0xFFFFFFFF, word) for word in _NAMED.values())]
+    for number, (mask, value) in enumerate(patterns, 1):
+        hit: Bool = words & np.uint32(mask) == np.uint32(value)
+        found[hit] = number
+    return found
+
+
+def _name(word: int) -> str:
+    named = {value: name for name, value in _NAMED.items()}
+    return named.get(word) or a64.classify(word) or _OTHER
+
+
+def _verdict(mechanism: str, old: int, new: int) -> str:
+    if mechanism in _DATA:
+        return "data, not executed"
+    if cmodx.judge(old, new).allowed:
+        return "allowed"
+    if mechanism == "breakpoints":  # aarch64_insn_patch_text (arch/arm64/kernel/patching.c, 6.1-7.2)
+        return "allowed, under stop_machine"
+    return "allowed by newer issues only" if cmodx.judge(old, new, "new").allowed else NOT_ALLOWED

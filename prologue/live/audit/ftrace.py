@@ -1,0 +1,246 @@
+"""ftrace's words: first and second slots, CALL_OPS literals, and what of ``ftrace_caller`` is patched without CALL_OPS.
+
+arch/arm64/kernel/ftrace.c (6.1-7.2): ``ftrace_init`` writes every MOV. A second slot is NOP, or BL to ``ftrace_caller``
+(``ftrace_regs_caller``, a direct trampoline). A literal is the address of ``ftrace_nop_ops`` unless the site is traced;
+it changes before the slot does, both under ``ftrace_lock``. A kernel with our patch sets all of its own literals in one
+pass before its first BL of all: until then they are those of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U32, U64, Bool, among
+from prologue.insn import a64
+from prologue.insn.decode import BL, jump, jump_distance, matches
+from prologue.kernel.sites import Sites
+from prologue.live.audit.claims import But, Claims, Compared, claim
+from prologue.live.audit.ftrace_lists import ENABLED
+from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.scene import Scene
+
+_LINKED: Final = np.uint64(a64.NOP | a64.NOP << 32)  # a literal, as the compiler left it
+
+
+def claim_ftrace(scene: Scene, state: FtraceState, plts: U64) -> Iterator[Claims]:
+    """All of ftrace's words; ``plts`` are run-time addresses of a module's own PLT entries for ftrace."""
+    sites = scene.binary.sites
+    if sites is not None:
+        yield _first_slots(scene, sites)
+        slots = _Slots(scene, sites, state, plts)
+        yield slots.seconds()
+        if sites.layout == "4,2":
+            yield slots.literals()
+    yield from _ftrace_call(scene, state)
+    yield from _ftrace_graph_call(scene, state)
+
+
+def _first_slots(scene: Scene, sites: Sites) -> Claims:
+    text = scene.binary.text
+    first = sites.first[text.in_text(sites.first)]
+    live = text.words(first)
+    expected = np.full(len(first), a64.MOV_X9_X30, np.uint32)
+    why = "a first slot, which boot makes a MOV"
+    words = Compared(first, live, expected)
+    return claim("first slots", "first slot", words, lambda _: why, But(malformed=live != expected))
+
+
+class _Slots:
+    """Second slots and literals: each says what the other has to be."""
+
+    def __init__(self, scene: Scene, sites: Sites, state: FtraceState, plts: U64) -> None:
+        text = scene.binary.text
+        self._scene, self._state = scene, state
+        mine = np.flatnonzero(text.in_text(sites.second))
+        self._second: U64 = sites.second[mine]
+        self._live: U32 = text.words(self._second)
+        self._literal: U64 | None = None
+        if sites.layout == "4,2":
+            self._at: U64 = sites.entry[mine] - np.uint64(8)
+            halves = text.words_around(self._at, (0, 1))
+            self._literal = halves[0].astype(np.uint64) | halves[1].astype(np.uint64) << np.uint64(32)
+            late = scene.binary is scene.kernel and state.sets_literals_late
+            self._unset: Bool = (self._literal == _LINKED) & late
+            # All are set at once, so what most of them are says whether that was done.
+            self._untraced = 2 * int(self._unset.sum()) > len(self._unset)
+        self._calls: Bool = matches(self._live, BL)
+        runs = scene.runs_at(self._second)
+        self._target: U64 = runs + jump_distance(self._live).view(np.uint64)
+        known = np.array(sorted(state.trampolines), np.uint64)
+        self._to_ftrace: Bool = self._calls & (among(self._target, known) | among(self._target, plts))
+        self._direct, self._moving = self._direct_calls()
+        self._traced, self._decided = self._should_call(runs)
+        default = known[0] if len(known) else np.uint64(0)
+        away = (default - runs).view(np.int64)
+        self._to_default: U32 = jump(BL, away >> 2)
+
+    def _direct_calls(self) -> tuple[Bool, Bool]:
+        """Calls that go where the ops of their literal sends them, which is code that the kernel knows of.
+
+        And those that go to other such code while ftrace is at work: ``modify_ftrace_direct`` moves them.
+        """
+        found, moving = np.zeros((2, len(self._second)), np.bool_)
+        if self._literal is None:
+            return found, moving
+        for k in np.flatnonzero(self._calls & ~self._to_ftrace).tolist():
+            ops, target = int(self._literal[k]), int(self._target[k])
+            sent = self._state.direct_call(ops) if ops in self._state.ops.places else None
+            if sent is not None and self._state.is_code(target):
+                found[k], moving[k] = sent == target, sent != target and self._state.busy
+        return found, moving
+
+    def _should_call(self, runs: U64) -> tuple[Bool, Bool]:
+        """Whether each site is being traced, and whether that could be read: from ftrace's records, or the literal."""
+        records = self._state.records
+        if records is not None and len(records.places):
+            at = np.minimum(np.searchsorted(records.places, runs), len(records.places) - 1)
+            found = records.places[at] == runs
+            return found & (records.flags[at] & ENABLED != 0), np.ones(len(runs), np.bool_)
+        if self._literal is not None and self._state.idle_ops is not None:
+            places = {self._state.idle_ops, *self._state.ops.places, self._state.list_ops or 0}
+            known = among(self._literal, np.array(sorted(places), np.uint64)) | self._unset
+            idle = (self._literal == np.uint64(self._state.idle_ops)) | self._unset
+            return np.where(known, ~idle, self._calls), known
+        return self._calls, np.zeros(len(runs), np.bool_)
+
+    def seconds(self) -> Claims:
+        """Second slots."""
+        good_call = self._to_ftrace | self._direct | self._moving
+        is_nop = self._live == np.uint32(a64.NOP)
+        wanted = np.where(self._traced & good_call & ~self._moving, self._live, self._to_default)
+        expected = np.where(self._traced, wanted, np.uint32(a64.NOP))
+        formed = is_nop | good_call
+        busy = formed & self._state.busy
+        words = Compared(self._second, self._live, expected)
+        malformed = self._calls & ~good_call
+        unsure = ~self._decided
+        but = But(allowed=busy, unsure=unsure, changing=busy, malformed=malformed, busy=self._state.busy)
+        return claim("second slots", "call", words, self._why_second, but)
+
+    def _why_second(self, k: int) -> str:
+        if not self._decided[k]:
+            return "a second slot, NOP or BL to ftrace"
+        how = "ftrace's record" if self._state.records is not None else "the literal before it"
+        target = int(self._target[k])
+        if self._calls[k] and not self._state.is_code(target):
+            return f"a second slot; nothing that the kernel names is at {target:#x}"
+        return f"a second slot; {how} says that it is {'' if self._traced[k] else 'not '}traced"
+
+    def literals(self) -> Claims:
+        """Both words of every literal: an ops that is registered, or the idle one; ftrace's records say which."""
+        assert self._literal is not None  # noqa: S101 - the caller looked
+        state, literal = self._state, self._literal
+        fixed = {place for place in (state.idle_ops, state.list_ops) if place is not None}
+        ops = np.array(sorted(fixed | state.ops.places), np.uint64)
+        good: Bool = among(literal, ops)
+        # Memory has not all ops: one that lies where data may be could be one of those.
+        maybe = (literal >> np.uint64(47) == 0x1FFFF) & (literal & np.uint64(7) == 0)
+        unsure = ~good & maybe & (not state.ops.complete)
+        for place in np.unique(literal[~good & maybe]).tolist() if state.busy else ():
+            unsure |= (literal == np.uint64(place)) & state.may_be_leaving(place)
+        idle: Bool = literal == np.uint64(state.idle_ops or 0)
+        against: Bool = good & (idle == self._traced) & (state.records is not None)
+        if state.busy:  # literals and records are written one after the other
+            unsure |= against
+        elif state.records is not None:
+            good, unsure = good & ~against, unsure & self._traced
+        if self._unset.any():
+            good, unsure = self._before_first_trace(idle, good, unsure)
+        expected = np.where(good | unsure, literal, np.uint64(0))
+        traced = self._calls if state.records is None else self._traced
+        for k in np.flatnonzero(expected == 0).tolist():
+            expected[k] = self._nearest(int(literal[k]), ops, traced=bool(traced[k]))
+        vaddrs = np.repeat(self._at, 2) + np.tile(np.array([0, 4], np.uint64), len(self._at))
+        words = Compared(vaddrs, _halves(literal), _halves(expected))
+        note = f"nothing was traced since boot: {len(literal):,} CALL_OPS literals are those of the file"
+        note = note if len(literal) and self._unset.all() else ""
+        but = But(unsure=np.repeat(unsure, 2), busy=state.busy, note=note)
+        return claim("CALL_OPS literals", "data", words, self._why_literal, but)
+
+    def _before_first_trace(self, idle: Bool, good: Bool, unsure: Bool) -> tuple[Bool, Bool]:
+        """Which literals are right, and which may be, where some were never set.
+
+        Of set ones and others, both are right only in the pass that sets them, or after one that damage has ended.
+        """
+        both: Bool = self._unset | idle
+        if self._state.disabled:
+            return both | good, unsure
+        right = self._unset if self._untraced else good
+        maybe = both & ~right if self._state.busy else np.zeros(len(both), np.bool_)
+        return right, maybe if self._untraced else unsure | maybe
+
+    def _nearest(self, literal: int, ops: U64, *, traced: bool) -> int:
+        """What a wrong literal may have been: of a site without a tracer the idle ops, else one that shares a half."""
+        idle = self._state.idle_ops or 0
+        if self._untraced:
+            return int(_LINKED)
+        if not traced:
+            return idle
+        halves = [place for place in ops.tolist() if not (place ^ literal) >> 32 or not (place ^ literal) & 0xFFFFFFFF]
+        return next((place for place in halves if place != idle), self._state.list_ops or idle)
+
+    def _why_literal(self, k: int) -> str:
+        assert self._literal is not None  # noqa: S101 - the caller looked
+        at = int(self._literal[k // 2])
+        name = f"the literal of {self._scene.binary.symbols.locate(int(self._second[k // 2])).symbol}"
+        if self._untraced:
+            return f"{name}; nothing was traced since boot, so that it is the one of the file"
+        if self._unset[k // 2]:
+            return f"{name}; it was never set, and others were"
+        if at in self._state.ops.places or at in (self._state.idle_ops, self._state.list_ops):
+            return f"{name}; ftrace's record says that the site is {'' if self._traced[k // 2] else 'not '}traced"
+        return f"{name}; no registered ftrace_ops is at {at:#x}"
+
+
+def _halves(values: U64) -> U32:
+    return np.ascontiguousarray(values).astype("<u8").view("<u4").astype(np.uint32)
+
+
+def _call(pc: int, target: int) -> U32:
+    """BL; UDF, which nothing may be, where it does not reach."""
+    reaches = target % 4 == 0 and -a64.BL_REACH <= target - pc < a64.BL_REACH
+    return np.array([a64.encode_b(pc, target, link=True) if reaches else 0], np.uint32)
+
+
+def _ftrace_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
+    """BL to what ``ftrace_trace_function`` has (5.5-6.2, and later without CALL_OPS)."""
+    symbol = scene.binary.symbols.find("ftrace_call")
+    if symbol is None:
+        return
+    vaddrs = np.array([symbol.vaddr], np.uint64)
+    text = scene.binary.text
+    if not text.in_text(vaddrs).all():
+        return
+    target = scene.variables.number("ftrace_trace_function")
+    live = text.words(vaddrs)
+    runs = int(scene.runs_at(vaddrs)[0])
+    unsure = np.array([target is None])
+    wanted = live if target is None else _call(runs, target)
+    several = scene.variables.place("arch_ftrace_ops_list_func") or scene.variables.place("ftrace_ops_list_func")
+    busy = (live == _call(runs, several or runs)) & (several is not None) & state.busy
+    why = "ftrace_call, which calls what ftrace_trace_function has"
+    but = But(allowed=busy, unsure=unsure, changing=busy, malformed=matches(live, BL))
+    yield claim("ftrace_call", "call", Compared(vaddrs, live, wanted), lambda _: why, but)
+
+
+def _ftrace_graph_call(scene: Scene, state: FtraceState) -> Iterator[Claims]:
+    """NOP, or B to ``ftrace_graph_caller`` while the graph tracer is used (5.10; gone before 6.1)."""
+    symbol, target = (scene.binary.symbols.find(name) for name in ("ftrace_graph_call", "ftrace_graph_caller"))
+    if symbol is None or target is None:
+        return
+    vaddrs = np.array([symbol.vaddr], np.uint64)
+    if not scene.binary.text.in_text(vaddrs).all():
+        return
+    live = scene.binary.text.words(vaddrs)
+    nop, branch = a64.NOP, a64.encode_b(symbol.vaddr, target.vaddr)
+    formed: Bool = (live == np.uint32(nop)) | (live == np.uint32(branch))
+    active = scene.variables.number("ftrace_graph_active", 4)
+    wanted = np.where(formed, live, nop) if active is None else np.array([branch if active else nop])
+    busy = formed & state.busy
+    why = "ftrace_graph_call, a branch while ftrace_graph_active is not 0"
+    but = But(allowed=busy, unsure=np.array([active is None]), changing=busy)
+    words = Compared(vaddrs, live, wanted.astype(np.uint32))
+    yield claim("ftrace_graph_call", "word", words, lambda _: why, but)

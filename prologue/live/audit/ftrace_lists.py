@@ -1,0 +1,99 @@
+"""ftrace's lists in memory: which ops are registered, and the records of all sites.
+
+``struct ftrace_ops`` and ``struct dyn_ftrace`` are in include/linux/ftrace.h, ``struct ftrace_page`` in
+kernel/trace/ftrace.c (5.5-7.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.live.audit.layouts import Layouts
+from prologue.live.audit.variables import Variables
+
+ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
+# LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3).
+_LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
+_MOST: Final = 100_000  # ops or pages: a list that is longer is none
+
+
+class Ops(NamedTuple):
+    """Run-time addresses of the registered ``ftrace_ops``; not ``complete`` if the list leads to unread memory.
+
+    One that is being unregistered counts: its sites are patched after it left the list.
+    """
+
+    places: frozenset[int]
+    complete: bool
+
+
+class LiveRecords(NamedTuple):
+    """``dyn_ftrace`` records: run-time address of each second slot, ascending, and flags; shape (n,)."""
+
+    places: U64
+    flags: U64
+
+
+def registered_ops(variables: Variables, *, busy: bool) -> Ops:
+    """Walk ``ftrace_ops_list`` to ``ftrace_list_end``; ``busy`` if ``ftrace_lock`` is held.
+
+    ``ftrace_shutdown`` (kernel/trace/ftrace.c, 5.5-7.2) takes an ops off the list, makes it ``removed_ops``, and
+    then patches.
+    """
+    end, following = variables.place("ftrace_list_end"), variables.layouts.get("ftrace_ops.next")
+    here, found = variables.number("ftrace_ops_list"), set[int]()
+    leaving = variables.number("removed_ops") if busy else None
+    while here and here != end:
+        if following is None or here in found or len(found) > _MOST:
+            return Ops(frozenset(found), complete=False)
+        found.add(here)
+        here = variables.quad(here + following)
+    found |= {leaving} if leaving else set()
+    return Ops(frozenset(found), complete=here is not None and end is not None)
+
+
+def direct_call_offset(layouts: Layouts, caller: bytes) -> int | None:
+    """Where an ops has the address that it sends calls to; None if it has none, or if that is not known.
+
+    It depends on the kernel's settings: types say where, else the code of ``ftrace_caller``, of which ``caller`` is the
+    begin.
+    """
+    known = layouts.get("ftrace_ops.direct_call")
+    if known is not None or layouts.exact:
+        return known
+    mask, value = _LOADS_DIRECT
+    for word in np.frombuffer(caller[: len(caller) & ~3], "<u4").tolist():
+        if word & mask == value:
+            return int(word >> 10 & 0xFFF) * 8
+    return None
+
+
+def all_records(variables: Variables) -> LiveRecords | None:
+    """Every record of ``ftrace_pages_start``; None if some cannot be read."""
+    here = variables.number("ftrace_pages_start")
+    members = variables.layouts.all_of("ftrace_page.next", "ftrace_page.records", "ftrace_page.index", "dyn_ftrace")
+    shape = variables.layouts.all_of("dyn_ftrace.ip", "dyn_ftrace.flags")
+    if here is None or members is None or shape is None:
+        return None
+    (to_next, to_records, to_index, each), (ip, flags) = members, shape
+    if max(ip, flags) + 8 > each:
+        return None
+    record = np.dtype({"names": ["ip", "flags"], "formats": ["<u8", "<u8"], "offsets": [ip, flags], "itemsize": each})
+    parts, seen = [np.zeros(0, record)], set[int]()
+    while here:
+        records, index = variables.quad(here + to_records), variables.read(here + to_index, 4)
+        if here in seen or records is None or index is None:
+            return None
+        seen.add(here)
+        data = variables.read(records, int.from_bytes(index, "little") * each) if any(index) else b""
+        after = variables.quad(here + to_next)
+        if data is None or after is None:
+            return None
+        parts.append(np.frombuffer(data, record))
+        here = after
+    table = np.concatenate(parts)
+    table = table[np.argsort(table["ip"], kind="stable")]
+    return LiveRecords(table["ip"].astype(np.uint64), table["flags"].astype(np.uint64))

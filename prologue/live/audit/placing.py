@@ -1,0 +1,269 @@
+"""A module as its loader left it in memory: its file with every section at its address and every relocation done.
+
+The loader is ``kernel/module/main.c`` and ``arch/arm64/kernel/module.c`` (6.1-7.2); relocations are those of AAELF64,
+"Relocation codes". Symbols of others come by name. What refers to data of each CPU is not known: the loader gives them
+another place, and nothing in memory says which. Sections without a byte (``.bss`` with a lock_class_key, which is empty
+without lockdep) have an address, too, but sysfs leaves them out: it is where the loader's layout has them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import I64, U64, Bool
+from prologue.elf.dynrelocs import RELA
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, Section
+from prologue.elf.structs import SHDR
+from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
+from prologue.errors import InputError
+from prologue.insn import a64
+from prologue.live.memory.state import LoadedModule
+
+_E_TYPE, _E_SHOFF = 16, 40  # in Elf64_Ehdr (System V gABI, "ELF Header")
+FREED: Final = ".init"
+"""Sections that the loader lays out as init, and frees (module_init_layout_section, 6.1-7.2)."""
+_READ_ONLY_AFTER_INIT: Final = (".data..ro_after_init", "__jump_table")  # memory of their own (kernel/module/main.c)
+_ET_EXEC, _SHT_PROGBITS = 2, 1
+_SHF_WRITE: Final = 1
+_SHN_ABS: Final = 0xFFF1
+# type -> width in bytes, relative to the place
+_DATA: Final = {257: (8, False), 258: (4, False), 259: (2, False), 260: (8, True), 261: (4, True), 262: (2, True)}
+# type -> lowest bit and width of the immediate, how many bits of the distance are left out
+_BRANCHES: Final = {279: (5, 14, 2), 280: (5, 19, 2), 282: (0, 26, 2), 283: (0, 26, 2), 273: (5, 19, 2)}
+_LOW12: Final = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # type -> bits left out
+_ADR, _ADRP = 274, (275, 276)
+_CALLS: Final = (282, 283)
+
+
+def _bits(place: int, kind: int) -> dict[int, int]:
+    """The words that a relocation of that type fills in, and which bits of each."""
+    if kind in _BRANCHES:
+        low, width, _ = _BRANCHES[kind]
+        return {place: (1 << width) - 1 << low}
+    if kind in _LOW12:
+        return {place: 0xFFF << 10}
+    if kind == _ADR or kind in _ADRP:
+        return {place: 3 << 29 | 0x7FFFF << 5}
+    width = _DATA.get(kind, (4, False))[0]
+    return dict.fromkeys(range(place & ~3, place + width, 4), 4294967295)
+
+
+def _kind_of_memory(section: Section) -> tuple[int, bool]:
+    """Sections of one kind follow each other in memory, in the order of the file."""
+    return section.flags & (_SHF_WRITE | SHF_EXECINSTR), section.name.startswith(FREED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedModule:
+    """A module's file at run-time addresses.
+
+    ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
+    in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
+    ``far`` are calls that a PLT entry has to extend: their places and targets. ``calls`` are the targets of all.
+    """
+
+    image: ElfImage
+    unknown: dict[int, int]
+    laid_out: frozenset[int]
+    far: dict[int, int]
+    calls: frozenset[int]
+    plts: tuple[int, ...]  # where sections of PLT entries begin
+
+
+def wanted_names(images: Iterable[ElfImage]) -> set[str]:
+    """Names that modules want from others."""
+    found: set[str] = set()
+    for image in images:
+        symbols = Symbols(image)
+        rows = np.flatnonzero(symbols.table["shndx"] == SHN_UNDEF)
+        found.update(symbols.name_of(row) for row in rows.tolist())
+    return found - {""}
+
+
+class Placer:
+    """Places one module."""
+
+    def __init__(self, loaded: LoadedModule, image: ElfImage, others: Mapping[str, int]) -> None:
+        """``image`` is the module's file without a signature; ``others`` has symbols of the kernel and other modules.
+
+        Raises:
+            InputError: the file is damaged, or nothing says where its text is.
+
+        """
+        self._image = image
+        self._content = bytearray(image.content)
+        self._symbols = Symbols(image)
+        names = [section.name for section in image.sections if section.allocated]
+        places = loaded.sections
+        self._placed = {
+            s.index: places[s.name]
+            for s in image.sections
+            if s.allocated and s.size and s.name in places and names.count(s.name) == 1
+        }
+        if not any(section.index in self._placed for section in image.text_sections):
+            raise InputError(f"nothing says where the sections of {loaded.name} are", path=image.path)
+        self._empty = self._empty_sections()
+        self._values, self._known = self._symbol_values(others)
+        self._unknown: dict[int, int] = {}
+        self._laid_out: set[int] = set()
+        self._far: dict[int, int] = {}
+        self._calls: set[int] = set()
+
+    def place(self) -> PlacedModule:
+        """Carry everything out."""
+        for section in self._image.sections:
+            if section.type == "SHT_RELA" and section.has_bytes and section.info in self._placed:
+                self._relocate(self._image.sections[section.info], section)
+        self._place_headers()
+        self._place_symbols()
+        small = [s for s in self._image.sections if s.allocated and 0 < s.size < 4 and s.index in self._placed]
+        # Those of init text are free again with it, and may be another module's text by now.
+        plts = tuple(self._placed[s.index] for s in small if s.flags & SHF_EXECINSTR and not s.name.startswith(FREED))
+        image = ElfImage(self._image.path, bytes(self._content))
+        return PlacedModule(
+            image=image,
+            unknown=self._unknown,
+            laid_out=frozenset(self._laid_out),
+            far=self._far,
+            calls=frozenset(self._calls),
+            plts=plts,
+        )
+
+    def _empty_sections(self) -> dict[int, int]:
+        """Where the loader's layout has sections without a byte: after the one before it of the same kind of memory.
+
+        ``layout_section`` (kernel/module.c, 5.10; ``__layout_sections``, kernel/module/main.c, 6.12). The first of its
+        kind is at the beginning of that memory, as is the next one then.
+        """
+        found: dict[int, int] = {}
+        every = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
+        for at, section in enumerate(every):
+            if section.size or not section.flags & _SHF_WRITE:
+                continue
+            kind = _kind_of_memory(section)
+            before, after = (
+                next((s for s in part if s.index in self._placed and _kind_of_memory(s) == kind), None)
+                for part in (every[:at][::-1], every[at + 1 :])
+            )
+            if before is not None:
+                align = self._alignment(section)
+                found[section.index] = -(-(self._placed[before.index] + before.size) // align) * align
+            elif after is not None:
+                found[section.index] = self._placed[after.index]
+        return found
+
+    def _alignment(self, section: Section) -> int:
+        start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
+        return max(int(SHDR.unpack_from(self._content, start + section.index * SHDR.size)[8]), 1)
+
+    def _symbol_values(self, others: Mapping[str, int]) -> tuple[U64, Bool]:
+        """Run-time value of each symbol, in table order, and whether it is known."""
+        table = self._symbols.table
+        starts = np.zeros(len(self._image.sections), np.uint64)
+        there = np.zeros(len(starts), np.bool_)
+        for number, vaddr in self._empty.items():
+            starts[number] = vaddr  # a value, although not known
+        for number, vaddr in self._placed.items():
+            starts[number], there[number] = vaddr, ".percpu" not in self._image.sections[number].name
+        index = table["shndx"]
+        inside = (index != SHN_UNDEF) & (index < min(len(starts), SHN_LORESERVE))
+        safe = np.where(inside, index, 0)
+        values: U64 = np.ascontiguousarray(table["value"]) + np.where(inside, starts[safe], np.uint64(0))
+        known: Bool = np.where(inside, there[safe], index == _SHN_ABS)
+        for row in np.flatnonzero(index == SHN_UNDEF).tolist():
+            place = others.get(self._symbols.name_of(row))
+            if place is not None:
+                values[row], known[row] = place, True
+        return values, known
+
+    def _relocate(self, target: Section, section: Section) -> None:
+        table = self._image.view(section, RELA)
+        types = (table["info"] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        rows = (table["info"] >> np.uint64(32)).astype(np.int64)
+        if len(table) and (int(rows.max()) >= len(self._values) or int(table["offset"].max()) >= target.size):
+            raise InputError(f"a relocation of {target.name} has no symbol or no place: damaged", path=self._image.path)
+        places = np.uint64(self._placed[target.index]) + table["offset"]
+        values = self._values[rows] + table["addend"].astype(np.uint64)
+        known = self._known[rows]
+        laid_out: Bool = ~known & np.isin(self._symbols.table["shndx"][rows], list(self._empty))
+        for k in np.flatnonzero(~known).tolist() if target.flags & SHF_EXECINSTR else ():
+            bits = _bits(int(places[k]), int(types[k]))
+            self._unknown |= bits
+            self._laid_out.update(bits if laid_out[k] else ())
+        for kind in set(types.tolist()):
+            chosen = np.flatnonzero((types == kind) & (known | laid_out))
+            at = (table["offset"][chosen]).astype(np.int64) + target.offset
+            self._fill(kind, at, places[chosen], values[chosen])
+
+    def _fill(self, kind: int, at: I64, places: U64, values: U64) -> None:
+        distance = (values - places).view(np.int64)
+        if kind in _DATA:
+            width, relative = _DATA[kind]
+            self._write(at, distance.view(np.uint64) if relative else values, width)
+        elif kind in _BRANCHES:
+            low, width, shift = _BRANCHES[kind]
+            if kind in _CALLS:
+                self._note_calls(places, values, distance)
+            self._insert(at, distance >> shift, low, width)
+        elif kind in _LOW12:
+            self._insert(at, (values & np.uint64(0xFFF)).astype(np.int64) >> _LOW12[kind], 10, 12)
+        elif kind == _ADR:
+            self._insert_adr(at, distance)
+        elif kind in _ADRP:
+            page = ~np.uint64(0xFFF)
+            self._insert_adr(at, ((values & page) - (places & page)).view(np.int64) >> 12)
+        elif kind:
+            for place in places.tolist():
+                self._unknown |= _bits(place, kind)
+
+    def _note_calls(self, places: U64, values: U64, distance: I64) -> None:
+        self._calls.update(values.tolist())
+        far = np.flatnonzero((distance < -a64.BL_REACH) | (distance >= a64.BL_REACH))
+        self._far |= dict(zip(places[far].tolist(), values[far].tolist(), strict=True))
+
+    def _insert(self, at: I64, values: I64, low: int, width: int) -> None:
+        mask = (1 << width) - 1
+        words = self._words(at)
+        self._write(at, words & np.uint64(~(mask << low) & 0xFFFFFFFF) | ((values & mask) << low).astype(np.uint64), 4)
+
+    def _insert_adr(self, at: I64, values: I64) -> None:
+        self._insert(at, values & 3, 29, 2)
+        self._insert(at, values >> 2, 5, 19)
+
+    def _words(self, at: I64) -> U64:
+        raw = np.frombuffer(self._content, np.uint8)
+        four: U64 = raw[at[:, None] + np.arange(4)].astype(np.uint64) << (np.arange(4, dtype=np.uint64) * np.uint64(8))
+        words: U64 = four.sum(axis=1, dtype=np.uint64)
+        return words
+
+    def _write(self, at: I64, values: U64, width: int) -> None:
+        raw = np.frombuffer(self._content, np.uint8)
+        if len(at) and int(at.max()) + width > len(raw):
+            raise InputError("a relocation lies after the end of the file: damaged", path=self._image.path)
+        raw[at[:, None] + np.arange(width)] = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+
+    def _place_headers(self) -> None:
+        start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]
+        for section in self._image.sections:
+            at = start + section.index * SHDR.size
+            header = list(SHDR.unpack_from(self._content, at))
+            if section.index in self._placed and section.size >= 4:
+                header[3] = self._placed[section.index]
+            elif section.allocated:
+                header[2] &= ~(SHF_ALLOC | SHF_EXECINSTR)
+                header[3] = 0
+            if section.type == "SHT_RELA":  # nothing is left to relocate
+                header[1], header[2] = _SHT_PROGBITS, 0
+            SHDR.pack_into(self._content, at, *header)
+        struct.pack_into("<H", self._content, _E_TYPE, _ET_EXEC)
+
+    def _place_symbols(self) -> None:
+        section = next(s for s in self._image.sections if s.type == "SHT_SYMTAB")
+        table = np.frombuffer(self._content, SYM, len(self._symbols.table), section.offset)
+        table["value"] = self._values

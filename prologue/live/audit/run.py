@@ -1,0 +1,285 @@
+"""One audit: the kernel, and what its memory says of it; a running one is asked again before it is accused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError, Location, PrologueError
+from prologue.kernel.kernel import Kernel
+from prologue.live.audit.audit_kernel import audit_kernel, read_facts
+from prologue.live.audit.audit_module import LiveModule
+from prologue.live.audit.audit_modules import audit_modules
+from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
+from prologue.live.audit.findings import audit_findings
+from prologue.live.memory.base import Memory
+from prologue.live.memory.state import KernelState
+from prologue.live.system.own_text import AnotherKernelError
+from prologue.live.system.running_kernel import RunningKernel, open_running
+from prologue.rules.base import Finding, Rule, Subject
+from prologue.rules.engine import run_rules
+from prologue.rules.registry import RULES
+
+NOT_ALLOWED: Final = "NOT ALLOWED live"
+RunningBinary = RunningKernel | LiveModule
+KERNEL: Final = "kernel"  # what the vmlinux is called among the files
+_TRIES: Final = 3  # further looks at a running kernel of which something seems wrong
+LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """Words of one mechanism that became another instruction between two looks, and whether they might."""
+
+    mechanism: str
+    old: str
+    new: str
+    words: int
+    verdict: str
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the architecture lists it, or no CPU executes the word."""
+        return self.verdict != NOT_ALLOWED
+
+
+class UnknownWord(NamedTuple):
+    """A word that does not fit, of which nothing can be said; ``message`` says why."""
+
+    where: Location
+    word: LiveWord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedFile:
+    """One file and what was found in its text."""
+
+    path: Path
+    name: str  # "kernel", or a module's
+    audited: Audited
+    findings: tuple[Finding, ...]
+    unknown: tuple[UnknownWord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """Everything that a report is made of; ``slide`` in bytes, None where the memory is another kernel's.
+
+    ``notes`` say what was not looked at; ``errors`` are of modules that could not be. ``before`` is the audit of an
+    earlier memory of this boot, and ``transitions`` what changed since.
+    """
+
+    source: str
+    release: str
+    slide: int | None
+    files: tuple[AuditedFile, ...]
+    notes: tuple[str, ...]
+    errors: tuple[PrologueError, ...] = ()
+    before: Audit | None = None
+    transitions: tuple[Transition, ...] = ()
+    struct_offsets: str = ""  # where those of the kernel's structs come from; empty if nothing was read
+    left_out: Mapping[str, str] = field(default_factory=dict)  # codes of rules that were not to run, by whose choice
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of all files."""
+        return tuple(finding for one in self.files for finding in one.findings)
+
+    @property
+    def mismatch(self) -> str:
+        """Why the memory is another kernel's; empty if it is not."""
+        return next((one.audited.mismatch for one in self.files if one.audited.mismatch), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One reading of memory: each file's binary and what was found, and what was not looked at."""
+
+    source: str
+    boot_id: str
+    slide: int
+    release: str
+    files: tuple[tuple[str, RunningBinary, Audited], ...]
+    notes: tuple[str, ...]
+    errors: tuple[PrologueError, ...]
+    struct_offsets: str
+
+
+def audit(
+    vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None, rules: tuple[Rule, ...] = LIVE_RULES
+) -> Audit:
+    """Judge the text of the kernel in memory, and of its modules, if their files are given by name.
+
+    Raises:
+        InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
+
+    """
+    try:
+        return audit_of(look_at(vmlinux, memory, modules), rules)
+    except AnotherKernelError as error:
+        return mismatch_audit(vmlinux, memory, error)
+
+
+def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
+    """Read everything, and judge it; a running kernel several times, if something seems wrong.
+
+    Raises:
+        AnotherKernelError: memory is another kernel's.
+        InputError: as ``audit``.
+
+    """
+    image = open_running(vmlinux, memory)
+    look = seen = _look(image, memory, modules)
+    for _ in range(_TRIES if memory.live else 0):
+        if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
+            break
+        # With what was seen, not with what was made of it: there, new words are wrong no more.
+        before, seen = seen, _look(image, memory, modules)
+        look = _again(before, seen)
+    return look
+
+
+def audit_of(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
+    """Let the rules say what was found; ``before`` is an earlier look at the same boot."""
+    earlier = {name: binary for name, binary, _ in before.files} if before is not None else {}
+    files = tuple(
+        _audited_file(name, binary, audited, earlier.get(name), rules) for name, binary, audited in look.files
+    )
+    return Audit(
+        source=look.source,
+        release=look.release,
+        slide=look.slide,
+        files=files,
+        notes=look.notes,
+        errors=look.errors,
+        struct_offsets=look.struct_offsets,
+    )
+
+
+def _audited_file(
+    name: str, binary: RunningBinary, audited: Audited, before: RunningBinary | None, rules: tuple[Rule, ...]
+) -> AuditedFile:
+    unknown = _unknown_words(binary, audited)
+    open_words = {one.word.vaddr for one in unknown}
+    # PL308, PL309 and PL310 read the text themselves, and accuse a word of which the audit can say nothing.
+    read = [f for f in run_rules(Subject(binary, before, running=True), rules) if f.where.vaddr not in open_words]
+    findings = tuple(sorted([*read, *audit_findings(binary, audited, rules)], key=attrgetter("code")))
+    return AuditedFile(path=binary.path, name=name, audited=audited, findings=findings, unknown=unknown)
+
+
+def _unknown_words(binary: RunningBinary, audited: Audited) -> tuple[UnknownWord, ...]:
+    words = [word for word in audited.words if word.kind == "unknown"]
+    places = binary.symbols.locate_all([word.vaddr for word in words]) if words else []
+    return tuple(map(UnknownWord, places, words))
+
+
+def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> Audit:
+    """An audit that says only that it is another kernel."""
+    audited = Audited(words=(), mechanisms=(), text=0, unlooked=(), mismatch=str(error))
+    findings = tuple(audit_findings(Kernel(vmlinux), audited, LIVE_RULES))
+    file = AuditedFile(path=vmlinux, name=KERNEL, audited=audited, findings=findings)
+    return Audit(source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=())
+
+
+def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
+    kernel = RunningKernel(image, memory)
+    # What modules a dump has takes drgn and DWARF; the kernel's own text needs neither.
+    state = memory.state(image.path) if modules is not None else _state(memory)
+    facts = read_facts(kernel, state)
+    files: list[tuple[str, RunningBinary, Audited]] = [(KERNEL, kernel, audit_kernel(kernel, facts))]
+    notes: list[str] = []
+    errors: tuple[PrologueError, ...] = ()
+    if modules is not None and state is not None:
+        done = audit_modules(modules, state, kernel, facts)
+        files += [(name, module, audited) for name, module, audited in done.done]
+        notes, errors = [*done.unlooked], done.errors
+    elif state is None:
+        notes.append("text of modules: name their files, --modules DIR")
+    elif state.modules:
+        count = len(state.modules)
+        notes.append(f"text of {count:,} module{'s' if count != 1 else ''}: name their files, --modules DIR")
+    notes += _foreign(state)
+    if not facts.breakpoints.complete:
+        listed = facts.variables.layouts.get("kprobe.addr") is not None
+        why = "not listed by this source (a capture needs debugfs)" if listed else "struct kprobe is not known"
+        notes.append(f"kprobes: {why}")
+    if not facts.breakpoints.kgdb_complete:
+        notes.append("breakpoints of kgdb: kgdb_break cannot be read")
+    release, boot_id = memory.info.release or kernel.release, state.boot_id if state else ""
+    return Look(
+        source=memory.name,
+        boot_id=boot_id,
+        slide=kernel.slide,
+        release=release,
+        files=tuple(files),
+        notes=tuple(notes),
+        errors=errors,
+        struct_offsets=facts.variables.layouts.source,
+    )
+
+
+def _foreign(state: KernelState | None) -> Iterator[str]:
+    """Text that has no file."""
+    modules = {module.name for module in state.modules} if state else set()
+    owners = Counter(symbol.owner for symbol in state.symbols if symbol.owner not in modules) if state else Counter()
+    for owner, count in sorted(owners.items()):
+        if owner:
+            yield f"text of {owner}: {count:,} symbol{'s' if count != 1 else ''}, which no file has"
+
+
+def _state(memory: Memory) -> KernelState | None:
+    """What the kernel says of itself."""
+    try:
+        return memory.state()
+    except InputError:
+        return None
+
+
+def _again(before: Look, now: Look) -> Look:
+    """What is wrong in two looks at a running kernel is wrong; what is wrong in one only did not come to rest."""
+    seen = {(name, word.kind, word.vaddr, word.live) for name, _, audited in before.files for word in audited.words}
+    files = []
+    for name, binary, audited in now.files:
+        new = {word for word in audited.words if (name, word.kind, word.vaddr, word.live) not in seen}
+        files.append((name, binary, _acquitted(audited, new)))
+    return replace(now, files=tuple(files))
+
+
+def _acquitted(audited: Audited, new: set[LiveWord]) -> Audited:
+    """``new`` words are not wrong, nor are they decided."""
+    words = tuple(_restless(word) if word in new else word for word in audited.words)
+    wrong, unknown = Counter[str](), Counter[str]()
+    for word in new:
+        if word.kind == "unknown":
+            unknown[word.mechanism] += word.words
+        elif word.kind != "unstable":
+            wrong[word.mechanism] += word.words
+    rows = tuple(_moved(row, wrong[row.mechanism], unknown[row.mechanism]) for row in audited.mechanisms)
+    return replace(
+        audited,
+        words=words,
+        mechanisms=rows,
+        restless=audited.restless + wrong[""] + unknown[""],
+        unknown=audited.unknown - unknown[""],
+    )
+
+
+def _moved(row: MechanismCount, wrong: int, unknown: int) -> MechanismCount:
+    return replace(
+        row,
+        wrong=row.wrong - wrong,
+        unsure=row.unsure + wrong,
+        restless=row.restless + wrong + unknown,
+        unknown=row.unknown - unknown,
+    )
+
+
+def _restless(word: LiveWord) -> LiveWord:
+    if word.kind == "unstable":
+        return word
+    return replace(word, kind="unstable", message=f"{word.message}; it was not so a moment before")

@@ -1,0 +1,153 @@
+"""The kernel's variables that decide what its text has to be, read from its memory page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64, Bool, sorted_unique
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import Symbols
+from prologue.live.audit.layouts import Layouts
+from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Capture
+from prologue.live.memory.ranges import KERNEL_HALF, PAGE, Range, UnmappedError
+
+_PAGE: Final = np.uint64(PAGE)
+_FIRST, _LAST = KERNEL_HALF // PAGE, (1 << 64) // PAGE - 1  # pages that may be the kernel's
+
+
+class MemoryWords(NamedTuple):
+    """Values, and which of them could be read (the others are 0); arrays of shape (n,)."""
+
+    values: U64
+    known: Bool
+
+
+class Variables:
+    """Variables by name (link-time symbols) and memory by run-time address. What was read once is kept.
+
+    ``layouts`` say where the kernel's structs have their members. With the kernel's ``image``, a page of zeros that are
+    none in the file was not read: /proc/kcore and copies of it give zeros for what they do not have.
+    """
+
+    def __init__(
+        self, memory: Memory, symbols: Symbols | None, slide: int, layouts: Layouts, image: ElfImage | None = None
+    ) -> None:
+        self._memory = memory
+        self.layouts = layouts
+        self._image = image
+        self.partial = isinstance(memory, Capture)  # what cannot be read may be there nevertheless
+        self._symbols = symbols
+        self._slide = slide
+        self._pages: dict[int, bytes | None] = {}
+        self._unread: set[int] = set()  # pages of zeros that are none
+
+    def place(self, name: str) -> int | None:
+        """Run-time address of a variable; None if there is no such symbol, or more than one."""
+        symbols = self._symbols.with_prefix(name) if self._symbols is not None else ()
+        vaddrs = {symbol.vaddr for symbol in symbols if symbol.name == name}
+        return (vaddrs.pop() + self._slide) & (1 << 64) - 1 if len(vaddrs) == 1 else None
+
+    def size(self, name: str) -> int:
+        """Bytes of a variable, as its symbol has it; 0 if there is none."""
+        symbol = self._symbols.find(name) if self._symbols is not None else None
+        return symbol.size if symbol else 0
+
+    def number(self, name: str, size: int = 8) -> int | None:
+        """The unsigned value of a variable of ``size`` bytes; None if it cannot be read."""
+        vaddr = self.place(name)
+        data = None if vaddr is None else self.read(vaddr, size)
+        return None if data is None else int.from_bytes(data, "little")
+
+    def read(self, vaddr: int, size: int) -> bytes | None:
+        """Bytes by run-time address; None unless all of them are there."""
+        pages = range(vaddr // PAGE, (vaddr + size - 1) // PAGE + 1)
+        self.fetch(pages)
+        parts = [self._pages[page] for page in pages]
+        if not self._unread.isdisjoint(pages):
+            return None
+        if any(part is None for part in parts):
+            return self._alone(Range(vaddr, size))
+        start = vaddr % PAGE
+        return b"".join(part for part in parts if part is not None)[start : start + size]
+
+    def _alone(self, wanted: Range) -> bytes | None:
+        """Bytes of pages that are there in part: captures have no more of the heap than its structures."""
+        try:
+            return self._memory.read(*wanted) if KERNEL_HALF <= wanted.vaddr < wanted.end < 1 << 64 else None
+        except UnmappedError:
+            return None
+
+    def quad(self, vaddr: int) -> int | None:
+        """A 64-bit word by run-time address."""
+        data = self.read(vaddr, 8)
+        return None if data is None else int.from_bytes(data, "little")
+
+    def at(self, places: U64, width: int) -> MemoryWords:
+        """Words of 4 or 8 bytes at run-time addresses, each inside of a page; shape (n,)."""
+        numbers = places // _PAGE
+        pages = sorted_unique(numbers)
+        self.fetch(pages.tolist())
+        have = np.array([self._pages[page] is not None for page in pages.tolist()], np.bool_)
+        content = b"".join(self._pages[page] or bytes(PAGE) for page in pages.tolist())
+        words = np.frombuffer(content, f"<u{width}")
+        row = np.searchsorted(pages, numbers).astype(np.int64)
+        offset = (places % _PAGE).astype(np.int64)
+        known = have[row] & (offset % width == 0) if len(pages) else np.zeros(0, np.bool_)
+        at = np.where(known, row * PAGE + offset, 0) // width
+        values = words[at].astype(np.uint64)
+        return MemoryWords(np.where(known, values, np.uint64(0)), known)
+
+    def fetch(self, pages: Iterable[int]) -> None:
+        """Read pages, by number, that were not read before: neighbours together, and all with one question."""
+        wanted = sorted({page for page in pages if page not in self._pages})
+        runs: list[Range] = []
+        for page in wanted:
+            if not _FIRST <= page < _LAST:
+                self._pages[page] = None
+            elif runs and runs[-1].end == page * PAGE:
+                runs[-1] = Range(runs[-1].vaddr, runs[-1].size + PAGE)
+            else:
+                runs.append(Range(page * PAGE, PAGE))
+        try:
+            for run, data in zip(runs, self._memory.read_many(runs) if runs else [], strict=True):
+                self._keep(run, data)
+        except UnmappedError:
+            for run in runs:
+                self._read_alone(run)
+
+    def _keep(self, run: Range, data: bytes | None) -> None:
+        for k in range(run.size // PAGE):
+            page = None if data is None else data[k * PAGE : (k + 1) * PAGE]
+            number = run.vaddr // PAGE + k
+            if page is not None and not any(page) and self._has_values(number * PAGE - self._slide):
+                page = None
+                self._unread.add(number)
+            self._pages[number] = page
+
+    def _has_values(self, vaddr: int) -> bool:
+        """Whether the file has any byte but zeros in that page."""
+        for section in self._image.sections if self._image is not None else ():
+            start, end = max(vaddr, section.addr), min(vaddr + PAGE, section.addr + section.size)
+            if start < end and section.allocated and section.has_bytes:
+                assert self._image is not None  # noqa: S101 - it has sections
+                if any(self._image.read(section.offset + start - section.addr, end - start)):
+                    return True
+        return False
+
+    def _read_alone(self, run: Range) -> None:
+        try:
+            self._keep(run, self._memory.read(*run))
+        except UnmappedError:
+            if run.size == PAGE:
+                self._keep(run, None)
+                return
+            for vaddr in range(run.vaddr, run.end, PAGE):
+                self._read_alone(Range(vaddr, PAGE))
+
+    def fetch_named(self, names: Sequence[str]) -> None:
+        """Read the pages of several variables at once."""
+        self.fetch(place // PAGE for name in names if (place := self.place(name)) is not None)

@@ -1,0 +1,108 @@
+"""What every source of memory offers, and what a kernel says of itself in VMCOREINFO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from prologue.errors import InputError
+from prologue.live.memory.ranges import Range
+from prologue.live.memory.state import KernelState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+class KernelInfo(NamedTuple):
+    """The kernel whose memory it is; ``build_id`` and ``release`` are empty, ``slide`` is None where it does not say.
+
+    ``slide`` is what KASLR added to each link-time address, in bytes; ``anchors`` are run-time addresses of symbols.
+    """
+
+    release: str = ""
+    build_id: str = ""
+    slide: int | None = None
+    anchors: Mapping[str, int] = {}  # not to be changed
+
+
+class Memory(Protocol):
+    """Memory by the kernel's virtual addresses."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def live(self) -> bool:
+        """Whether the kernel may be changing it while it is read."""
+
+    @property
+    def info(self) -> KernelInfo:
+        """What is known of the kernel."""
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """All ``size`` bytes; where /proc/kcore has no page it gives zeros.
+
+        Raises:
+            UnmappedError: not all of them are there.
+            InputError: they cannot be read.
+
+        """
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """``read`` for several ranges: where each reading costs a login, all of them cost one.
+
+        Raises:
+            UnmappedError, InputError: as ``read``, for any of them.
+
+        """
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Modules and symbols that were loaded, and what else the kernel said.
+
+        A dump says so only with the DWARF of its ``vmlinux``, and then has modules only; other sources do without it.
+
+        Raises:
+            InputError: this source does not say, or hides addresses.
+
+        """
+
+
+class SecondReading(NamedTuple):
+    """A range that was read again; ``moved`` if its bytes were others a moment ago, and are as before now."""
+
+    data: bytes
+    moved: bool
+
+
+@runtime_checkable
+class Rereads(Protocol):
+    """A memory far away, which can say more cheaply what is as it was."""
+
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
+        """``read_many`` of what gave ``before``.
+
+        Raises:
+            UnmappedError, InputError: as ``read_many``.
+
+        """
+
+
+def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:
+    """Take from a VMCOREINFO note what is in it (lines ``KEY=VALUE``); ``name`` is the memory's.
+
+    Old kernels give no ``BUILD-ID`` (``include/linux/crash_core.h``, 6.1; ``vmcore_info.h``, 6.12). ``KERNELOFFSET`` is
+    hexadecimal (``arch_crash_save_vmcoreinfo``, ``arch/arm64/kernel/crash_core.c``, 6.1; ``vmcore_info.c``, 6.12).
+
+    Raises:
+        InputError: an address that is none.
+
+    """
+    fields = dict(line.split("=", 1) for line in text.decode("ascii", "replace").splitlines() if "=" in line)
+    try:
+        offset = fields.get("KERNELOFFSET")
+        anchors = {key[7:-1]: int(value, 16) for key, value in fields.items() if key.startswith("SYMBOL(")}
+        slide = int(offset, 16) if offset else None
+    except ValueError as error:
+        raise InputError(f"damaged VMCOREINFO ({error})", path=name) from error
+    return KernelInfo(fields.get("OSRELEASE", ""), fields.get("BUILD-ID", "").strip().lower(), slide, anchors)

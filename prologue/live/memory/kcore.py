@@ -1,0 +1,190 @@
+"""/proc/kcore: the memory of the kernel that runs, of this machine or of another one that ssh logs in to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from prologue.errors import InputError
+from prologue.live.memory.base import SecondReading
+from prologue.live.memory.blocks import GET, KCORE, SUM, SUMMED, SUMS, chunks, get_commands, is_sum, sum_command
+from prologue.live.memory.core import CoreFile, CoreMemory
+from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.session import RemoteShell
+from prologue.live.memory.state import END, SCRIPT, KernelState, parse_state
+
+_CMDLINE: Final = "/proc/cmdline"
+_PROTECTED: Final = "kvm-arm.mode=protected"
+# Before the first byte of kcore is read. What it prints is why the shell ended.
+_GUARD: Final = f"""if grep -q {_PROTECTED} {_CMDLINE} 2>/dev/null; then
+	echo {_PROTECTED} >&2
+	exit 1
+fi
+"""
+_LOCKDOWN: Final = "/sys/kernel/security/lockdown"
+_HEAD: Final = 1 << 16  # bytes; the headers and notes have some 12 KiB
+_AT_ONCE: Final = 300  # readings: all commands are sent before an answer is read, and must fit into a pipe
+
+
+class Kcore(CoreMemory):
+    """The running kernel of this machine.
+
+    Raises:
+        InputError: it may not be read, or this is no arm64 machine.
+
+    """
+
+    live = True
+
+    def __init__(self) -> None:
+        _require_readable(_read_line(_CMDLINE), KCORE)
+        try:
+            self._fd = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise InputError(why_not(error, os.geteuid(), _read_line(_LOCKDOWN)), path=KCORE) from error
+        super().__init__(CoreFile(KCORE, self._pread, None))
+
+    def _pread(self, offset: int, size: int) -> bytes:
+        parts, got = [], 0
+        try:
+            while got < size and (part := os.pread(self._fd, size - got, offset + got)):
+                parts.append(part)
+                got += len(part)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=KCORE) from error
+        return b"".join(parts)
+
+    @cached_property
+    def _state(self) -> KernelState:
+        done = subprocess.run(["/bin/sh"], input=SCRIPT.encode(), capture_output=True, check=False)
+        return parse_state(done.stdout.decode(errors="replace"), "/proc")
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Modules and symbols, when first asked."""
+        return self._state
+
+
+class RemoteKcore(CoreMemory):
+    """The running kernel of a machine that ssh logs in to without a password; needs a POSIX shell and dd there.
+
+    Args:
+        host: what ssh takes, such as ``root@board``.
+        ssh_options: words for ssh, before its host.
+
+    Raises:
+        InputError: it does not answer, its kcore may not be read, or it is no arm64 machine.
+
+    """
+
+    live = True
+
+    def __init__(self, host: str, ssh_options: Sequence[str] = ()) -> None:
+        if not host or host.startswith("-"):
+            raise InputError("is not a host: expected what ssh takes, as in ssh:root@board", path=f"ssh:{host}")
+        self.name = f"ssh:{host}"
+        hint = f"log in as root, and see whether {_LOCKDOWN} says none there"
+        self._shell = RemoteShell(self.name, host, ssh_options, hint)
+        super().__init__(CoreFile(self.name, self._dd, None))
+
+    def _dd(self, offset: int, size: int) -> bytes:
+        if offset + size <= _HEAD:  # the headers are read in pieces
+            return self._head[offset : offset + size]
+        return self._dd_all([Range(offset, size)])[0]
+
+    @cached_property
+    def _head(self) -> bytes:
+        try:
+            return self._shell.ask(_GUARD + GET + get_commands(0, _HEAD // PAGE), _HEAD)
+        except InputError as error:
+            _require_readable(error.message.replace(":", " "), self.name)
+            raise
+
+    def _dd_all(self, pieces: Sequence[Range]) -> list[bytes]:
+        """Pieces of the file, by offset."""
+        pages = [(piece.vaddr // PAGE, -(-piece.end // PAGE) - piece.vaddr // PAGE) for piece in pieces]
+        said, result, at = bytearray(), [], 0
+        for start in range(0, len(pages), _AT_ONCE):
+            some = pages[start : start + _AT_ONCE]
+            commands = "".join(get_commands(first, count) for first, count in some)
+            said += self._shell.ask(GET + commands, sum(count for _, count in some) * PAGE)
+        for piece, (_, count) in zip(pieces, pages, strict=True):
+            start = at + piece.vaddr % PAGE
+            result.append(bytes(said[start : start + piece.size]))
+            at += count * PAGE
+        return result
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        """Memory of now, by one question."""
+        places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
+        return self._dd_all([Range(offset, size) for offset, size in places])
+
+    def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
+        """Memory of now, of which only that is sent whose checksum is not that of ``before``."""
+        wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
+        moved = [False] * len(ranges)
+        found = [bytearray(data) for data in before]
+        places = [self.core.place_of(*piece) for piece in ranges]
+        whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
+        same = iter(self._same([
+            (chunk, before[k][chunk.vaddr - places[k] : chunk.end - places[k]])
+            for k, every in enumerate(whole) for chunk in every
+        ]))  # fmt: skip
+        for k, (place, piece, every) in enumerate(zip(places, ranges, whole, strict=True)):
+            inner = Range(every[0].vaddr, every[-1].end - every[0].vaddr) if every else Range(place, 0)
+            edges = (Range(place, inner.vaddr - place), Range(inner.end, place + piece.size - inner.end))
+            wanted += [(k, edge, False) for edge in edges if edge.size]
+            wanted += [(k, chunk, is_same is not None) for chunk in every if not (is_same := next(same))]
+        for (k, piece, differed), data in zip(wanted, self._dd_all([piece for _, piece, _ in wanted]), strict=True):
+            where = slice(piece.vaddr - places[k], piece.end - places[k])
+            moved[k] |= differed and data == before[k][where]
+            found[k][where] = data
+        return [SecondReading(bytes(data), changed) for data, changed in zip(found, moved, strict=True)]
+
+    def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
+        """Whether each piece of the file still has those bytes; None if there is no sum that says so."""
+        script = SUM + "".join(sum_command(piece) for piece, _ in pieces) + f"echo '{SUMMED.decode().strip()}'\n"
+        tool, *sums = self._shell.ask_until(script, SUMMED).decode(errors="replace").splitlines()[:-1]
+        if tool not in SUMS or len(sums) != len(pieces):
+            return [None] * len(pieces)
+        return [is_sum(said, tool, data) for said, (_, data) in zip(sums, pieces, strict=True)]
+
+    @cached_property
+    def _state(self) -> KernelState:
+        return parse_state(self._shell.ask_until(SCRIPT, END).decode(errors="replace"), self.name)
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Modules and symbols, when first asked."""
+        return self._state
+
+
+def _require_readable(command_line: str, name: str) -> None:
+    """Refuse a host whose hypervisor keeps memory from it: 6.12 panics when /proc/kcore reads that (HYP panic).
+
+    ``handle_host_mem_abort`` (arch/arm64/kvm/hyp/nvhe/mem_protect.c); the text and data of nVHE are such memory.
+    """
+    if _PROTECTED in command_line.split():
+        message = f"runs with {_PROTECTED}: a host that reads its hypervisor's memory by {KCORE} may panic; take a dump"
+        raise InputError(f"{message} instead, from outside of it", path=name)
+
+
+def _read_line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def why_not(error: OSError, uid: int, lockdown: str) -> str:
+    """Say why kcore cannot be opened: ``open_kcore`` (``fs/proc/kcore.c``, 6.1-6.12) gives EPERM for two reasons."""
+    if isinstance(error, FileNotFoundError):
+        return "is not there: this kernel has no CONFIG_PROC_KCORE; take a dump instead"
+    if "[confidentiality]" in lockdown:
+        return "cannot be read: the kernel is locked down (lockdown=confidentiality); take a dump instead"
+    if isinstance(error, PermissionError):
+        missing = "run as root" if uid else "this root lacks CAP_SYS_RAWIO (a container?)"
+        return f"cannot be read: {error.strerror}: {missing}"
+    return f"cannot be read: {error.strerror}"

@@ -1,0 +1,47 @@
+"""What ``perf record --kcore`` keeps: ``DATA/kcore_dir`` with kcore, kallsyms and modules.
+
+perf copies the kernel's text, one range with all modules, and no notes (``tools/perf/util/symbol-elf.c``, "kcore_copy",
+6.12): no VMCOREINFO, so the slide follows from kallsyms, and where modules have their sections is not known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prologue.errors import InputError
+from prologue.live.memory.base import KernelInfo
+from prologue.live.memory.files import PlainCore, open_core
+from prologue.live.memory.state import KernelState, parse_kallsyms, parse_modules
+
+
+class PerfData(PlainCore):
+    """A ``kcore_dir``.
+
+    Raises:
+        InputError: a file is missing, damaged, or hides addresses.
+
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(open_core(directory / "kcore"))
+        try:
+            symbols = parse_kallsyms((directory / "kallsyms").read_text(errors="replace"))
+            modules = parse_modules((directory / "modules").read_text(errors="replace"), "")
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
+        self._state = KernelState(release="", boot_id="", modules=modules, symbols=symbols, kprobes=())
+        anchors = self._state.anchors()
+        if not anchors.get("_stext"):
+            raise InputError(
+                "has no address of _stext: recorded while kptr_restrict hid it?", path=directory / "kallsyms"
+            )
+        self._anchors = anchors
+
+    @property
+    def info(self) -> KernelInfo:
+        """Where kallsyms has the kernel; perf keeps no more of it."""
+        return KernelInfo(anchors=self._anchors)
+
+    def state(self, vmlinux: Path | None = None) -> KernelState:
+        """Modules and symbols of then."""
+        return self._state

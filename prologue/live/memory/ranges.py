@@ -1,0 +1,26 @@
+"""Ranges of the kernel's virtual addresses, and what of them memory may lack."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from prologue.errors import InputError
+
+PAGE: Final = 4096  # the smallest page of arm64; what is there or not is a multiple of it
+KERNEL_HALF: Final = 1 << 63  # addresses from here on are the kernel's (Documentation/arch/arm64/memory.rst)
+
+
+class Range(NamedTuple):
+    """Virtual addresses from ``vaddr`` on; ``size`` in bytes."""
+
+    vaddr: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The address after the last."""
+        return self.vaddr + self.size
+
+
+class UnmappedError(InputError):
+    """Some of the bytes that were asked for are not in this memory."""

@@ -1,0 +1,198 @@
+"""What a running kernel says of itself: asked by one shell script, on this machine or on another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from prologue.errors import InputError
+from prologue.live.memory.ranges import PAGE
+
+FTRACE_CALLER: Final = "ftrace_caller"
+# The kernel's own types lie in its memory (include/asm-generic/vmlinux.lds.h).
+BTF_BEGIN, BTF_END = "__start_BTF", "__stop_BTF"
+_ANCHORS: Final = (
+    "_text", "_stext", "_etext", "_end", "__init_begin", "__init_end",
+    # Where lists begin that an audit follows.
+    "ftrace_ops_list", "ftrace_list_end", "ftrace_pages_start", "kprobe_table", "removed_ops",
+    # How the structs in these lists are laid out.
+    FTRACE_CALLER, BTF_BEGIN, BTF_END,
+)  # fmt: skip
+SCRIPT: Final = rf"""
+part() {{ printf '==== %s\n' "$1"; }}
+show() {{ part "$1"; cat "$2" 2>/dev/null; }}
+show release /proc/sys/kernel/osrelease
+show boot_id /proc/sys/kernel/random/boot_id
+show kptr_restrict /proc/sys/kernel/kptr_restrict
+show modules /proc/modules
+part symbols
+grep -E '[[]|^[0-9a-f]+ . ({"|".join(_ANCHORS)})$' /proc/kallsyms 2>/dev/null
+part sections
+grep '' /dev/null /sys/module/*/sections/.[!.]* /sys/module/*/sections/* 2>/dev/null
+show kprobes /sys/kernel/debug/kprobes/list
+part end
+"""
+"""A POSIX shell script, for busybox as well; ``parse_state`` reads what it prints."""
+END: Final = b"\n==== end\n"
+"""The last that it prints."""
+
+_PARTS: Final = ("release", "boot_id", "kptr_restrict", "modules", "symbols", "sections", "kprobes")
+_SYMBOL: Final = re.compile(r"^([0-9a-f]+) \S (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
+_SECTION: Final = re.compile(r"/sys/module/([^/]+)/sections/([^:]+):0x([0-9a-f]+)")
+_MODULE: Final = re.compile(r"(\S+) (\d+) .*0x([0-9a-f]+)(?: \(\w+\))?")
+
+
+class LoadedModule(NamedTuple):
+    """A loaded module: its size in memory in bytes, where it begins, and where each of its sections is.
+
+    Sections of init text and data are named although their memory is free again.
+    """
+
+    name: str
+    size: int
+    base: int
+    sections: dict[str, int]
+
+    def has_text(self, vaddr: int) -> bool:
+        """Whether that is text which stays after init; anywhere in the module if its sections are not known.
+
+        Each section goes on to the next one; ``size`` bounds the last (from 6.4 on it counts all of a module's memory,
+        of which text is one part).
+        """
+        if not self.sections:
+            return self.base <= vaddr < self.base + self.size
+        begun = [(place, name) for name, place in self.sections.items() if place <= vaddr]
+        place, name = max(begun, default=(0, ""))
+        text = not name.startswith(".init") and ("text" in name or name == ".plt")
+        return text and vaddr - place < self.size
+
+
+class LiveSymbol(NamedTuple):
+    """A line of ``/proc/kallsyms``; ``owner`` is a module, or ``bpf`` and the like, or empty for the kernel itself."""
+
+    vaddr: int
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelState:
+    """What the kernel said. ``symbols`` are those of owners other than the kernel, and where its image begins and ends.
+
+    ``kprobes`` are the lines of ``/sys/kernel/debug/kprobes/list``; empty where debugfs is not mounted.
+    """
+
+    release: str
+    boot_id: str
+    modules: tuple[LoadedModule, ...]
+    symbols: tuple[LiveSymbol, ...]
+    kprobes: tuple[str, ...]
+
+    def anchors(self) -> dict[str, int]:
+        """Addresses of the kernel's own symbols among them."""
+        return {symbol.name: symbol.vaddr for symbol in self.symbols if not symbol.owner}
+
+    def names_code(self, vaddr: int) -> bool:
+        """Whether a module has text there, or code of another owner (BPF, say) begins less than a page before.
+
+        A module's symbols do not count: they name data, and init text whose memory has another use now.
+        """
+        modules = {module.name for module in self.modules}
+        near = (symbol.vaddr for symbol in self.symbols if symbol.owner and symbol.owner not in modules)
+        return any(module.has_text(vaddr) for module in self.modules) or any(0 <= vaddr - at < PAGE for at in near)
+
+    def as_data(self) -> dict[str, Any]:
+        """As JSON values; addresses as hexadecimal text."""
+        return {
+            "release": self.release,
+            "boot_id": self.boot_id,
+            "modules": [
+                {
+                    "name": module.name,
+                    "size": module.size,
+                    "base": hex(module.base),
+                    "sections": {name: hex(vaddr) for name, vaddr in module.sections.items()},
+                }
+                for module in self.modules
+            ],
+            "symbols": [[hex(symbol.vaddr), symbol.name, symbol.owner] for symbol in self.symbols],
+            "kprobes": list(self.kprobes),
+        }
+
+
+def state_from_data(data: dict[str, Any]) -> KernelState:
+    """Read what ``as_data`` made.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is something else.
+
+    """
+    return KernelState(
+        release=str(data["release"]),
+        boot_id=str(data["boot_id"]),
+        modules=tuple(
+            LoadedModule(
+                str(module["name"]),
+                int(module["size"]),
+                int(module["base"], 16),
+                {str(name): int(vaddr, 16) for name, vaddr in module["sections"].items()},
+            )
+            for module in data["modules"]
+        ),
+        symbols=tuple(LiveSymbol(int(vaddr, 16), str(name), str(owner)) for vaddr, name, owner in data["symbols"]),
+        kprobes=tuple(map(str, data["kprobes"])),
+    )
+
+
+def parse_state(said: str, name: str) -> KernelState:
+    """Read what ``SCRIPT`` printed on the machine ``name``.
+
+    Raises:
+        InputError: it is cut off, or the kernel hides addresses.
+
+    """
+    # What a login shell prints before it is no part of it.
+    pieces = re.split(r"^==== (\w+)$", said, flags=re.MULTILINE)[1:]
+    parts = dict(zip(pieces[::2], (text.strip("\n") for text in pieces[1::2]), strict=False))
+    if "end" not in parts or not set(_PARTS) <= set(parts):
+        raise InputError("did not say what it runs: the answer is cut off", path=name)
+    symbols = tuple(_symbols(parts["symbols"]))
+    modules = parse_modules(parts["modules"], parts["sections"])
+    if not any(symbol.vaddr for symbol in symbols) or not all(module.base for module in modules):
+        setting = parts["kptr_restrict"]
+        raise InputError(
+            f"the kernel hides its addresses (kernel.kptr_restrict is {setting}): read it as root, "
+            "and with kptr_restrict at most 1",
+            path=name,
+        )
+    return KernelState(
+        release=parts["release"],
+        boot_id=parts["boot_id"],
+        modules=modules,
+        symbols=symbols,
+        kprobes=tuple(parts["kprobes"].splitlines()),
+    )
+
+
+def parse_kallsyms(text: str) -> tuple[LiveSymbol, ...]:
+    """The symbols of a whole ``/proc/kallsyms`` that ``SCRIPT`` would have chosen."""
+    return tuple(symbol for symbol in _symbols(text) if symbol.owner or symbol.name in _ANCHORS)
+
+
+def _symbols(text: str) -> Iterator[LiveSymbol]:
+    for match in _SYMBOL.finditer(text):
+        yield LiveSymbol(int(match[1], 16), match[2], match[3] or "")
+
+
+def parse_modules(modules: str, sections: str) -> tuple[LoadedModule, ...]:
+    """Read ``/proc/modules``, and lines ``/sys/module/NAME/sections/SECTION:ADDRESS``."""
+    where: dict[str, dict[str, int]] = {}
+    for match in _SECTION.finditer(sections):
+        where.setdefault(match[1], {})[match[2]] = int(match[3], 16)
+    found = []
+    for line in modules.splitlines():
+        if parts := _MODULE.fullmatch(line):
+            found.append(LoadedModule(parts[1], int(parts[2]), int(parts[3], 16), where.get(parts[1], {})))
+    return tuple(found)

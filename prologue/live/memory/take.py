@@ -1,0 +1,227 @@
+"""Takes a capture of a running kernel: which memory it has, and how it is read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import Bool
+from prologue.errors import InputError
+from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.core import NO_PADDR, CoreSegment
+from prologue.live.memory.kcore import Kcore, RemoteKcore
+from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.reading import Steady, read_twice, zero_pages
+from prologue.live.memory.state import KernelState
+
+# Sections whose memory is free again when a module is loaded, and may be another module's by now: what the loader lays
+# out as init (module_init_layout_section, layout_symtab; kernel/module/main.c and kallsyms.c, 6.1-6.12).
+_FREED: Final = (".init", ".symtab", ".strtab")
+_TRIES: Final = 2  # of reading everything, if the text came to rest and what follow finds did not
+_BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What a capture has; ``file_size`` and ``memory`` in bytes.
+
+    ``unstable`` are addresses of text words that still changed when they had been read several times. ``whole`` says
+    whether all structures are there that were wanted.
+    """
+
+    file_size: int
+    memory: int
+    modules: int
+    unstable: tuple[int, ...]
+    whole: bool
+
+
+class Structures(NamedTuple):
+    """What is wanted of the heap: addresses and bytes, ascending and apart; ``whole`` if all of it could be read.
+
+    ``deciding`` is what of it goes with the text: other bytes may change at any time.
+    """
+
+    pieces: Sequence[tuple[int, bytes]]
+    whole: bool
+    deciding: tuple[object, ...]
+
+
+Follow = Callable[[Memory], Structures]
+"""Finds structures in memory of now."""
+
+
+class _Start(NamedTuple):
+    """Where something begins, the most bytes that it may have, and whether it is text."""
+
+    vaddr: int
+    most: int
+    is_text: bool
+
+
+class _Read(NamedTuple):
+    """One reading: text, data of the image, and structures from between two readings of the text that agree.
+
+    ``settled`` if the structures were the same after that text.
+    """
+
+    text: list[Steady]
+    data: list[bytes]
+    structures: Structures
+    settled: bool
+
+
+def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Captured:
+    """Save the kernel's image, its modules' memory, what ``follow`` finds, and what the kernel says of itself.
+
+    Data are read between two readings of the text, again and again until these agree: then text and data belong
+    together, however long it took.
+
+    Raises:
+        InputError: something cannot be read.
+        OutputError: ``out`` cannot be written.
+
+    """
+    state = source.state()
+    segment, text, kept = _image_of(source, state)
+    starts = _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))
+    ranges = list(_ranges(starts))
+    first, *rest = kept
+    matters = [np.ones(text.size // 4, np.bool_), *(_is_text(one, starts) for one in ranges)]
+    read = _read(source, [text, *ranges], matters, [Range(text.end, first.end - text.end), *rest], follow)
+    kernel, *others = read.text
+    pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
+    for piece, plain in zip(rest, read.data[1:], strict=True):
+        # Where kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
+        lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
+        skipped = lead // PAGE * PAGE
+        pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:], ())] if skipped < len(plain) else []
+    for piece, found in zip(ranges, others, strict=True):
+        pieces += _present(piece.vaddr, found, starts)
+    pieces += list(_structures(source, read.structures, pieces))
+    note = source.core.note("VMCOREINFO") or b""
+    size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
+    unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
+    memory = sum(len(piece.data) for piece in pieces)
+    return Captured(
+        file_size=size, memory=memory, modules=len(state.modules), unstable=unstable, whole=read.structures.whole
+    )
+
+
+def _read(
+    source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow
+) -> _Read:
+    found: list[tuple[list[bytes], Structures]] = []
+
+    def between() -> None:
+        found.append((source.read_many(data), follow(source)))
+
+    for _ in range(_TRIES):
+        steady = read_twice(source, text, between, matters)
+        # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
+        settled = not any(one.unstable for one in steady) and follow(source).deciding == found[-1][1].deciding
+        if settled or any(one.unstable for one in steady):
+            break
+    return _Read(steady, *found[-1], settled)
+
+
+def _structures(source: Kcore | RemoteKcore, found: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """What of the structures is not in the capture already."""
+    there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
+    for vaddr, data in found.pieces:
+        segment = source.core.segment_of(vaddr, len(data))
+        if segment is not None and not any(vaddr in one for one in there):
+            yield _piece(segment, vaddr, data, ())
+
+
+def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range, tuple[Range, ...]]:
+    """The segment that has the kernel's image, where its text is, in whole words, and what of the image is kept.
+
+    Addresses before _stext (6.1 does not map them) and those of init are given away after boot: vmalloc may have put
+    stacks of tasks there, which are no business of ours. If kallsyms does not say where init ends, all after its begin
+    is named: what was init is unmapped there, and kept from others (free_initmem, arch/arm64/mm/init.c, 6.1-6.12).
+    """
+    anchors = state.anchors()
+    start, end = anchors.get("_stext", 0), anchors.get("_etext", 0) & ~3
+    if source.info.anchors.get("_stext", start) != start:
+        raise InputError("its kernel moved between two questions: it rebooted; try again", path=source.name)
+    segment = source.core.segment_of(start, end - start) if start < end else None
+    if segment is None:
+        raise InputError("no segment for the kernel's text, which kallsyms has from _stext to _etext", path=source.name)
+    stop = segment.vaddr + segment.filesz
+    init = anchors.get("__init_begin", stop)
+    after = anchors.get("__init_end", init)
+    if not end <= init <= after <= stop:
+        raise InputError("kallsyms has _etext, __init_begin and __init_end in another order", path=source.name)
+    kept = (Range(start, init - start), Range(after, stop - after))
+    return segment, Range(start, end - start), tuple(piece for piece in kept if piece.size)
+
+
+def _piece(segment: CoreSegment, vaddr: int, data: bytes, unstable: tuple[int, ...]) -> Piece:
+    paddr = NO_PADDR if segment.paddr == NO_PADDR else segment.paddr + vaddr - segment.vaddr
+    return Piece(vaddr, paddr, data, unstable)
+
+
+def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
+    """What begins outside of the image and belongs to the text, ascending.
+
+    Sections of modules, and what has symbols but is no module: BPF programs, and pages of kprobes and of ftrace.
+    """
+    found = {}
+    modules = {module.name for module in state.modules}
+    for symbol in state.symbols:
+        if symbol.owner and symbol.owner not in modules:
+            found[symbol.vaddr] = _Start(symbol.vaddr, _BPF_MOST, is_text=True)
+    for module in state.modules:
+        found[module.base] = _Start(module.base, module.size, is_text=True)
+        for name, vaddr in module.sections.items():
+            if name.startswith(_FREED):
+                continue
+            is_text = "text" in name or name == ".plt"
+            found[vaddr] = _Start(vaddr, module.size, is_text)
+    return tuple(start for vaddr, start in sorted(found.items()) if vaddr and vaddr not in image)
+
+
+def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
+    """Ranges of whole pages, ascending and apart, in which all that begins somewhere also ends."""
+    first = last = 0
+    for start in starts:
+        low, high = start.vaddr // PAGE * PAGE, -(-(start.vaddr + start.most) // PAGE) * PAGE
+        if low > last:
+            if last:
+                yield Range(first, last - first)
+            first = low
+        last = max(last, high)
+    if last:
+        yield Range(first, last - first)
+
+
+def _is_text(where: Range, starts: tuple[_Start, ...]) -> Bool:
+    """Which words of the range belong to something that begins with text."""
+    edges = [max(start.vaddr - where.vaddr, 0) // 4 for start in starts] + [where.size // 4]
+    found = np.zeros(where.size // 4, np.bool_)
+    for k, start in enumerate(starts):
+        found[edges[k] : edges[k + 1]] = start.is_text
+    return found
+
+
+def _present(vaddr: int, found: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
+    """The runs of mapped pages in which something begins.
+
+    Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.
+    """
+    addresses = [start.vaddr for start in starts]
+    absent = zero_pages(found.data, vaddr)  # /proc/kcore gives zeros for what is not mapped
+    edges = np.flatnonzero(np.diff(absent.astype(np.int8), prepend=1, append=1)).tolist()
+    for low, high in zip(edges[::2], edges[1::2], strict=True):
+        run = range(vaddr + low * PAGE, vaddr + high * PAGE)
+        if bisect_right(addresses, run.stop - 1) == bisect_right(addresses, run.start - 1):
+            continue
+        unstable = tuple(word for word in found.unstable if word in run)
+        yield Piece(run.start, NO_PADDR, found.data[low * PAGE : high * PAGE], unstable)

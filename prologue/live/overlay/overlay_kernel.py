@@ -1,0 +1,79 @@
+"""A vmlinux with the text that runs; symbols, line tables, DWARF and build-id stay.
+
+Addresses are those of the file, or those of the running kernel (``overlay/runtime``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from prologue.elf.image import ElfImage
+from prologue.elf.notes import gnu_build_id
+from prologue.elf.symbols import Symbols
+from prologue.live.memory.base import Memory
+from prologue.live.overlay.overlay_text import SectionText, section_text
+from prologue.live.overlay.runtime import carry_out, find_moves
+from prologue.live.system.running_kernel import find_slide, open_running, read_text
+from prologue.outputs import new_file, require_other
+from prologue.patching.copying import copied_meanwhile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlaidKernel:
+    """A vmlinux that was written; ``slide`` in bytes, ``runtime`` if its addresses have it."""
+
+    path: Path
+    release: str
+    build_id: str
+    slide: int
+    runtime: bool
+    sections: tuple[SectionText, ...]
+
+
+def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = False) -> OverlaidKernel:
+    """Write a copy of ``vmlinux`` whose executable sections hold what ``memory`` has.
+
+    Its addresses stay, or become those at which the kernel runs (``runtime``).
+
+    Raises:
+        InputError: no unstripped vmlinux, or not the one of the kernel in memory; or memory cannot be read; or, for
+            run-time addresses, its debug sections are compressed.
+        OutputError: ``out`` is an input, a link or no regular file, or cannot be written.
+
+    """
+    require_other(out, vmlinux, Path(memory.name))
+    image = open_running(vmlinux, memory)
+    with new_file(out, like=vmlinux) as temporary, copied_meanwhile(vmlinux, temporary) as wait:
+        symbols = Symbols(image)
+        slide = find_slide(symbols, memory)
+        sections = tuple(running_sections(image, symbols, memory, slide))
+        taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
+        moves = find_moves(image, slide, taken) if runtime and slide else None
+        wait()
+        with temporary.open("r+b") as stream:
+            for section in sections:
+                if section.changed:
+                    stream.seek(section.offset)
+                    stream.write(section.data)
+            stream.flush()
+            if moves is not None:
+                carry_out(moves, stream.fileno())
+    return OverlaidKernel(
+        path=out,
+        release=memory.info.release,
+        build_id=gnu_build_id(image),
+        slide=slide,
+        runtime=runtime,
+        sections=sections,
+    )
+
+
+def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
+    """The executable sections as memory has them, in the order of the file.
+
+    Raises:
+        InputError: the file has no text, or memory cannot be read, or has other text.
+
+    """
+    return [section_text(image, one, one.section.addr + slide) for one in read_text(image, symbols, memory, slide)]

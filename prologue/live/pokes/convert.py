@@ -1,0 +1,123 @@
+"""Text pokes as recorded writes, and recorded writes as text pokes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.live.pokes.recording import Ending, Flag, Loss, Origin, Recording, Rows, Sight, empty_rows
+from prologue.live.pokes.text_poke import PokeRecording, TextPoke
+from prologue.words import counted
+
+ARM64: Final = "aarch64"
+_WORD: Final = 4  # bytes
+
+
+def writes_of(perf: PokeRecording) -> Recording:
+    """Make recorded writes of pokes, one for each new word; other machines' pokes have no words and become a note.
+
+    Raises:
+        InputError: the machine is an arm64 one, but changes are not of whole words.
+
+    """
+    odd = next((poke for poke in perf.pokes if not _is_whole(poke)), None)
+    machine = perf.machine or ("unknown" if odd else ARM64)
+    if machine == ARM64 and odd:
+        raise InputError(
+            f"says aarch64, and has a change of {len(odd.old)} to {len(odd.new)} bytes at {odd.address:#x},"
+            " which is not arm64 text",
+            path=perf.path,
+        )
+    rows = _rows(perf) if machine == ARM64 else empty_rows(0)
+    sees: tuple[Sight, ...] = ("old",) if (~rows["flags"] & Flag.OLD_UNKNOWN).any() else ()
+    return Recording(
+        perf.path,
+        Origin(
+            source="perf", machine=machine, clock="ns", sees=sees,
+            release=perf.release, build_id=perf.build_id, cpus=perf.cpus,
+        ),
+        Ending(lost=(Loss("perf's records", perf.lost),) if perf.lost else (), notes=tuple(_notes(perf, machine))),
+        rows,
+    )  # fmt: skip
+
+
+def pokes_of(recording: Recording) -> PokeRecording:
+    """Make pokes of recorded writes; the two words of a literal become one.
+
+    Raises:
+        InputError: it is not of an arm64 machine.
+
+    """
+    if recording.origin.machine != ARM64:
+        raise InputError(f"was recorded on {recording.origin.machine}: perf itself has its pokes", path=recording.path)
+    pokes: list[TextPoke] = []
+    for poke, is_literal in _each(recording.rows):
+        last = pokes[-1] if pokes else None
+        if is_literal and last and _is_first_half(last, poke):
+            pokes[-1] = replace(last, old=last.old + poke.old, new=last.new + poke.new)
+        else:
+            pokes.append(poke)
+    origin = recording.origin
+    return PokeRecording(
+        path=recording.path, pokes=tuple(pokes), machine=origin.machine, release=origin.release,
+        build_id=origin.build_id, cpus=origin.cpus,
+    )  # fmt: skip
+
+
+def _is_whole(poke: TextPoke) -> bool:
+    return not any(value % _WORD for value in (poke.address, len(poke.old), len(poke.new)))
+
+
+def _rows(perf: PokeRecording) -> Rows:
+    """A row for each new word."""
+    rows = empty_rows(sum(len(poke.new) // _WORD for poke in perf.pokes))
+    at = 0
+    for poke in perf.pokes:
+        some = rows[at : at + len(poke.new) // _WORD]
+        if poke.cpu >> 16 > 0 or max(poke.time, poke.address) >> 64:  # what a row has room for
+            said = f"a text poke at {poke.address:#x} on CPU {poke.cpu} at {poke.time:,} ns"
+            raise InputError(f"damaged: {said}: no machine has that", path=perf.path)
+        some["time"], some["cpu"] = poke.time, max(poke.cpu, 0)
+        some["address"] = poke.address + np.arange(len(some), dtype=np.uint64) * np.uint64(_WORD)
+        some["new"] = np.frombuffer(poke.new, "<u4")
+        if len(poke.old) == len(poke.new):
+            some["old"] = np.frombuffer(poke.old, "<u4")
+        else:
+            some["flags"] = Flag.OLD_UNKNOWN
+        at += len(some)
+    return rows
+
+
+def _notes(perf: PokeRecording, machine: str) -> Iterator[str]:
+    if machine != ARM64:
+        yield f"{counted(len(perf.pokes), 'change')} of text, by a machine that is not arm64"
+    elif not perf.machine:
+        yield "perf script did not print the machine (--header): taken for arm64, since all changes are whole words"
+    if gone := sum(not poke.new for poke in perf.pokes):
+        yield f"{counted(gone, 'piece')} of code that went away"
+    if perf.guests:
+        what = "of the text of virtual machines"
+        yield counted(perf.guests, f"change {what} was left out", plural=f"changes {what} were left out")
+
+
+def _each(rows: Rows) -> Iterator[tuple[TextPoke, bool]]:
+    """A poke for each row, and whether it is data."""
+    names = ("address", "old", "new", "time", "cpu", "flags")
+    for address, old, new, time, cpu, flags in zip(*(rows[name].tolist() for name in names), strict=True):
+        known = b"" if flags & Flag.OLD_UNKNOWN else old.to_bytes(_WORD, "little")
+        yield (
+            TextPoke(address=address, old=known, new=new.to_bytes(_WORD, "little"), time=time, cpu=cpu),
+            bool(flags & Flag.LITERAL),
+        )
+
+
+def _is_first_half(last: TextPoke, poke: TextPoke) -> bool:
+    """Whether both are one literal: 64 bits at a multiple of 8 (``aarch64_insn_write_literal_u64``, 6.3 and later)."""
+    return (
+        len(last.new) == _WORD and last.address % 8 == 0 and last.address + _WORD == poke.address
+        and (last.time, last.cpu) == (poke.time, poke.cpu) and bool(last.old) == bool(poke.old)
+    )  # fmt: skip

@@ -1,0 +1,321 @@
+"""Recorded writes from what ``record.sh`` printed, and what speaks against them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.elf.notes import build_id_among
+from prologue.errors import InputError
+from prologue.live.memory.ranges import PAGE
+from prologue.live.pokes import literals
+from prologue.live.pokes.literals import Changed
+from prologue.live.pokes.recorder_output import ProbeHit, RecorderOutput
+from prologue.live.pokes.recording import CALLERS, Ending, Flag, Function, Loss, Origin, Recording, Rows, empty_rows
+from prologue.words import counted
+
+_KERNEL_TOP: Final = 0xFFFF << 48  # what pointer authentication overwrites: bits 48 and up of each kernel address
+_WORDS64: Final = (1 << 64) - 1
+_LITERAL: Final = "aarch64_insn_write_literal_u64"
+_BPF: Final = "__text_poke"
+# A module's text is made executable after this (load_module, kernel/module/main.c, 6.12: complete_formation).
+_MODULE_INIT: Final = "ftrace_module_init"
+_STOP: Final = "multi_cpu_stop"  # runs its function when all CPUs are in it (kernel/stop_machine.c, 6.12)
+_NAMED: Final = re.compile(
+    r"^(?P<start>[0-9a-f]{16}) (?P<end>[0-9a-f]{16}|-) (?P<name>\S+) *(?:\[?(?P<owner>[^\s\]]+)\]?)?$"
+)
+_NOTE: Final = re.compile(r"^(\w+) refused (.*)$")
+
+
+class _Write(NamedTuple):
+    """One word."""
+
+    hit: ProbeHit
+    address: int
+    old: int
+    new: int
+    flags: Flag
+
+
+def writes_of_output(output: RecorderOutput) -> Recording:
+    """Make a recording.
+
+    Raises:
+        InputError: what was printed contradicts itself, or is damaged.
+
+    """
+    try:
+        return _Reader(output).recording()
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
+        raise InputError(f"damaged: the recorder's output cannot be parsed ({error})", path=output.path) from error
+
+
+class _Reader:
+    """Collects what one output says."""
+
+    def __init__(self, output: RecorderOutput) -> None:
+        self._output = output
+        self._functions = _functions(output.parts["names"])
+        self._starts = [function.start for function in self._functions]
+        self._offset = int(output.value("voffset"), 16)
+        self._text = range(int(output.value("_stext"), 16), int(output.value("_etext"), 16))
+        self._odd = self._bpf = 0
+        self._unknown_pages = 0
+        self._pages_of_literals: dict[int, ProbeHit] = {}  # by their address; the last time that each was mapped
+
+    def recording(self) -> Recording:
+        """All that was recorded."""
+        writes = [write for hit in self._output.hits if hit.name == "fixmap" for write in self._writes(hit)]
+        self._require_own(writes)
+        changed = self._changed_words()
+        # Nothing sets a literal before all of them are set.
+        writes = [*self._literals(writes, changed or {}), *writes]
+        unseen, losses = self._compare(writes, changed)
+        rows = self._rows(writes, unseen)
+        machine, release, online, *_ = self._output.parts["machine"]
+        slide = self._output.value("slide")
+        notes = bytes.fromhex("".join(self._output.parts["notes"]))  # as the kernel has them
+        return Recording(
+            str(self._output.path),
+            Origin(
+                source="kprobe events", machine=machine, clock="ns",
+                sees=("old", "paddr", "pc", "stopped", "unreachable", "callers", "literal"),
+                release=release, build_id=build_id_among(notes), cpus=_count(online),
+            ),
+            Ending(
+                slide=int(slide, 16) if slide else None,
+                functions=self._functions,
+                lost=(*self._losses(), *losses),
+                notes=tuple(self._notes()),
+            ),
+            rows,
+        )  # fmt: skip
+
+    def _require_own(self, writes: list[_Write]) -> None:
+        """The recorder arms a probe while it records: if that write is not there, others may be missing, too."""
+        if not any(write.hit.time <= self._output.marks["armed"] for write in writes):
+            raise InputError(
+                "lacks the recorder's own test writes: record again with a larger --buffer", path=self._output.path
+            )
+
+    def name(self, address: int) -> str:
+        """Of the function that holds an address; empty if it is not known."""
+        at = bisect_right(self._starts, address) - 1
+        return self._functions[at].name if at >= 0 and address < self._functions[at].end else ""
+
+    def _chain(self, hit: ProbeHit) -> list[int]:
+        """Return addresses, from the function that asked for the page on; without what maps it for all writers."""
+        found = []
+        for k in range(1, 11):
+            address = hit.fields[f"c{k}"]
+            if not address:
+                break
+            found.append(address | _KERNEL_TOP)
+        while len(found) > 1 and self.name(found[0]).startswith("patch_map"):
+            found.pop(0)
+        return found
+
+    def _writes(self, hit: ProbeHit) -> Iterator[_Write]:
+        fields = hit.fields
+        address, known = fields["addr"], Flag(0)
+        image = fields["page"] + self._offset & _WORDS64
+        if image in self._text:
+            # A writer whose caller is another one than usual: the address is certain, and what was read there was not.
+            known = Flag(0) if address == image else Flag.OLD_UNKNOWN
+            address = image
+        elif address % PAGE != fields["page"] % PAGE:
+            self._odd += 1
+            return
+        chain = self._chain(hit)
+        names = [self.name(place) for place in chain]
+        flags = known | (Flag.STOPPED if _STOP in names else Flag(0))
+        if _MODULE_INIT in names:
+            flags |= Flag.UNREACHABLE
+        if _BPF in names[:2]:
+            self._bpf += 1
+        elif literals.WRITER in names[:2]:
+            self._pages_of_literals[address // PAGE * PAGE] = hit
+        elif _LITERAL in names[:2]:
+            yield _Write(hit=hit, address=address, old=fields["old"], new=fields["low"], flags=flags | Flag.LITERAL)
+            yield _Write(
+                hit=hit, address=address + 4, old=fields["next"], new=fields["new"], flags=flags | Flag.LITERAL
+            )
+        else:
+            yield _Write(hit=hit, address=address, old=fields["old"], new=fields["new"], flags=flags)
+
+    def _rows(self, writes: list[_Write], unseen: list[Changed]) -> Rows:
+        rows = empty_rows(len(writes) + len(unseen))
+        for row, write in zip(rows, writes, strict=False):
+            chain = self._chain(write.hit)
+            row["time"], row["cpu"], row["paddr"] = write.hit.time, write.hit.cpu, write.hit.fields["page"]
+            row["address"], row["new"] = write.address, write.new
+            row["old"] = 0 if write.flags & Flag.OLD_UNKNOWN else write.old
+            row["pc"] = chain[0] if chain else 0
+            callers = chain[1 : 1 + CALLERS]
+            row["callers"][: len(callers)] = callers
+            row["flags"] = write.flags | (Flag.CUT_CHAIN if _is_cut(write.hit) else 0)
+        for row, change in zip(rows[len(writes) :], unseen, strict=True):
+            row["time"] = self._output.marks["end"]
+            row["address"], row["old"], row["new"], row["flags"] = *change, Flag.CUT_CHAIN
+        return rows[np.argsort(rows["time"], kind="stable")]
+
+    def _changed_words(self) -> dict[int, Changed] | None:
+        """Words of the kernel's text that differ after the recording; None if it was not compared."""
+        said, *lines = self._output.parts["changed"] or [""]
+        if not said.startswith("compared "):
+            return None
+        return {change.address: change for change in map(self._changed, lines)}
+
+    def _literals(self, writes: list[_Write], changed: dict[int, Changed]) -> list[_Write]:
+        """What the first trace stored, as far as the text was compared."""
+        later: dict[int, int] = {}
+        for write in writes:
+            if write.flags & Flag.LITERAL:
+                later.setdefault(write.address, write.old)
+        pages = self._pages_of_literals
+        words = literals.words_of_pages(pages, changed, later)
+        self._unknown_pages = len(pages) - len({word.address // PAGE for word in words})
+        return [
+            _Write(
+                hit=pages[word.address // PAGE * PAGE],
+                address=word.address,
+                old=word.old,
+                new=word.new,
+                flags=Flag.LITERAL,
+            )
+            for word in words
+        ]
+
+    def _compare(self, writes: list[_Write], changed: dict[int, Changed] | None) -> tuple[list[Changed], list[Loss]]:
+        """Hold the writes against each other, and against the kernel's text before and after.
+
+        Returns:
+            Words that changed although no write to them was recorded, and counts of what does not fit.
+
+        """
+        first: dict[int, _Write] = {}
+        last: dict[int, _Write] = {}
+        torn = 0
+        for write in writes:
+            before = last.get(write.address)
+            torn += before is not None and not write.flags & Flag.OLD_UNKNOWN and before.new != write.old
+            first.setdefault(write.address, write)
+            last[write.address] = write
+        losses = [Loss("changes of a word between two recorded writes to it", torn)] if torn else []
+        if changed is None:
+            return [], losses
+        unseen = [change for address, change in changed.items() if address not in last]
+        wrong = sum(self._contradicts(first[address], write, changed) for address, write in last.items())
+        if wrong:
+            losses.append(Loss("words that do not hold what was recorded last", wrong))
+        return unseen, losses
+
+    def _changed(self, line: str) -> Changed:
+        offset, old, new = line.split()
+        return Changed(self._text.start // PAGE * PAGE + 4 * int(offset), int(old, 16), int(new, 16))
+
+    def _contradicts(self, first: _Write, last: _Write, found: dict[int, Changed]) -> bool:
+        """Whether the copies of the text before and after disagree; what was written during a copy proves nothing."""
+        marks = self._output.marks
+        if (
+            first.flags & Flag.OLD_UNKNOWN
+            or first.address not in self._text
+            or first.hit.time <= marks["begin"]
+            or last.hit.time >= marks["end"]
+        ):
+            return False
+        change = found.get(first.address)
+        expected = None if first.old == last.new else (first.old, last.new)
+        return (None if change is None else (change.old, change.new)) != expected
+
+    def _losses(self) -> Iterator[Loss]:
+        output = self._output
+        dropped = 0
+        for line in output.parts["lost"]:
+            where, count, what = line.split(" ", 2)
+            if where.startswith("cpu"):
+                dropped += int(count)
+            else:
+                yield Loss(f"hits of the probe {where}, {what}", int(count))
+        if dropped := max(dropped, output.dropped):
+            yield Loss("events, by the ring buffer (record again with a larger --buffer)", dropped)
+        if output.unread:
+            yield Loss("lines of events that cannot be parsed", output.unread)
+        if self._odd:
+            yield Loss("writes whose address does not match the mapped page", self._odd)
+        if self._bpf:
+            yield Loss("pieces of BPF programs, whose words are not recorded", self._bpf)
+        if self._unknown_pages:
+            yield Loss(
+                "pages whose literals were all set at the first trace, and no comparison of the text shows them",
+                self._unknown_pages,
+            )
+        if wrong := self._disagreeing():
+            yield Loss("writes for which copy_to_kernel_nofault saw other words", wrong)
+
+    def _disagreeing(self) -> int:
+        """Of kernels that let one probe copy_to_kernel_nofault: it is called right after the page is mapped."""
+        waiting: dict[int, ProbeHit] = {}
+        wrong = 0
+        for hit in self._output.hits:
+            if hit.name == "fixmap":
+                waiting[hit.cpu] = hit
+            elif hit.name == "word" and (mapped := waiting.pop(hit.cpu, None)):
+                one, other = mapped.fields, hit.fields
+                names = {4: ("old", "new"), 8: ("old", "next")}[other["size"]]
+                wrong += any(one[name] != other[name] for name in names)
+                if other["size"] == 8:
+                    wrong += (one["low"], one["new"]) != (other["new"], other["high"])
+        return wrong
+
+    def _notes(self) -> Iterator[str]:
+        parts = self._output.parts
+        said = parts["changed"][0] if parts["changed"] else "not compared: nothing said"
+        yield f"the kernel's text before and after: {said}; modules' text was not compared"
+        refused: dict[str, list[str]] = {}
+        for line in parts["probes"]:
+            if found := _NOTE.match(line):
+                refused.setdefault(found[2], []).append(found[1])
+        for why, names in refused.items():
+            yield f"no probe on {', '.join(names)}: {why}; their writes are seen where __set_fixmap maps the page"
+        if loads := sum(hit.name == "alternatives" for hit in self._output.hits):
+            yield f"{counted(loads, 'time')} alternatives were applied to a module's text before it ran: not recorded"
+        if checked := sum(hit.name == "word" for hit in self._output.hits):
+            yield f"copy_to_kernel_nofault was probed, too: {counted(checked, 'hit')}"
+        ended = parts["ended"][0] if parts["ended"] else ""
+        if ended == "stopped":
+            yield "ended by a signal or by its user"
+        elif ended not in ("", "0"):
+            yield f"the command ended with status {ended}"
+
+
+def _is_cut(hit: ProbeHit) -> bool:
+    """Whether there may be more callers; what comes after a zero is left from older events."""
+    return all(hit.fields[f"c{k}"] for k in range(1, 11))
+
+
+def _functions(lines: list[str]) -> tuple[Function, ...]:
+    """Lines of start, end, name and owner in brackets; ascending. The last function of a module has no known end.
+
+    Other lines are messages of a kernel that prints no time before them. A line that such a message tore is a name
+    less, and who has no name is not taken for a known writer.
+    """
+    found = []
+    for line in lines:
+        named = _NAMED.match(line)
+        if named is None:
+            continue
+        first = int(named["start"], 16)
+        after = (first // PAGE + 1) * PAGE if named["end"] == "-" else int(named["end"], 16)
+        found.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
+    return tuple(sorted(found))
+
+
+def _count(online: str) -> int:
+    """How many CPUs a list such as ``0-3,5`` has."""
+    ranges = (part.split("-") for part in online.split(","))
+    return sum(int(each[-1]) - int(each[0]) + 1 for each in ranges)

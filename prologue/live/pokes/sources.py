@@ -1,0 +1,59 @@
+"""Opens whatever a user names as a recording of writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from prologue.elf.files import open_regular
+from prologue.errors import InputError
+from prologue.live.pokes.convert import writes_of
+from prologue.live.pokes.perf_data import read_perf_data
+from prologue.live.pokes.perf_script import MARK, read_poke_script
+from prologue.live.pokes.recorder_output import ANY_START, read_output
+from prologue.live.pokes.recorder_writes import writes_of_output
+from prologue.live.pokes.recording import Recording
+from prologue.live.pokes.recording_file import MAGIC, read_recording
+from prologue.perf.container import is_perf_data
+
+_MOST_TEXT: Final = 1 << 30  # bytes
+
+
+def read_any(path: Path) -> Recording:
+    """Read recorded writes, of whatever recorded them.
+
+    That is ``bench writes``, ``live record``, ``perf record``, or ``perf script --show-text-poke-events`` (its text).
+
+    Raises:
+        InputError: it is none of these, is damaged, or cannot be read.
+
+    """
+    if path.is_dir():
+        return writes_of(read_perf_data(path))
+    with open_regular(path) as (fd, size):
+        head = os.pread(fd, 4096, 0)
+    if head.startswith(MAGIC):
+        return read_recording(path)
+    if is_perf_data(head):
+        return writes_of(read_perf_data(path))
+    if b"\0" in head or size > _MOST_TEXT:
+        raise InputError(_EXPECTED, path=path)
+    return _of_text(path)
+
+
+_EXPECTED: Final = (
+    "holds no recorded writes: expected a file of bench writes or live record, perf.data, or the text of perf script"
+)
+
+
+def _of_text(path: Path) -> Recording:
+    text = path.read_text(errors="replace")
+    try:
+        if ANY_START in text:
+            return writes_of_output(read_output(text, path))
+        if MARK in text:
+            return writes_of(read_poke_script(text.splitlines(), path))
+    except ValueError as error:  # Python reads no number of more than 4,300 digits
+        raise InputError(f"damaged: a number cannot be parsed ({error})", path=path) from error
+    raise InputError(_EXPECTED, path=path)

@@ -1,0 +1,102 @@
+"""What groups of recorded writes violate, rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from prologue.insn import cmodx
+from prologue.live.pokes.maintenance import missing_maintenance, steps_text
+from prologue.live.pokes.write_groups import FirstRun, PriorRun, WriteGroup
+from prologue.rules.base import Severity
+
+_NOT_KNOWN: Final = "; whether a CPU had executed it is not known"
+_AFTERWARDS: Final = {
+    FirstRun.NOT_KNOWN: "whether the CPUs that did so afterwards had synchronised is not known",
+    FirstRun.NONE: "nor did one afterwards",
+    FirstRun.SYNCED: "and each that did so afterwards had synchronised before",
+    FirstRun.UNSYNCED: "and one that did so afterwards had not synchronised before",
+}
+
+
+class Violation(NamedTuple):
+    """What a rule has against a group of writes.
+
+    ``severity`` is that of these writes, if it is less than the rule's. ``open``: why the rule cannot decide, if the
+    recording lacks what would; empty if it can.
+    """
+
+    message: str
+    severity: Severity | None = None
+    open: str = ""
+
+
+def _unlisted(group: WriteGroup) -> Violation | None:
+    """PL308: live writes of instructions that a CPU had executed, or may have; PL513 has the others."""
+    if not group.unlisted or group.executed is PriorRun.NEVER:
+        return None
+    unknown = group.executed is PriorRun.NOT_KNOWN
+    if unknown and group.writer.before_use:
+        return None
+    return Violation(_unlisted_transition(group) + (_NOT_KNOWN if unknown else ""))
+
+
+def _unlisted_transition(group: WriteGroup) -> str:
+    return f"{group.transition} while other CPUs run, not listed in any issue"
+
+
+def _conditional(group: WriteGroup) -> Violation | None:
+    """PL310: live writes of instructions."""
+    if not group.live or group.literal or group.same or not group.old_known:
+        return None
+    listed = cmodx.judge(group.old_word, group.new_word, "new").allowed
+    if not listed or cmodx.judge(group.old_word, group.new_word, "old").allowed:
+        return None
+    return Violation(f"{group.transition} while other CPUs run, listed in newer issues only")
+
+
+def _without_maintenance(group: WriteGroup) -> Violation | None:
+    """PL506: live writes of instructions whose maintenance was seen, and CPUs that executed the new one too early."""
+    if not group.live or group.literal or group.same:
+        return None
+    if group.steps is not None and (missing := missing_maintenance(group.steps, group.ctr)):
+        return Violation(f"{group.transition} with {missing} before the writer returned: {steps_text(group.steps)}")
+    if group.unlisted and group.first_run is FirstRun.UNSYNCED:
+        return Violation(
+            f"{group.transition}, executed by a CPU without a context synchronization event since the write"
+        )
+    return None
+
+
+def _by_unknown(group: WriteGroup) -> Violation | None:
+    """PL507: any write, live or not, whose writer was seen."""
+    if not group.writer.function or group.writer.mechanism is not None:
+        return None
+    return Violation(f"{group.transition}, written by {group.writer.function}, not called by any known mechanism")
+
+
+def _before_execution(group: WriteGroup) -> Violation | None:
+    """PL513: what PL308 would report if a CPU had executed the instruction.
+
+    A mechanism that is made to write before the first execution, and did, deserves no warning.
+    """
+    if not group.unlisted or group.executed is PriorRun.YES:
+        return None
+    message = _unlisted_transition(group)
+    if group.executed is PriorRun.NEVER:
+        message += f"; no CPU had executed it, {_AFTERWARDS[group.first_run]}"
+        return Violation(message, "info" if group.writer.before_use else None)
+    if not group.writer.before_use:
+        return None
+    why = "whether a CPU had executed them before is not known: this recorder does not see it"
+    return Violation(message + _NOT_KNOWN, open=why)
+
+
+CHECKS: Final[Mapping[str, Callable[[WriteGroup], Violation | None]]] = {
+    "PL308": _unlisted,
+    "PL310": _conditional,
+    "PL506": _without_maintenance,
+    "PL507": _by_unknown,
+    "PL513": _before_execution,
+}
+"""By code: the rules for input W."""

@@ -1,0 +1,114 @@
+"""The verdict on one place: yes, no or it depends, why, and where else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from prologue.errors import Location
+from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, why_refused
+from prologue.live.probe.judge import ASKED, Judge, Reason
+from prologue.live.probe.places import ProbePlace
+
+Answer = Literal["yes", "no", "depends"]
+How = Literal["stepped", "simulated", "stepped or simulated", ""]
+
+_HOW: Final[dict[int, How]] = {
+    STEPPED: "stepped", SIMULATED: "simulated", STEPPED | SIMULATED: "stepped or simulated", 0: "",
+}  # fmt: skip
+_WHY: Final = {
+    Reason.NOTRACE: "ftrace cannot trace this function, so kprobe events, perf and BPF are refused",
+    Reason.SECOND_SLOT: "the second slot of a patch site, which belongs to ftrace",
+    Reason.JUMP_LABEL: "a jump label, which static keys rewrite",
+    Reason.BUG: "the BRK of a BUG or WARN",
+    Reason.CFI_PREAMBLE: "what the compiler puts before a function",
+    Reason.EXCEPTION_TABLE: "an instruction whose fault the exception table handles",
+    Reason.EXCLUSIVE: "inside an exclusive sequence (LDXR to STXR), which an exception would break",
+    Reason.DATA: "data between the code: the kernel does not look, and a probe would change what is read",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeVerdict:
+    """What is said of one place."""
+
+    place: ProbePlace
+    where: Location
+    word: int
+    answer: Answer
+    how: How
+    reasons: tuple[tuple[str, str], ...]  # (name in lower case, explanation), in the order in which the kernel asks
+    modules_may: bool  # a module's register_kprobe() is not refused
+    notes: tuple[str, ...]
+    nearest: tuple[int, Location] | None  # the nearest place of the same symbol that can: address and location
+
+
+def verdict_on(judge: Judge, place: ProbePlace) -> ProbeVerdict:
+    """Judge one place, and look for the nearest one if it cannot."""
+    vaddr = place.vaddr
+    bits, outcome = (int(part[0]) for part in judge.judge(np.array([vaddr], np.uint64)))
+    reasons = Reason(bits)
+    answer: Answer = "no" if reasons else "depends" if outcome & REFUSED else "yes"
+    refused = reasons & ASKED & ~Reason.NOTRACE
+    word = judge.word(vaddr)
+    return ProbeVerdict(
+        place=place,
+        where=judge.kernel.symbols.locate(vaddr),
+        word=word,
+        answer=answer,
+        how="" if refused else _HOW[outcome & ~REFUSED],
+        reasons=tuple(_said(judge, reason, vaddr, word) for reason in reasons),
+        modules_may=reasons == Reason.NOTRACE and not outcome & REFUSED,
+        notes=tuple(_notes(judge, vaddr, outcome, refused)),
+        nearest=None if answer == "yes" else _nearest(judge, vaddr),
+    )
+
+
+def _said(judge: Judge, reason: Reason, vaddr: int, word: int) -> tuple[str, str]:
+    name = (reason.name or "").lower()
+    if reason == Reason.BLACKLIST:
+        return name, "in " + next(area.why for area in judge.blacklist if area.start <= vaddr < area.stop)
+    if reason == Reason.INSTRUCTION:
+        return name, f"{why_refused(word)}, which can be neither stepped nor simulated"
+    if reason == Reason.NOT_TEXT:
+        return name, _not_text(judge, vaddr)
+    return name, _WHY[reason]
+
+
+def _not_text(judge: Judge, vaddr: int) -> str:
+    section = judge.kernel.image.section_at(vaddr)
+    name = section.name if section is not None else "no section"
+    if name.startswith(".init"):
+        return f"in {name}, which is freed when the kernel has booted"
+    return f"in {name}, which is not kernel text (_stext to _etext) to a running kernel"
+
+
+def _notes(judge: Judge, vaddr: int, outcome: int, refused: Reason) -> list[str]:
+    notes = []
+    sites = judge.kernel.sites
+    if sites is not None and not refused and bool((sites.first == np.uint64(vaddr)).any()):
+        notes.append("the first slot: it holds MOV X9, X30 when the kernel runs, and ftrace leaves it alone then")
+    if refused:
+        return notes
+    if judge.replaced(vaddr):
+        notes.append("boot may replace this instruction by an alternative")
+    elif outcome & REFUSED:
+        notes.append(
+            "alternatives before it decide whether it is inside an exclusive sequence: "
+            "LSE atomics, or an erratum of loads from devices"
+        )
+    return notes
+
+
+def _nearest(judge: Judge, vaddr: int) -> tuple[int, Location] | None:
+    """The nearest word of the same symbol that certainly can; of two, the one that is executed first."""
+    start, stop = (int(part[0]) for part in judge.kallsyms.spans(np.array([vaddr], np.uint64)))
+    words = np.arange((start + 3) & ~3, stop, 4, dtype=np.uint64)
+    reasons, outcomes = judge.judge(words)
+    able = words[(reasons == 0) & (outcomes & REFUSED == 0)]
+    if not len(able):
+        return None
+    best = int(able[np.argmin(np.abs(able.view(np.int64) - np.int64(vaddr - (1 << 64))))])
+    return best, judge.kernel.symbols.locate(best)

@@ -1,0 +1,181 @@
+"""A kernel that runs or ran: its vmlinux with the text that memory has, by link-time address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import U32, U64, Bool
+from prologue.elf.image import ElfImage, gather_words
+from prologue.elf.notes import gnu_build_id
+from prologue.elf.sections import Section
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.sites import Sites
+from prologue.kernel.text import Text
+from prologue.live.memory.base import Memory
+from prologue.live.system.own_text import AnotherKernelError, OwnText
+from prologue.live.system.running_text import LiveSection, Placed, nothing_there, read_sections
+
+
+class LiveText:
+    """The live words of a file's executable sections, as rules and tables read them."""
+
+    def __init__(self, image: ElfImage, live: Iterable[LiveSection]) -> None:
+        self.text_sections, self.text_map = image.text_sections, image.text_map
+        self.live = {one.section.index: one for one in live}
+        self._image = image
+        self.lifted: dict[int, int] = {}  # breakpoints that were taken out: what stands there
+
+    def lift(self, vaddr: int, word: int, original: int | None) -> bool:
+        """Replace ``word``, if it stands there, by what it covers, or by the file's word if that is None.
+
+        Returns:
+            Whether it stood there, in text that memory has.
+
+        """
+        for one in self.live.values():
+            offset = vaddr - one.section.addr
+            at = offset // 4
+            if 0 <= at < len(one.words) and offset % 4 == 0 and one.there[at] and int(one.words[at]) == word:
+                one.words[at] = self._image.view(one.section, "<u4")[at] if original is None else original
+                self.lifted[vaddr] = word
+                return True
+        return False
+
+    def places_of(self, word: int) -> list[int]:
+        """Addresses where that word stands, and the file has another one."""
+        found: list[int] = []
+        for one in self.live.values():
+            linked = self._image.view(one.section, "<u4")
+            at = np.flatnonzero((one.words == np.uint32(word)) & (linked != np.uint32(word)) & one.there)
+            found += [one.section.addr + 4 * k for k in at.tolist()]
+        return found
+
+    def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The section's elements, read-only; of what is no text those of the file."""
+        if section.index not in self.live:
+            return self._image.view(section, dtype)
+        words = self.live[section.index].words
+        return words if dtype == "<u4" else np.frombuffer(words.tobytes(), dtype)
+
+    def read_at(self, vaddr: int, size: int) -> bytes | None:
+        """Bytes by address: of text what runs, else those of the file."""
+        for one in self.live.values():
+            at = vaddr - one.section.addr
+            if at >= 0 and at + size <= 4 * len(one.words):
+                return one.words.tobytes()[at : at + size]
+        return self._image.read_at(vaddr, size)
+
+    def in_text(self, vaddrs: U64) -> Bool:
+        """Which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
+        inside = np.zeros(vaddrs.shape, np.bool_)
+        for one in self.live.values():
+            offset = vaddrs - np.uint64(one.section.addr)
+            at = np.flatnonzero((offset < np.uint64(4 * len(one.words))) & (vaddrs & np.uint64(3) == 0))
+            inside[at] |= (one.there & ~one.zeros)[(offset[at] >> np.uint64(2)).astype(np.int64)]
+        return inside
+
+    def words(self, vaddrs: U64) -> U32:
+        """The instruction word at each address; 0 where there is no text."""
+        return self.words_around(vaddrs, (0,))[0]
+
+    def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
+        """For each distance in instructions, the word that far from each address; 0 outside of its section."""
+        return gather_words(self.text_map, lambda section: self.live[section.index].words, vaddrs, distances)
+
+
+class RunningKernel(Kernel):
+    """A vmlinux whose text is what memory has; tables, symbols and sites are those of the file."""
+
+    def __init__(self, image: ElfImage, memory: Memory) -> None:
+        """Read the text.
+
+        Raises:
+            AnotherKernelError: it is not that kernel's.
+            InputError: it cannot be read.
+
+        """
+        super().__init__(image)
+        self.memory = memory
+        self.slide = find_slide(self.symbols, memory)
+        self.live_text = LiveText(image, read_text(image, self.symbols, memory, self.slide))
+
+    @property
+    def text(self) -> Text:
+        """What runs."""
+        return self.live_text
+
+    @cached_property
+    def sites(self) -> Sites | None:
+        """The sites by the words of the file: those that run do not tell one layout from another."""
+        return self._find_sites(self.image)
+
+
+def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
+    """Open the vmlinux of the kernel in memory.
+
+    Raises:
+        AnotherKernelError: it has another build-id than the kernel in memory, if that one says.
+        InputError: it is a module, or no vmlinux at all.
+
+    """
+    image = ElfImage(vmlinux)
+    if image.relocatable:
+        raise InputError("is a module: name the vmlinux, and modules with --modules DIR", path=vmlinux)
+    own, runs = gnu_build_id(image), memory.info.build_id
+    if runs and own and runs != own:
+        release = f" of {memory.info.release}" if memory.info.release else ""
+        raise AnotherKernelError(
+            f"is another kernel: its build-id is {own}, {memory.name} has {runs}{release}", path=vmlinux
+        )
+    return image
+
+
+def find_slide(symbols: Symbols, memory: Memory) -> int:
+    """How far the kernel runs from where it is linked, in bytes.
+
+    Raises:
+        InputError: memory does not say.
+
+    """
+    if memory.info.slide is not None:
+        return memory.info.slide
+    linked, runs = symbols.find("_stext"), memory.info.anchors.get("_stext")
+    if linked is None or runs is None:
+        raise InputError(
+            "does not say where the kernel runs (no VMCOREINFO, no kallsyms); take a capture as root, or a dump with "
+            "VMCOREINFO",
+            path=memory.name,
+        )
+    return runs - linked.vaddr
+
+
+def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[LiveSection]:
+    """Read every executable section of the kernel in memory, in the order of the file.
+
+    Raises:
+        AnotherKernelError: memory has other text.
+        InputError: the file has no text, or memory cannot be read.
+
+    """
+    if not image.text_sections:
+        raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
+    own = OwnText(symbols, memory, slide)
+    placed = [
+        Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
+        for section in image.text_sections
+    ]
+    found = read_sections(memory, placed)
+    for k, (one, where) in enumerate(zip(found, placed, strict=True)):
+        read = one.there & ~one.zeros
+        if not own.is_there(one.section, int(read.sum()), int((one.words != where.linked)[read].sum())):
+            found[k] = nothing_there(where)
+    own.require_main((one.section, int((one.there & ~one.zeros).sum())) for one in found)
+    return found

@@ -1,0 +1,108 @@
+"""The one reader of running text: which words memory has of an executable section, and what became of the others.
+
+Audits, overlays and traces all take words from here, so that they say the same of a page that memory does not have, or
+that holds zeros only. Such a page in text that stays was wiped, or could not be read (/proc/kcore gives zeros then): it
+is what memory says, and no instruction of the file. Only where the kernel gave memory away do zeros mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U32, Bool
+from prologue.elf.sections import Section
+from prologue.errors import InputError
+from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Capture
+from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.reading import Steady, read_twice, zero_pages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSection:
+    """An executable section as it runs; arrays of shape (size // 4,), one element for each word.
+
+    ``words`` are those of the file where ``there`` says that memory has none. ``zeros`` are words that memory has, in
+    pages of zeros that are none in the file. ``unstable`` are link-time addresses of words that still changed after
+    several readings. ``freed`` if the kernel may have given the memory to a new owner: then nothing is missing.
+    """
+
+    section: Section
+    words: U32
+    there: Bool
+    zeros: Bool
+    unstable: tuple[int, ...]
+    freed: bool = False
+
+    @property
+    def missing(self) -> int:
+        """Words that memory ought to have."""
+        return 0 if self.freed else int((~self.there).sum())
+
+
+class Placed(NamedTuple):
+    """A section, its words in the file, and where it runs; ``freed`` if its memory may have been given away."""
+
+    section: Section
+    linked: U32
+    vaddr: int
+    freed: bool = False
+
+
+def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSection]:
+    """Read them all, twice if the kernel runs.
+
+    Raises:
+        InputError: memory cannot be read at all.
+
+    """
+    steady = read_twice(memory, [Range(one.vaddr, 4 * len(one.linked)) for one in sections])
+    restless = memory.unstable if isinstance(memory, Capture) else ()
+    return [_live(one, found, restless) for one, found in zip(sections, steady, strict=True)]
+
+
+def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
+    """``restless`` are words that did not come to rest when memory was taken."""
+    live, size = np.frombuffer(found.data, "<u4"), len(one.linked)
+    blank = _of_words(zero_pages(found.data, one.vaddr), one.vaddr, size)
+    # Zeros where the file has zeros, too, are as good as read.
+    plain = _of_words(zero_pages(one.linked.tobytes(), one.vaddr), one.vaddr, size)
+    there = found.there & ~blank if one.freed else found.there | (blank & plain)
+    zeros = there & blank & ~plain
+    again = {place for place in restless if one.vaddr <= place < one.vaddr + 4 * size} - set(found.unstable)
+    shift = one.vaddr - one.section.addr
+    unstable = tuple(place - shift for place in (*found.unstable, *sorted(again)))
+    words = np.where(there, live, one.linked)
+    zeros[[(place - one.section.addr) // 4 for place in unstable]] = False
+    return LiveSection(section=one.section, words=words, there=there, zeros=zeros, unstable=unstable, freed=one.freed)
+
+
+def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
+    """What is said of pages, said of the words in them."""
+    return np.repeat(pages, PAGE // 4)[vaddr % PAGE // 4 :][:count]
+
+
+def nothing_there(one: Placed) -> LiveSection:
+    """A section whose memory was given away: the words of the file."""
+    no = np.zeros(len(one.linked), np.bool_)
+    return LiveSection(section=one.section, words=one.linked, there=no, zeros=no, unstable=(), freed=True)
+
+
+def require_loaded(found: Iterable[LiveSection], path: Path, memory: Memory) -> None:
+    """Refuse a module of which memory has no word, or zeros only.
+
+    Raises:
+        InputError: it has none.
+
+    """
+    every = [one for one in found if len(one.words)]
+    if every and not any((one.there & ~one.zeros).any() for one in every):
+        zeros = any(one.zeros.any() for one in every)
+        what, why = ("zeros only", "wiped or not read") if zeros else ("nothing", "not copied")
+        message = f"{memory.name} has {what} where its text was loaded: unloaded meanwhile, or {why}; read memory again"
+        raise InputError(message, path=path)

@@ -1,0 +1,1 @@
+"""Writes approved plans, and reads every written file back: twice, the second time with LIEF."""

@@ -1,1 +1,0 @@
-"""Finds patch sites: records, sites, generations, contracts."""

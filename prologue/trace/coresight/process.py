@@ -1,0 +1,336 @@
+"""Decodes in a child process: what crashes OpenCSD's library takes nothing else with it.
+
+The child is forked, so it has the program's text without a copy, and writes messages to a pipe: ``MESSAGE``, then so
+many bytes.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import signal
+from array import array
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import U64
+from prologue.perf.coresight import TraceUnit
+from prologue.signals import held_signals
+from prologue.trace.coresight.library import (
+    DATA,
+    ELEMENT,
+    END,
+    FIRST_FATAL,
+    FIRST_WAIT,
+    FLUSH,
+    RESET,
+    DecodeTree,
+    Library,
+    LibraryVersion,
+    OnElement,
+    OnText,
+)
+
+MESSAGE: Final = Struct("<BxxxI")
+_BEGIN, _ELEMENTS, _TEXT, _FAILED = range(4)
+_CHUNK: Final = 1 << 14  # bytes of trace that are decoded at once; an atom is a fourth of a bit at least
+_FLUSH_AT: Final = 1 << 20  # bytes of elements
+_MOST_ADDRESSES: Final = 1 << 12
+_LONGEST_TEXT: Final = 1 << 12
+_MOST_WAITS: Final = 1 << 10
+_LOW: Final = 0xFFFFFFFF  # of an index, which has 32 bits unless the library was built otherwise
+
+
+class CodeMemory(NamedTuple):
+    """What memory held at an address. ``space`` are bits of ``ocsd_mem_space_acc_t``; None: of all."""
+
+    vaddr: int
+    data: Any  # a buffer
+    space: int | None = None
+
+
+class TraceSource(NamedTuple):
+    """A stream of bytes: one trace unit's, or frames with those of several. ``flags`` are the deformatter's."""
+
+    units: tuple[TraceUnit, ...]
+    framed: bool
+    flags: int = 0
+    architecture: int | None = None  # of the cores; None: as the units show
+
+
+class TracePart(NamedTuple):
+    """Bytes of the file that are one recording; ``source`` is its row in the job."""
+
+    source: int
+    at: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeJob:
+    """What a child does. ``checks``: let the library compare the trace with the memory, where it can.
+
+    ``indexed``: say of each element where in its part the packet is.
+    """
+
+    path: Path
+    sources: tuple[TraceSource, ...]
+    parts: tuple[TracePart, ...]
+    memory: tuple[CodeMemory, ...]
+    checks: bool = True
+    indexed: bool = False
+
+
+class Begin(NamedTuple):
+    """A part begins: its row in the job."""
+
+    part: int
+
+
+class Elements(NamedTuple):
+    """What the decoders found: rows of ``ELEMENT``, and of each the trace ID and, if asked for, the packet's offset."""
+
+    rows: npt.NDArray[Any]
+    ids: npt.NDArray[np.uint8]
+    indexes: U64
+
+
+class DecoderText(NamedTuple):
+    """A message of the library, after the elements that came before it."""
+
+    line: bytes
+
+
+class Failed(NamedTuple):
+    """Decoding of a part ended there: the child crashed, or the library refuses to go on."""
+
+    part: int
+    why: str
+
+
+Decoded = Begin | Elements | DecoderText | Failed
+
+
+def decode(job: DecodeJob, version: LibraryVersion) -> Iterator[Decoded]:
+    """Everything that the library finds in the parts, in their order; after a crash with the next part."""
+    first = 0
+    while first < len(job.parts):
+        last, ended = first - 1, ""
+        for found in _child(job, version, first):
+            if isinstance(found, Begin):
+                last = found.part
+            if isinstance(found, str):
+                ended = found
+            else:
+                yield found
+        if not ended:
+            return
+        last = max(last, first)
+        yield Failed(last, ended)
+        first = last + 1
+
+
+def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Decoded | str]:
+    """What one child finds from a part on; at last how it ended, if not well."""
+    reading, writing = os.pipe()
+    with held_signals():
+        child = os.fork()
+        if not child:
+            _be_child(job, version, first, reading, writing)
+    os.close(writing)
+    whole = False
+    try:
+        with os.fdopen(reading, "rb", _FLUSH_AT) as stream:
+            for found in _messages(stream, indexed=job.indexed):
+                if found is None:
+                    whole = True
+                else:
+                    yield found
+    finally:
+        if not whole:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if not whole:
+        yield _how(status)
+
+
+def _how(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with suppress(ValueError):
+            return f"the decoder crashed ({signal.Signals(number).name})"
+        return f"the decoder crashed (signal {number})"
+    return "the decoder ended early"
+
+
+def _messages(stream: Any, *, indexed: bool) -> Iterator[Decoded | None]:
+    """What the pipe brings; None at last, if the child came to its end."""
+    while True:
+        head = stream.read(MESSAGE.size)
+        if len(head) < MESSAGE.size:
+            return
+        kind, size = MESSAGE.unpack(head)
+        body = stream.read(size)
+        if len(body) < size:
+            return
+        if kind == _BEGIN:
+            number = int.from_bytes(body, "little")
+            yield None if number == 0xFFFFFFFF else Begin(number)
+        elif kind == _ELEMENTS:
+            count = size // (ELEMENT.itemsize + (9 if indexed else 1))
+            places = count if indexed else 0
+            rows = np.frombuffer(body, ELEMENT, count)
+            indexes = np.frombuffer(body, np.uint64, places, count * ELEMENT.itemsize)
+            ids = np.frombuffer(body, np.uint8, count, count * ELEMENT.itemsize + 8 * places)
+            yield Elements(rows, ids, indexes)
+        elif kind == _TEXT:
+            yield DecoderText(body)
+        else:
+            yield Failed(int.from_bytes(body[:4], "little"), body[4:].decode(errors="replace"))
+
+
+def _be_child(job: DecodeJob, version: LibraryVersion, first: int, reading: int, writing: int) -> None:
+    """Decode, and never return. The library's own words on standard error are of no use to a user."""
+    code = 1
+    try:
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(ending, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.close(reading)
+        faulthandler.disable()  # a crash is reported by the parent
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
+        _Child(job, version, writing).run(first)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+class _Views(dict[int, memoryview]):
+    """The bytes of an element at an address; decoders have a few elements, which they use again."""
+
+    def __missing__(self, address: int) -> memoryview:
+        from ctypes import c_char
+
+        if len(self) >= _MOST_ADDRESSES:
+            self.clear()
+        view = self[address] = memoryview((c_char * ELEMENT.itemsize).from_address(address)).cast("B")
+        return view
+
+
+class _Child:
+    def __init__(self, job: DecodeJob, version: LibraryVersion, writing: int) -> None:
+        self._job, self._writing = job, writing
+        self._library = Library(version)
+        self._elements, self._ids, self._indexes = bytearray(), bytearray(), array("Q")
+        self._trees: list[DecodeTree | None] = [None] * len(job.sources)
+        self._on_element, self._on_text = OnElement(self._element()), OnText(self._text)
+
+    def run(self, first: int) -> None:
+        if not self._job.path.stat().st_size:
+            self._send(_BEGIN, b"\xff\xff\xff\xff")
+            return
+        with self._job.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            address = np.frombuffer(data, np.uint8)
+            for number in range(first, len(self._job.parts)):
+                self._send(_BEGIN, number.to_bytes(4, "little"))
+                part = self._job.parts[number]
+                try:
+                    why = self._decode(part, address.ctypes.data)
+                except OSError as error:
+                    why = str(error)
+                self._flush()
+                if why:
+                    self._send(_FAILED, number.to_bytes(4, "little") + why.encode())
+                    self._drop(part.source)
+            del address
+        self._send(_BEGIN, b"\xff\xff\xff\xff")
+
+    def _decode(self, part: TracePart, base: int) -> str:
+        """Decode a part; say why, if that did not come to its end."""
+        tree = self._tree(part.source)
+        at, index, waits = part.at, 0, 0
+        stop = part.at + part.size
+        response = 0
+        while at < stop:
+            if response >= FIRST_WAIT:
+                response, _ = tree.process(FLUSH)
+                waits += 1
+            else:
+                response, used = tree.process(DATA, index, base + at, min(_CHUNK, stop - at))
+                at, index, waits = at + used, index + used, 0 if used else waits + 1
+            if response >= FIRST_FATAL:
+                return "a fatal error of the decoder"
+            if waits > _MOST_WAITS:
+                return "the decoder takes no more of it"
+            if len(self._elements) >= _FLUSH_AT:
+                self._flush()
+        tree.process(END)
+        tree.process(RESET)
+        return ""
+
+    def _tree(self, number: int) -> DecodeTree:
+        tree = self._trees[number]
+        if not self._job.memory:
+            raise OSError("there is no text that it could follow")
+        if tree is None:
+            source = self._job.sources[number]
+            tree = self._trees[number] = self._library.tree(
+                framed=source.framed, flags=source.flags, on_element=self._on_element, on_text=self._on_text
+            )
+            for unit in source.units:
+                tree.add_decoder(unit, source.architecture, checks=self._job.checks)
+            for memory in self._job.memory:
+                with suppress(OSError):  # text that is there already
+                    tree.add_memory(*memory)
+        return tree
+
+    def _drop(self, number: int) -> None:
+        """After a fatal error a tree decodes nothing any more; the next part gets a new one."""
+        tree, self._trees[number] = self._trees[number], None
+        if tree is not None:
+            tree.close()
+            self._flush()
+
+    def _element(self) -> Any:
+        views, add, add_id, add_index = _Views(), self._elements.extend, self._ids.append, self._indexes.append
+
+        def on_indexed(_context: int, index: int, number: int, element: int) -> int:
+            add(views[element])
+            add_id(number)
+            add_index(index & _LOW)
+            return 0
+
+        def on_element(_context: int, _index: int, number: int, element: int) -> int:
+            add(views[element])
+            add_id(number)
+            return 0
+
+        return on_indexed if self._job.indexed else on_element
+
+    def _text(self, _context: int, text: bytes | None, _size: int) -> None:
+        self._flush()
+        self._send(_TEXT, (text or b"")[:_LONGEST_TEXT])
+
+    def _flush(self) -> None:
+        if self._ids:
+            self._send(_ELEMENTS, self._elements, self._indexes.tobytes(), self._ids)
+            del self._elements[:], self._ids[:], self._indexes[:]
+
+    def _send(self, kind: int, *parts: bytes | bytearray) -> None:
+        body = MESSAGE.pack(kind, sum(map(len, parts))) + b"".join(parts)
+        view = memoryview(body)
+        while view:
+            view = view[os.write(self._writing, view) :]

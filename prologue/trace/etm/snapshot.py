@@ -1,0 +1,99 @@
+"""A snapshot directory: ETMv4 streams, registers and memory, as OpenCSD's ``trc_pkt_lister -ss_dir`` reads it.
+
+Form: OpenCSD, HOWTO "ARM CoreSight Snapshot File Format", versions 1.0 to 1.2; one unframed buffer for each CPU.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prologue.errors import OutputError
+from prologue.trace.etm.stream import EtmStream, ProgramText, encode
+from prologue.trace.readers.recording import TraceRecords
+
+# Registers of the trace unit. They say what the streams have: no return stack (TRCCONFIGR), VMIDs of 16 bits and 64-bit
+# addresses (TRCIDR2), which ETMv4.2 has (TRCIDR1).
+_CONFIG_VMID: Final = 1 << 7
+_REGISTERS: Final = {
+    "TRCCONFIGR(0x004)": 0, "TRCTRACEIDR(0x010)": 0x10, "TRCAUTHSTATUS(0x3EE)": 0xCC, "TRCIDR0(0x078)": 0x28000EA1,
+    "TRCIDR1(0x079)": 0x4100F423, "TRCIDR2(0x07A)": 0x888, "TRCIDR8(0x060)": 0, "TRCIDR9(0x061)": 0,
+    "TRCIDR10(0x062)": 0, "TRCIDR11(0x063)": 0, "TRCIDR12(0x064)": 0, "TRCIDR13(0x065)": 0,
+}  # fmt: skip
+
+
+def write_snapshot(
+    records: TraceRecords,
+    text: ProgramText,
+    directory: Path,
+    *,
+    levels: tuple[int, ...],
+    memory: ProgramText | None = None,
+) -> dict[int, EtmStream]:
+    """Write the directory, which must not be there.
+
+    Args:
+        records: of the recording, with notes.
+        text: the words that were executed: streams are made with them.
+        directory: where to.
+        levels: exception levels that are traced.
+        memory: what the directory says that memory holds; None: ``text``.
+
+    Returns:
+        The stream of each CPU. Its buffer is ``bufferN``, for ``trc_pkt_lister -src_name bufferN``.
+
+    Raises:
+        OutputError: it is there, or cannot be written.
+
+    """
+    try:
+        directory.mkdir()
+    except OSError as error:
+        raise OutputError(f"cannot be created: {error.strerror}", path=directory) from error
+    streams: dict[int, EtmStream] = {}
+    for cpu in np.unique(records["cpu"]).tolist():
+        streams[cpu] = encode(records[records["cpu"] == cpu], text, levels)
+        (directory / f"cpu{cpu}.bin").write_bytes(streams[cpu].data)
+    vmids = bool((records["vmid"] >= 0).any())
+    _write_memory(directory, text if memory is None else memory)
+    _write_settings(directory, sorted(streams), vmids)
+    return streams
+
+
+def _write_memory(directory: Path, memory: ProgramText) -> None:
+    for k, (_, words) in enumerate(memory.pieces):
+        (directory / f"memory{k}.bin").write_bytes(words.astype("<u4").tobytes())
+    dumps = [
+        f"[dump{k}]\nfile=memory{k}.bin\naddress={base:#018x}\nlength={4 * len(words):#x}\n"
+        for k, (base, words) in enumerate(memory.pieces)
+    ]
+    (directory / "dumps").write_text("\n".join(dumps))
+
+
+def _write_settings(directory: Path, cpus: list[int], vmids: bool) -> None:
+    """The ini files: each CPU with its trace unit and its buffer."""
+    registers = _REGISTERS | ({"TRCCONFIGR(0x004)": _CONFIG_VMID} if vmids else {})
+    devices, buffers, sources, cores = [], [], [], []
+    dumps = (directory / "dumps").read_text()
+    (directory / "dumps").unlink()
+    for k, cpu in enumerate(cpus):
+        unit = registers | {"TRCTRACEIDR(0x010)": 0x10 + cpu}
+        values = "".join(f"{name}={value:#x}\n" for name, value in unit.items())
+        core = "[device]\nname=cpu_{0}\nclass=core\ntype=Cortex-A53\n\n[regs]\nPC(size:64)=0x0\nSP(size:64)=0x0\n\n{1}"
+        (directory / f"cpu{cpu}.ini").write_text(core.format(cpu, dumps))
+        source = f"[device]\nname=ETM_{cpu}\nclass=trace_source\ntype=ETM4\n\n[regs]\n{values}"
+        (directory / f"etm{cpu}.ini").write_text(source)
+        devices += [f"device{2 * k}=cpu{cpu}.ini", f"device{2 * k + 1}=etm{cpu}.ini"]
+        buffers.append(f"[buffer{cpu}]\nname=buffer{cpu}\nfile=cpu{cpu}.bin\nformat=source_data\n")
+        sources.append(f"ETM_{cpu}=buffer{cpu}")
+        cores.append(f"cpu_{cpu}=ETM_{cpu}")
+    listed = "\n".join(devices)
+    (directory / "snapshot.ini").write_text(
+        f"[snapshot]\nversion=1.0\n\n[device_list]\n{listed}\n\n[trace]\nmetadata=trace.ini\n"
+    )
+    names = ",".join(f"buffer{cpu}" for cpu in cpus)
+    parts = [f"[trace_buffers]\nbuffers={names}\n", *buffers]
+    parts += ["[source_buffers]\n" + "\n".join(sources) + "\n", "[core_trace_sources]\n" + "\n".join(cores) + "\n"]
+    (directory / "trace.ini").write_text("\n".join(parts))

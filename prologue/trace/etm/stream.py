@@ -1,0 +1,173 @@
+"""A recording as the ETMv4 instruction trace that hardware would have made of it: a stream of packets for each CPU.
+
+Packets: Arm IHI 0064 (Embedded Trace Macrocell Architecture Specification, ETMv4), "Descriptions of instruction trace
+packets". There is no speculation, no return stack, no cycle count and no time in it, and all addresses are whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from prologue.arrays import U32
+from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
+from prologue.trace.ranges import EXCEPTION, GAP, LOST
+from prologue.trace.readers.recording import TraceRecords
+
+_SYNC: Final = bytes(11) + b"\x80" + b"\x01\x01\x00"  # A-Sync; Trace Info
+_TRACE_ON: Final = b"\x04"
+_ATOM: Final = (b"\xf6", b"\xf7")  # not taken, taken
+_EXCEPTION: Final = 0x06
+_ADDRESS: Final = b"\x9d"  # 64 bits, IS0
+_ADDRESS_CONTEXT: Final = b"\x85"
+_AARCH64_NON_SECURE: Final = 0x30
+_VMID: Final = 0x40  # follows, 16 bits
+# Exception types of the packet ...
+_DEBUG_HALT, _TRAP, _SERROR, _IRQ, _FIQ = 1, 3, 4, 14, 15
+_BY_VECTOR: Final = {0: _TRAP, 1: _IRQ, 2: _FIQ, 3: _SERROR}  # ... by the vector's place in its group of four
+_RETURN: Final = 0x01  # what the exception's address is: where it returns to ...
+_RETURN_IS_TARGET: Final = 0x40  # ... and the target of the branch before
+
+
+@dataclass(slots=True)
+class ProgramText:
+    """Text by run-time address: pieces of consecutive words."""
+
+    pieces: list[tuple[int, U32]]
+    _known: dict[tuple[int, int], RangeCode | None] = field(default_factory=dict)
+
+    def code(self, start: int, count: int) -> RangeCode | None:
+        """What is at a range; None if no piece has all of it."""
+        key = (start, count)
+        if key not in self._known:
+            self._known[key] = next(
+                (
+                    describe(start, words[(start - base) // 4 :][:count])
+                    for base, words in self.pieces
+                    if start >= base and start - base + 4 * count <= 4 * len(words)
+                ),
+                None,
+            )
+        return self._known[key]
+
+
+@dataclass(slots=True, kw_only=True)
+class EtmStream:
+    """Packets of one CPU, and the ranges that they stand for.
+
+    ``filtered`` and ``unknown`` count the instructions of ranges that were left out: those of other levels, and those
+    whose text is not there.
+    """
+
+    data: bytearray = field(default_factory=lambda: bytearray(_SYNC))
+    starts: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    filtered: int = 0
+    unknown: int = 0
+
+
+def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...]) -> EtmStream:
+    """Packets for the records (``RECORD``, with notes) of one CPU, in their order.
+
+    Ranges of other levels, and those that ``text`` has not, are left out, as a filter of the hardware does it.
+
+    Args:
+        records: of one CPU.
+        text: the words that were executed.
+        levels: exception levels that are traced.
+
+    """
+    return _Encoder(text, levels).run(records)
+
+
+class _Encoder:
+    def __init__(self, text: ProgramText, levels: tuple[int, ...]) -> None:
+        self._text, self._levels = text, levels
+        self._stream = EtmStream()
+        self._last: tuple[int, int, RangeCode] | None = None  # start, end and code of the range before
+        self._context: tuple[int, int] = (-1, -1)
+
+    def run(self, records: TraceRecords) -> EtmStream:
+        returns: int | None = None
+        names = ("start", "count", "level", "flags", "vmid")
+        rows: Any = zip(*(records[name].tolist() for name in names), strict=True)
+        for start, count, level, flags, vmid in rows:
+            if not count:
+                returns = start if flags == EXCEPTION else returns
+                if flags & (GAP | LOST):
+                    self._stop()
+                continue
+            traced = level in self._levels
+            code = self._text.code(start, count) if traced else None
+            if code is None:
+                self._stop(start if not flags & (EXCEPTION | GAP) else None)
+                self._stream.filtered += 0 if traced else count
+                self._stream.unknown += count if traced else 0
+            else:
+                self._step(start, flags, (level, vmid), returns)
+                self._stream.starts.append(start)
+                self._stream.counts.append(count)
+                for taken in code.inside:
+                    self._stream.data += _ATOM[taken]
+                self._last = (start, start + 4 * count, code)
+            returns = None
+        self._stop()
+        return self._stream
+
+    def _step(self, start: int, flags: int, context: tuple[int, int], returns: int | None) -> None:
+        """From the range before to the one that begins."""
+        last = self._last
+        if last is None or flags & GAP:
+            self._stop()
+            self._stream.data += _TRACE_ON
+            self._address(start, context, force=True)
+        elif flags & EXCEPTION:
+            self._exception(last, last[1] if returns is None else returns, start)
+            self._address(start, context, force=True)
+        else:
+            self._leave(last, start)
+            if last[2].last == Waypoint.INDIRECT or context != self._context:
+                self._address(start, context)
+
+    def _leave(self, last: tuple[int, int, RangeCode], to: int) -> None:
+        """The atom of the last instruction of a range, after which ``to`` comes."""
+        _, end, code = last
+        if code.last == Waypoint.CONDITIONAL:
+            self._stream.data += _ATOM[to == code.target or to != end]
+        elif code.last != Waypoint.NONE:
+            self._stream.data += _ATOM[1]
+
+    def _exception(self, last: tuple[int, int, RangeCode], returns: int, vector: int, kind: int | None = None) -> None:
+        code = last[2]
+        # The waypoint at the end was executed, unless the exception returns to it.
+        self._leave(last, returns)
+        unknown = code.last == Waypoint.INDIRECT
+        how = _RETURN_IS_TARGET if unknown else _RETURN
+        if kind is None:
+            kind = _BY_VECTOR[vector >> 7 & 3]
+        self._stream.data += bytes([_EXCEPTION, kind << 1 | how]) + _ADDRESS + _packed(returns)
+
+    def _address(self, vaddr: int, context: tuple[int, int], *, force: bool = False) -> None:
+        if not force and context == self._context:
+            self._stream.data += _ADDRESS + _packed(vaddr)
+            return
+        self._context = context
+        level, vmid = context
+        info = _AARCH64_NON_SECURE | level | (_VMID if vmid >= 0 else 0)
+        more = vmid.to_bytes(2, "little") if vmid >= 0 else b""
+        self._stream.data += _ADDRESS_CONTEXT + _packed(vaddr) + bytes([info]) + more
+
+    def _stop(self, to: int | None = None) -> None:
+        """Tracing ends. What follows the last waypoint is said by an exception: the machine was halted there."""
+        last, self._last = self._last, None
+        if last is None:
+            return
+        if last[2].last == Waypoint.NONE:
+            self._exception(last, last[1], 0, _DEBUG_HALT)
+        else:
+            self._leave(last, last[1] if to is None else to)
+
+
+def _packed(vaddr: int) -> bytes:
+    """A whole address: bits 8:2 and 15:9 in seven bits each, then six bytes."""
+    return bytes([vaddr >> 2 & 0x7F, vaddr >> 9 & 0x7F]) + (vaddr >> 16 & (1 << 48) - 1).to_bytes(6, "little")

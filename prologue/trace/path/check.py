@@ -1,0 +1,279 @@
+"""Is this image the code that ran? Every distinct range and every distinct step of a trace is judged.
+
+A range that runs through a branch that is always taken did not run with this image: it is left out, and a gap stands
+in its place. What an image has otherwise than what ran is stale. Words that do not direct the flow (NOP or MOV, say)
+leave no mark in a trace, and nothing is said of them.
+
+A decoder follows the program in an image. After a step that cannot be it is astray, until the trace says again where
+execution is; so of each CPU only the first impossible step after a gap is evidence against a word. A recording of
+QEMU's was followed by no decoder, and each of its impossible steps is evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, Bool
+from prologue.insn.disasm import insn_text
+from prologue.trace.path.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, classes, targets
+from prologue.trace.path.filters import Selection
+from prologue.trace.path.impossible import FirstOnes, Instant
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.listing import plain_place
+from prologue.trace.path.steps import Sequence, Sequences
+from prologue.trace.path.verdicts import IMPOSSIBLE, UNJUDGED, RangeVerdicts, StepVerdicts, is_plain
+from prologue.trace.ranges import EXCEPTION, GAP, RETURN, UNSURE, Batch
+from prologue.trace.readers.decoders import Decoder, name_of
+from prologue.trace.readers.intern import RunCounts
+from prologue.trace.readers.sources import Trace
+from prologue.words import counted
+
+_NOT_TAKEN: Final = 0
+"""Instead of an address where execution went: to the next instruction."""
+_UNSURE: Final = "steps that cannot be, after a return which the decoder may have followed wrongly"
+_RUNAWAY: Final = 8
+"""Branches that are always taken in one range: of so many, stale words are no explanation."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StaleWord:
+    """A word of an image that cannot have been executed as it is.
+
+    ``went`` are addresses where execution went on after it, with counts; 0 is the next instruction. ``time`` (ns) and
+    ``cpu`` are of the first of these steps that is known; ``cpu`` is -1 if none is.
+    """
+
+    program: int
+    vaddr: int
+    word: int
+    went: Counter[int] = field(default_factory=Counter)
+    time: int = 0
+    cpu: int = -1
+    branches: int = 0
+    """How many branches a decoder that ran away ran through from here on, in one range: the image is not to blame."""
+
+    @property
+    def count(self) -> int:
+        """How often it was executed as something else."""
+        return self.went.total()
+
+    def seen(self, instant: Instant | None) -> None:
+        """Keep the first instant."""
+        if instant is not None and (self.cpu < 0 or instant.time < self.time):
+            self.time, self.cpu = instant
+
+
+class Findings(NamedTuple):
+    """Words by program and address: ``stale`` ones; those that follow from these; and what the decoder did not know."""
+
+    stale: list[StaleWord]
+    follow: list[StaleWord]
+    decoder: list[StaleWord]
+
+    @property
+    def following(self) -> int:
+        """How many impossible steps follow from others."""
+        return sum(word.count for word in self.follow)
+
+
+class ImageCheck:
+    """Judges a trace, batch by batch, and leaves out what did not run."""
+
+    def __init__(self, known: KnownRanges, trace: Trace) -> None:
+        self._known = known
+        self.kernels = known.kernels
+        self._programs = known.kernels.programs
+        self._trace, self.decoder = trace, trace.followed_by
+        self._sequences = Sequences()
+        self._ranges = RangeVerdicts(known, self.decoder)
+        self._steps = StepVerdicts(known, says_exceptions=trace.kind != "perf")
+        self._first = FirstOnes(self._ranges, every=self.decoder is None)
+        self._step_runs, self._broken_runs, self._unsure_runs = RunCounts(), RunCounts(), RunCounts()
+        self._left = Selection()
+        self.unjudged: Counter[str] = Counter()
+        self.judged = self.impossible = 0
+
+    def executed(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
+        """The batches of a trace with what can have run of it, and the number of each range.
+
+        Raises:
+            InputError: see ``KnownRanges.numbered``.
+
+        """
+        for batch, numbers in self._known.numbered(trace):
+            yield self._take(batch, numbers)
+
+    def _take(self, batch: Batch, numbers: I64) -> tuple[Batch, I64]:
+        ranges, known = batch.ranges, self._ranges
+        known.learn()
+        sequence = self._sequences.take(ranges, numbers)
+        places, steps = self._impossible(batch, sequence)
+        broken = known.broken[numbers]
+        if not broken.any():
+            self._first.take(batch, sequence, places, steps, np.zeros(0, np.int64))
+            return self._left.take(batch, numbers, ~broken)
+        inside = np.flatnonzero(known.broken[sequence.numbers])
+        unsure = self._unsure(sequence, inside)
+        self._leave_out(_UNSURE, int(unsure.sum()))
+        self._unsure_runs.add(sequence.numbers[inside[unsure]])
+        inside = inside[~unsure]
+        self._first.take(batch, sequence, places, steps, inside)
+        self._broken_runs.add(sequence.numbers[inside])
+        self.impossible += len(inside)
+        ranges = ranges.copy()
+        ranges["flags"][broken] |= np.uint8(GAP)
+        return self._left.take(batch._replace(ranges=ranges), numbers, ~broken)
+
+    def _impossible(self, batch: Batch, sequence: Sequence) -> tuple[I64, I64]:
+        """Places in the sequence that steps lead to which cannot be, and the numbers of these steps."""
+        before = sequence.before
+        there = np.flatnonzero((before >= 0) & (sequence.flags & np.uint8(GAP) == 0))
+        known = self._ranges.judged[before[there]]
+        self._leave_out("steps from code that is in no image", len(there) - int(known.sum()))
+        if self.decoder is not None:  # of a range that did not run, the end says nothing
+            known &= ~self._ranges.broken[before[there]]
+        there = there[known]
+        starts, flags = batch.ranges["start"][sequence.row(there)], sequence.flags[there]
+        odd = there[~is_plain(self._ranges, before[there], starts, flags)]
+        numbers = self._steps.numbers(
+            before[odd], sequence.numbers[odd], sequence.flags[odd] & np.uint8(EXCEPTION | RETURN)
+        )
+        verdicts = self._steps.verdicts[numbers]
+        maybe = int((verdicts == UNJUDGED).sum())
+        self._leave_out("steps to code that is in no image, which may be exceptions", maybe)
+        wrong = verdicts == IMPOSSIBLE
+        unsure = self._unsure(sequence, odd) & wrong
+        self._leave_out(_UNSURE, int(unsure.sum()))
+        wrong &= ~unsure
+        self.judged += len(there) - maybe - int(unsure.sum())
+        self._step_runs.add(numbers[wrong])
+        self.impossible += int(wrong.sum())
+        return odd[wrong], numbers[wrong]
+
+    @staticmethod
+    def _unsure(sequence: Sequence, places: I64) -> Bool:
+        """At which places of the sequence the decoder may be astray whatever the image."""
+        found: Bool = sequence.flags[places] & np.uint8(UNSURE) != 0
+        return found
+
+    def _leave_out(self, why: str, count: int) -> None:
+        if count:
+            self.unjudged[why] += count
+
+    # what was found
+
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """Ranges that did not run as the image has them, and their instructions."""
+        table, runs = self._known.table, self._left_out_runs
+        return int(runs.sum()), int((((table["end"] - table["start"]) >> np.uint64(2)).astype(np.int64) * runs).sum())
+
+    @property
+    def _left_out_runs(self) -> I64:
+        count = len(self._known.table)
+        return self._broken_runs.upto(count) + self._unsure_runs.upto(count)
+
+    def first_stop(self) -> str:
+        """The instruction that the first range that was left out runs through, and its place."""
+        number = int(np.flatnonzero(self._left_out_runs)[0])
+        vaddr, word = self._ranges.stops(number)[0]
+        program = self._programs[int(self._known.table["program"][number])]
+        return f"{name_of(word)} at {plain_place(program, vaddr)}"
+
+    def findings(self) -> Findings:
+        """Every word that cannot have been executed as it is."""
+        words: dict[tuple[int, int, int], StaleWord] = {}
+        evident: set[tuple[int, int, int]] = set()
+        steps = self._step_runs.upto(len(self._steps.table))
+        for number in np.flatnonzero(steps).tolist():
+            program, vaddr, word, went = self._steps.word(number)
+            went = _NOT_TAKEN if went == vaddr + 4 else went
+            self._note(words, evident, (program, vaddr, word), self._first.steps.get(number))
+            words[program, vaddr, word].went[went] += int(steps[number])
+        runs = self._broken_runs.upto(len(self._known.table))
+        for number in np.flatnonzero(runs).tolist():
+            program = int(self._known.table["program"][number])
+            stops = self._ranges.stops(number)
+            # Where a decoder ran through the first of them, the rest is what it thought of.
+            for vaddr, word in stops if self.decoder is None else stops[:1]:
+                self._note(words, evident, (program, vaddr, word), self._first.ranges.get(number))
+                own = words[program, vaddr, word]
+                own.branches = self._branches(own, stops)
+                own.went[_NOT_TAKEN] += int(runs[number])
+        ignored = self._ignored(words)
+        stale = [words[key] for key in sorted(evident - ignored.keys())]
+        follow = [words[key] for key in sorted(words.keys() - evident - ignored.keys())]
+        return Findings(stale, follow, [ignored[key] for key in sorted(ignored)])
+
+    def _branches(self, word: StaleWord, stops: list[tuple[int, int]]) -> int:
+        """How many branches a decoder that ran away ran through; 0 if any range with that word is another case."""
+        kinds = classes(np.array([stop for _, stop in stops], np.uint32))
+        count = int((~np.isin(kinds, (TRAP, UNDEFINED))).sum())
+        first = word.branches == 0 and word.count > 0
+        return 0 if self.decoder is None or count < _RUNAWAY or first else max(count, word.branches)
+
+    @staticmethod
+    def _note(
+        words: dict[tuple[int, int, int], StaleWord],
+        evident: set[tuple[int, int, int]],
+        key: tuple[int, int, int],
+        instant: Instant | None,
+    ) -> None:
+        program, vaddr, word = key
+        own = words.setdefault(key, StaleWord(program=program, vaddr=vaddr, word=word))
+        if instant is not None:
+            own.seen(instant)
+            evident.add(key)
+
+    def _ignored(self, words: dict[tuple[int, int, int], StaleWord]) -> dict[tuple[int, int, int], StaleWord]:
+        """What the decoder did not know, and ran through."""
+        self.decoder = self._trace.followed_by  # the text has been read now: another version may have come
+        if self.decoder is None:
+            return {}
+        keys = [key for key, word in words.items() if set(word.went) == {_NOT_TAKEN}]
+        may = self.decoder.may_ignore(np.array([key[2] for key in keys], np.uint32)).tolist()
+        found = {key: words[key] for key, ignored in zip(keys, may, strict=True) if ignored or words[key].branches}
+        for number, instant in self._first.ignored.items():
+            program, vaddr = int(self._known.table["program"][number]), int(self._ranges.ignored[number])
+            word = int(self._programs[program].words_at(np.array([vaddr], np.uint64))[0][0])
+            own = found.setdefault((program, vaddr, word), StaleWord(program=program, vaddr=vaddr, word=word))
+            own.went[_NOT_TAKEN] += self._first.blamed[number]
+            own.seen(instant)
+        return found
+
+    def describe(self, stale: StaleWord) -> str:
+        """What is wrong with a word, in one sentence."""
+        program = self._programs[stale.program]
+        (went, _), *others = stale.went.most_common()
+        kind = int(classes(np.array([stale.word], np.uint32))[0])
+        if kind in (B, BL, CONDITIONAL):
+            target = int(targets(np.array([stale.word], np.uint32), np.array([stale.vaddr], np.uint64))[0])
+            mnemonic = insn_text(stale.word, stale.vaddr).partition("#")[0].strip()
+            said = f"{mnemonic} {plain_place(program, target)}"
+        else:
+            said = insn_text(stale.word, stale.vaddr)
+        if went == _NOT_TAKEN:
+            why = "did not trap" if kind in (TRAP, UNDEFINED) else "was not taken"
+        elif kind in (B, BL, CONDITIONAL):
+            why = f"is not what ran: execution went on at {plain_place(program, went)}"
+        else:
+            why = f"is not a branch, but execution went on at {plain_place(program, went)}"
+        if not others:
+            return f"{said} {why}"
+        also = counted(len(others), "other place")
+        return f"{said} {why}" + (f"; it also went on at {also}" if went == _NOT_TAKEN else f" and {also}")
+
+    def why_ignored(self, word: StaleWord) -> str:
+        """Why the decoder ran through a branch, and what to do."""
+        if word.branches:
+            return f"it ran through {word.branches:,} branches in one range: damage in the trace"
+        return (self.decoder or Decoder()).why(word.word)
+
+    def place(self, word: StaleWord) -> str:
+        """Symbol and offset of a word."""
+        return plain_place(self._programs[word.program], word.vaddr)

@@ -1,0 +1,233 @@
+"""Where a decoder that follows a file leaves what ran: the same trace decoded with both texts, packet by packet.
+
+A packet has the same offset in both, so what is found of it can be compared, however far the other one is astray.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64
+from prologue.trace.coresight.process import Begin, CodeMemory, DecodeJob, Elements, Failed, decode
+from prologue.trace.etm.waypoints import find_waypoints
+from prologue.trace.path.programs import Program
+from prologue.trace.readers.decoding import DecodedTrace
+from prologue.trace.readers.intern import mixed
+
+_TRACE_ON, _RANGE = 2, 5  # ocsd_gen_trc_elem_t
+_ROW: Final = np.dtype([("index", "<u8"), ("start", "<u8"), ("end", "<u8"), ("count", "<u4"), ("kind", "<u4")])
+_ALL: Final = 1 << 64
+
+
+@dataclass(slots=True, kw_only=True)
+class DivergentWord:
+    """A word of the file that led its decoder away: address, the file's word and the one that ran; how often, where."""
+
+    vaddr: int
+    word: int
+    ran: int
+    count: int = 0
+    cpus: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True, kw_only=True)
+class Divergences:
+    """All of a trace; ``elsewhere`` are first divergences at no word that differs. Instructions by CPU.
+
+    ``not_compared`` are recordings of which a decoder did not come to the end.
+    """
+
+    words: dict[int, DivergentWord] = field(default_factory=dict)
+    elsewhere: int = 0
+    not_compared: int = 0
+    ran: dict[int, int] = field(default_factory=dict)
+    missed: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Which part of the instructions that ran a decoder with the file does not find."""
+        return sum(self.missed.values()) / max(sum(self.ran.values()), 1)
+
+    def add(self, other: Divergences) -> None:
+        """Take in those of one recording."""
+        self.elsewhere += other.elsewhere
+        for vaddr, word in other.words.items():
+            own = self.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=word.word, ran=word.ran))
+            own.count += word.count
+            own.cpus |= word.cpus
+        for mine, theirs in ((self.ran, other.ran), (self.missed, other.missed)):
+            for cpu, count in theirs.items():
+                mine[cpu] = mine.get(cpu, 0) + count
+
+    def ordered(self) -> list[DivergentWord]:
+        """The most frequent first."""
+        return sorted(self.words.values(), key=lambda word: (-word.count, word.vaddr))
+
+
+def find_divergences(trace: DecodedTrace, file: Program, running: Program) -> Divergences:
+    """Decode a trace with the text of a file and with that which ran.
+
+    Args:
+        trace: it follows what ran.
+        file: the kernel with the file's text, at run-time addresses.
+        running: the kernel with the text that ran.
+
+    """
+    found = Divergences()
+    for job, namings in trace.jobs:
+        ran = replace(job, memory=trace.memory, indexed=True, checks=False)
+        other = replace(ran, memory=_with_text(trace.memory, file))
+        sides = _Side(ran, trace), _Side(other, trace)
+        for number in range(len(job.parts)):
+            part = Divergences()
+            cpu = namings[job.parts[number].source].cpu
+            _Part(part, file, running, cpu).run(*(side.part(number) for side in sides))
+            if any(side.failed for side in sides):  # what is missing is not the file's fault
+                found.not_compared += 1
+            else:
+                found.add(part)
+    return found
+
+
+def _with_text(memory: tuple[CodeMemory, ...], file: Program) -> tuple[CodeMemory, ...]:
+    """The same pieces with the words of the file, where it has them."""
+    changed = []
+    for piece in memory:
+        words = np.frombuffer(piece.data, "<u4").copy()
+        places = np.uint64(piece.vaddr) + np.arange(len(words), dtype=np.uint64) * np.uint64(4)
+        own, there = file.words_at(places)
+        words[there] = own[there]
+        changed.append(piece._replace(data=words))
+    return tuple(changed)
+
+
+class _Side:
+    """One decoding, part after part."""
+
+    def __init__(self, job: DecodeJob, trace: DecodedTrace) -> None:
+        self._found = decode(job, trace.version)
+        self._next: Begin | None = None
+        self.failed = False  # in the last part
+
+    def part(self, number: int) -> Iterator[dict[int, npt.NDArray[Any]]]:
+        """Rows of ``_ROW`` by trace ID, block after block; nothing for a part that was not begun."""
+        self.failed = False
+        if self._next is None:
+            self._next = next((found for found in self._found if isinstance(found, Begin)), None)
+        if self._next is None or self._next.part != number:
+            self.failed = True
+            return
+        self._next = None
+        for found in self._found:
+            if isinstance(found, Begin):
+                self._next = found
+                return
+            if isinstance(found, Elements):
+                yield _by_id(found)
+            self.failed |= isinstance(found, Failed)
+
+
+def _by_id(found: Elements) -> dict[int, npt.NDArray[Any]]:
+    kinds = found.rows["kind"]
+    at = np.flatnonzero((kinds == _RANGE) | (kinds == _TRACE_ON))
+    rows = np.zeros(len(at), _ROW)
+    rows["index"], rows["kind"] = found.indexes[at], kinds[at]
+    for name in ("start", "end"):
+        rows[name] = found.rows[name][at]
+    rows["count"] = np.where(rows["kind"] == _RANGE, found.rows["value"][at], 0)
+    ids = found.ids[at]
+    return {number: rows[ids == number] for number in np.unique(ids).tolist()}
+
+
+class _Part:
+    """Compares one recording; state is by trace ID."""
+
+    def __init__(self, found: Divergences, file: Program, running: Program, cpu: Any) -> None:
+        self._found, self._file, self._running, self._cpu = found, file, running, cpu
+        self._waiting: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+        self._astray: set[int] = set()
+        self._before: dict[int, int] = {}  # address after the last range
+
+    def run(self, ran: Iterator[dict[int, Any]], other: Iterator[dict[int, Any]]) -> None:
+        """Take both sides block by block, the one that is behind first."""
+        blocks = [ran, other]
+        open_ = [True, True]
+        while any(open_):
+            side = 0 if open_[0] and (not open_[1] or self._size(0) <= self._size(1)) else 1
+            block = next(blocks[side], None)
+            if block is None:
+                open_[side] = False
+            else:
+                for number, rows in block.items():
+                    old = self._waiting[side].get(number)
+                    self._waiting[side][number] = rows if old is None else np.concatenate([old, rows])
+            self._compare(open_)
+
+    def _size(self, side: int) -> int:
+        return sum(map(len, self._waiting[side].values()))
+
+    def _compare(self, open_: list[bool]) -> None:
+        """Compare the packets that both sides have done with."""
+        for number in set(self._waiting[0]) | set(self._waiting[1]):
+            pairs = [self._waiting[side].get(number, np.zeros(0, _ROW)) for side in (0, 1)]
+            ends = [
+                (int(rows["index"][-1]) if len(rows) else -1) if is_open else _ALL
+                for rows, is_open in zip(pairs, open_, strict=True)
+            ]
+            bound = min(ends)
+            if bound < 0:
+                continue
+            cuts = [len(rows) if bound == _ALL else int(np.searchsorted(rows["index"], bound)) for rows in pairs]
+            for side in (0, 1):
+                self._waiting[side][number] = pairs[side][cuts[side] :]
+            self._window(number, pairs[0][: cuts[0]], pairs[1][: cuts[1]])
+
+    def _window(self, number: int, ran: npt.NDArray[Any], other: npt.NDArray[Any]) -> None:
+        cpu = self._cpu(number)
+        is_range = ran["kind"] == _RANGE
+        missed = is_range & ~np.isin(_keys(ran), _keys(other))
+        for total, chosen in ((self._found.ran, is_range), (self._found.missed, missed)):
+            total[cpu] = total.get(cpu, 0) + int(ran["count"][chosen].sum())
+        # The first one after each synchronisation: rows of segments that begin with a trace-on.
+        segments = np.cumsum(~is_range)
+        rows = np.flatnonzero(missed)
+        _, first = np.unique(segments[rows], return_index=True)
+        for row in rows[first].tolist():
+            if segments[row] or number not in self._astray:
+                begins = not row or not is_range[row - 1]
+                before = int(ran["end"][row - 1]) if not begins else self._before.get(number, 0) if not row else 0
+                self._locate(int(ran["start"][row]), int(ran["end"][row]), before, cpu)
+        if len(ran):
+            last = int(segments[-1])
+            if last:
+                self._astray.discard(number)
+            if len(rows) and int(segments[rows[-1]]) == last:
+                self._astray.add(number)
+            self._before[number] = int(ran["end"][-1]) if is_range[-1] else 0
+
+    def _locate(self, start: int, end: int, before: int, cpu: int) -> None:
+        """Name the word that led the file's decoder away from a range: in it, or the end of the one before it."""
+        places = np.arange(start, end, 4, dtype=np.uint64)
+        if before:
+            places = np.append(np.uint64(before - 4), places)
+        (own, has_own), (ran, has_ran) = self._file.words_at(places), self._running.words_at(places)
+        differ = np.flatnonzero((own != ran) & has_own & has_ran)
+        steering = differ[(find_waypoints(own[differ]) != 0) | (find_waypoints(ran[differ]) != 0)]
+        chosen: I64 = steering if len(steering) else differ
+        if not len(chosen):
+            self._found.elsewhere += 1
+            return
+        at = int(chosen[0])
+        vaddr = int(places[at])
+        word = self._found.words.setdefault(vaddr, DivergentWord(vaddr=vaddr, word=int(own[at]), ran=int(ran[at])))
+        word.count += 1
+        word.cpus.add(cpu)
+
+
+def _keys(rows: npt.NDArray[Any]) -> U64:
+    return mixed(rows["index"].copy(), rows["start"].copy(), rows["end"].copy())

@@ -1,0 +1,135 @@
+"""What of a trace is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prologue.arrays import I64, Bool
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.steps import lanes
+from prologue.trace.ranges import GAP, SAMPLE, Batch, TracedTask
+from prologue.trace.readers.intern import by_lane, run_starts
+
+
+class Selection:
+    """The ranges that pass: a gap before one that does not is one before the next of its CPU that does."""
+
+    def __init__(self) -> None:
+        self._lost: set[int] = set()  # lanes with a gap since their last range that passed
+
+    def take(self, batch: Batch, numbers: I64, keep: Bool) -> tuple[Batch, I64]:
+        """Those of a batch, and their numbers; batches in the order of the trace."""
+        gaps = batch.ranges["flags"] & np.uint8(GAP) != 0
+        if (keep.all() and not self._lost) or not len(keep):
+            return batch, numbers
+        ranges = batch.ranges
+        if self._lost or (gaps & ~keep).any():
+            ranges = ranges.copy()
+            ranges["flags"][self._after_gaps(lanes(ranges), gaps, keep)] |= np.uint8(GAP)
+        return batch._replace(ranges=ranges[keep]), numbers[keep]
+
+    def _after_gaps(self, lane: I64, gaps: Bool, keep: Bool) -> I64:
+        """Rows that pass with a gap between them and the one before that does."""
+        order = by_lane(lane)
+        order = np.arange(len(lane)) if order is None else order
+        own, passes = lane[order], np.flatnonzero(keep[order])
+        heads = np.flatnonzero(run_starts(own))
+        carried = heads[[number in self._lost for number in own[heads].tolist()]]
+        places = np.append(np.flatnonzero(gaps[order]), carried)
+        # The first range at or after each gap that passes; none, if that is another lane's.
+        after = np.searchsorted(passes, places)
+        there = np.flatnonzero(after < len(passes))
+        there = there[own[passes[after[there]]] == own[places[there]]]
+        self._lost.difference_update(own[carried].tolist())
+        self._lost.update(np.delete(own[places], there).tolist())
+        found: I64 = order[passes[after[there]]]
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class TraceExtent:
+    """What a trace has of that which filters ask for: CPUs, levels, first and last time (ns; 0: none), and ranges."""
+
+    cpus: set[int] = field(default_factory=set)
+    levels: set[int] = field(default_factory=set)
+    tasks: set[TracedTask] = field(default_factory=set)
+    first: int = 0
+    last: int = 0
+    timely: bool = False
+    passed: bool = False
+
+    def look(self, batch: Batch, filters: Filters, keep: Bool) -> None:
+        """Take in a batch, and which of its ranges pass; only what a filter asks for is looked at."""
+        ranges = batch.ranges
+        self.passed |= bool(keep.any())
+        if filters.cpus:
+            self.cpus.update(np.unique(ranges["cpu"]).tolist())
+        if filters.levels:
+            self.levels.update(np.unique(ranges["level"]).tolist())
+        if filters.pids or filters.comms:
+            self.tasks.update(batch.tasks[row] for row in np.unique(ranges["task"]).tolist())
+        times = ranges["time"][ranges["time"] != 0] if filters.times is not None else ranges["time"][:0]
+        if filters.times is not None and len(times):
+            self.first = min(self.first or int(times.min()), int(times.min()))
+            self.last = max(self.last, int(times.max()))
+            low, high = (np.uint64(time) for time in filters.times)
+            self.timely |= bool(((times >= low) & (times <= high)).any())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Symbols as (row of the program, address); CPUs; from and to in ns; exception levels. Empty ones let all pass.
+
+    ``pids`` are numbers of tasks or of their processes, ``comms`` their names.
+    ``samples`` false leaves sampled instructions out: beside ranges they would be counted twice.
+    """
+
+    places: tuple[tuple[int, int], ...] = ()
+    cpus: frozenset[int] = frozenset()
+    times: tuple[int, int] | None = None
+    levels: frozenset[int] = frozenset()
+    pids: frozenset[int] = frozenset()
+    comms: frozenset[str] = frozenset()
+    samples: bool = True
+    extent: TraceExtent = field(default_factory=TraceExtent, compare=False)
+
+    def mask(self, batch: Batch, numbers: I64, known: KnownRanges) -> Bool:
+        """Which ranges pass; shape (n,)."""
+        ranges = batch.ranges
+        keep = np.ones(len(ranges), np.bool_)
+        if not self.samples:
+            keep &= ranges["flags"] & np.uint8(SAMPLE) == 0
+        if self.cpus:
+            keep &= np.isin(ranges["cpu"], list(self.cpus))
+        if self.levels:
+            keep &= np.isin(ranges["level"], list(self.levels))
+        if self.pids or self.comms:
+            keep &= np.array([self._wants(task) for task in batch.tasks], np.bool_)[ranges["task"]]
+        if self.times is not None:
+            keep &= (ranges["time"] >= np.uint64(self.times[0])) & (ranges["time"] <= np.uint64(self.times[1]))
+        if self.places:
+            keep &= self.touching(known, self.places)[numbers]
+        self.extent.look(batch, self, keep)
+        return keep
+
+    def _wants(self, task: TracedTask) -> bool:
+        of_process = not self.pids or task.pid in self.pids or task.tid in self.pids
+        return of_process and (not self.comms or task.comm in self.comms)
+
+    @staticmethod
+    def touching(known: KnownRanges, places: tuple[tuple[int, int], ...]) -> Bool:
+        """Which distinct ranges have an instruction of one of the symbols."""
+        table: Any = known.table
+        found = np.zeros(len(table), np.bool_)
+        for row, place in places:
+            program = known.kernels.programs[row]
+            mine = np.flatnonzero((table["program"] == row) & (table["piece"] >= 0))
+            # A range may go on into the next function; the last symbol at or before its end decides, and all between.
+            first, last = (
+                program.place_starts(table[name][mine] - np.uint64(back)) for name, back in (("start", 0), ("end", 4))
+            )
+            found[mine] |= (first <= np.uint64(place)) & (np.uint64(place) <= last)
+        return found

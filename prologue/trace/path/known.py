@@ -1,0 +1,115 @@
+"""Distinct ranges: each is met millions of times and looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U32
+from prologue.errors import InternalError
+from prologue.trace.path.assign import Kernels
+from prologue.trace.path.history import NO_TEXT, TextHistory
+from prologue.trace.ranges import Batch
+from prologue.trace.readers.intern import Interner, mixed
+from prologue.trace.readers.sources import Trace
+
+KNOWN: Final = np.dtype([("start", "<u8"), ("end", "<u8"), ("program", "<i4"), ("piece", "<i4"), ("text", "<i8")])
+"""A distinct range: its program's row, or what ``assign`` has instead; the piece of text it is in, -1 if none.
+
+``text`` is which of several texts it had, where these changed (``history``), else ``NO_TEXT``.
+"""
+Thing = TypeVar("Thing")
+
+
+class KnownRanges:
+    """Gives the ranges of a trace numbers, and knows their words."""
+
+    def __init__(self, kernels: Kernels, history: TextHistory | None = None) -> None:
+        """``history`` is of the host's text."""
+        self.kernels = kernels
+        self._programs = kernels.programs
+        self._history = history
+        self._interner = Interner()
+        self.table: npt.NDArray[Any] = np.zeros(0, KNOWN)
+
+    def numbered(self, trace: Trace) -> Iterator[tuple[Batch, I64]]:
+        """The batches of a trace, and the row in ``table`` of each range; new ones are added at its end.
+
+        Raises:
+            InputError: the trace is damaged; or has no times, and there is a history.
+
+        """
+        if self._history is None:
+            for batch in trace.batches:
+                yield batch, self.numbers(batch)
+            return
+        from prologue.trace.path.instants import settled
+
+        for batch, instants in settled(trace.batches):
+            program = self.kernels.rows(batch)
+            texts = self._history.texts(batch, instants, np.flatnonzero(program == 0), trace.account)
+            yield batch, self._numbers(batch, program, texts)
+        self._history.close(trace.account)
+
+    def numbers(self, batch: Batch) -> I64:
+        """The same of one batch, by the words of the images."""
+        return self._numbers(batch, self.kernels.rows(batch), None)
+
+    def words(self, number: int) -> U32:
+        """The words of a range that is in an image."""
+        start, end, program, piece, text = self.table[number].tolist()
+        words: U32 = self._programs[program].words(start, end, piece)
+        if text == NO_TEXT or self._history is None:
+            return words
+        return self._history.words(start, end, text, words)
+
+    def last_words(self, numbers: I64) -> U32:
+        """The last word of each range; 0 of those in no image."""
+        table = self.table[numbers]
+        found = np.zeros(len(numbers), np.uint32)
+        for row, program in enumerate(self._programs):
+            mine = (table["program"] == row) & (table["piece"] >= 0)
+            found[mine] = program.words_at(table["end"][mine] - np.uint64(4))[0]
+        for k in np.flatnonzero(table["text"] != NO_TEXT).tolist():
+            found[k] = self.words(int(numbers[k]))[-1]
+        return found
+
+    def _numbers(self, batch: Batch, program: I64, texts: I64 | None) -> I64:
+        ranges = batch.ranges
+        columns = [ranges["start"], ranges["end"], program.view(np.uint64)]
+        keys = mixed(*columns) if texts is None else mixed(*columns, texts.view(np.uint64))
+        numbers, fresh = self._interner.numbers(keys)
+        if len(fresh):
+            new = np.zeros(len(fresh), KNOWN)
+            new["start"], new["end"], new["program"] = ranges["start"][fresh], ranges["end"][fresh], program[fresh]
+            new["piece"], new["text"] = -1, NO_TEXT if texts is None else texts[fresh]
+            for row, one in enumerate(self._programs):
+                mine = new["program"] == row
+                new["piece"][mine] = one.piece_of(new["start"][mine], new["end"][mine])
+            self.table = np.concatenate([self.table, new])
+        same = self.table[numbers]
+        alike = (same["start"] == ranges["start"]) & (same["end"] == ranges["end"]) & (same["program"] == program)
+        if not alike.all() or (texts is not None and (same["text"] != texts).any()):
+            raise InternalError("two ranges have one key")
+        return numbers
+
+
+class Each(Generic[Thing]):
+    """One thing for each distinct range, made when it is first wanted."""
+
+    def __init__(self, make: Callable[[int], Thing]) -> None:
+        self._make = make
+        self._have: npt.NDArray[np.object_] = np.empty(0, object)
+
+    def up_to(self, count: int) -> npt.NDArray[np.object_]:
+        """The things of the first ``count`` ranges."""
+        have = len(self._have)
+        if have < count:
+            new = np.empty(count - have, object)
+            for number in range(have, count):
+                new[number - have] = self._make(number)
+            self._have = np.concatenate([self._have, new])
+        return self._have

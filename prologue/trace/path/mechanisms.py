@@ -1,0 +1,47 @@
+"""Which of the kernel's mechanisms may write a word: what the audit of its memory says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.errors import InputError
+from prologue.live.audit.audit_kernel import kernel_claims, read_facts
+from prologue.live.memory.base import Memory
+from prologue.live.system.running_kernel import RunningKernel, open_running
+from prologue.trace.ranges import TOP
+
+
+class Mechanisms:
+    """The owners of words of a kernel's own text.
+
+    Raises:
+        InputError: the memory is another kernel's, or cannot be read.
+
+    """
+
+    def __init__(self, vmlinux: Path, memory: Memory) -> None:
+        kernel = RunningKernel(open_running(vmlinux, memory), memory)
+        try:
+            state = memory.state()
+        except InputError:  # a dump: the tables in its memory do as well
+            state = None
+        facts = read_facts(kernel, state)
+        self.slide = kernel.slide
+        # A kprobe's breakpoint may cover any other owner's word.
+        self._probes = frozenset(one.vaddr for one in facts.breakpoints.at.values())
+        self._claims: list[tuple[str, U64]] = [
+            (one.mechanism, np.sort(one.vaddrs)) for one in kernel_claims(kernel, facts)
+        ]
+
+    def owner(self, vaddr: int) -> str:
+        """The mechanism that may write the word at a run-time address; empty if none may."""
+        place = np.uint64((vaddr - self.slide) & TOP)
+        names = ["kprobe"] if vaddr in self._probes else []
+        for name, vaddrs in self._claims:
+            at = int(np.searchsorted(vaddrs, place))
+            if at < len(vaddrs) and vaddrs[at] == place:
+                names.append(name)
+        return ", ".join(dict.fromkeys(names))

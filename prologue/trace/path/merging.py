@@ -1,0 +1,178 @@
+"""Several traces as one, by time: that of a host, and those made of its guests, each with its own clock and CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.errors import InputError
+from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.trace.path.assign import NESTED, guest_names
+from prologue.trace.ranges import Batch, BatchNames, Tally, TraceRanges, new_ranges, shifted
+from prologue.trace.readers.decoders import common
+from prologue.trace.readers.recording import RecordingHeader
+from prologue.trace.readers.sources import Trace
+
+_EVER: Final = (1 << 64) - 1
+_UNTIMED: Final = 1 << 20  # ranges before the first time of a trace
+
+
+class GuestTrace(NamedTuple):
+    """A trace of one guest: its number (a VMID, or the process in perf's names); ns that its clock is behind.
+
+    ``recorded``: a VMID in it is of a guest of that guest, as in recordings.
+    """
+
+    batches: Iterator[Batch]
+    number: int
+    behind: int
+    recorded: bool = False
+
+
+def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:
+    """Give all ranges in the order of time, as far as each trace is in that order; each CPU's order stays.
+
+    Ranges of a guest's trace have its number as VMID, and names that say so, whatever their own ones say. Only those of
+    its own guests are named ``NESTED``.
+    """
+    names = BatchNames()
+    sources = [_Source(host, 0, None, names), *(_Source(one.batches, k, one, names) for k, one in enumerate(guests, 1))]
+    while True:
+        waiting = [source for source in sources if source.fill()]
+        if not waiting:
+            return
+        # Up to here every trace is known: those that ended are known to their end.
+        limit = min(int(source.times[-1]) for source in waiting)
+        parts = [source.take(limit) for source in waiting]
+        ranges = np.concatenate([part[0] for part in parts])
+        order = np.argsort(np.concatenate([part[1] for part in parts]), kind="stable")
+        yield Batch(ranges[order], names.tasks, names.dsos)
+
+
+def timed(trace: Trace) -> Iterator[Batch]:
+    """The batches of a trace that is to be merged: by its times, so it must have some.
+
+    Raises:
+        InputError: it has none, or they are no clock's.
+
+    """
+    if trace.header is not None and not trace.header.clocked:
+        raise InputError("cannot be merged with others by time: its times are instructions", path=trace.name)
+    return _timed(trace.batches, trace.name, trace.account)
+
+
+def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batch]:
+    """Hold what comes before the first time back until that is seen: a trace without any has no place among others."""
+    held: list[Batch] = []
+    count, begun = 0, False
+    for batch in batches:
+        there = int((batch.ranges["time"] != 0).sum())
+        begun |= there > 0
+        without = "without a time, among those of other traces"
+        account.add(f"ranges {without}", len(batch.ranges) - there, one=f"range {without}")
+        if begun:
+            yield from held
+            held = []
+            yield batch
+            continue
+        held.append(batch)
+        count += len(batch.ranges)
+        if count > _UNTIMED:
+            break
+    if held:
+        who = "it has" if count <= _UNTIMED else f"its first {count:,} ranges have"
+        raise InputError(
+            f"cannot be merged with others by time: {who} no times (time in -F of perf script; timestamps)", path=name
+        )
+
+
+def one_after_the_other(traces: Sequence[Trace]) -> Trace:
+    """Traces of one machine as one: each begins with a gap on every CPU.
+
+    Raises:
+        InputError: they are of several kinds, or recordings of several boots or kernels.
+
+    """
+    first, kept = traces[0], traces[0].header
+    for trace in traces[1:]:
+        if trace.kind != first.kind:
+            raise InputError(f"is of another kind ({trace.kind}) than {first.name} ({first.kind})", path=trace.name)
+        if kept is not None and trace.header is not None:
+            kept = _common(kept, trace.header, trace.name, first.name)
+    name = ", ".join(trace.name for trace in traces)
+    return Trace(
+        name=name,
+        kind=first.kind,
+        batches=_chained([trace.batches for trace in traces]),
+        account=first.account,
+        header=kept,
+        decoder=None if first.decoder is None else common([trace.decoder or first.decoder for trace in traces]),
+    )
+
+
+def _common(kept: RecordingHeader, header: RecordingHeader, name: str, first: str) -> RecordingHeader:
+    if header.build_id and not kept.may_be_of(header.build_id.hex()):
+        raise InputError(f"was recorded of another kernel than {first}: build-ids differ", path=name)
+    if None not in (kept.slide, header.slide) and kept.slide != header.slide:
+        raise InputError(f"was recorded of another boot than {first}: slides differ", path=name)
+    slide = header.slide if kept.slide is None else kept.slide
+    return replace(kept, build_id=kept.build_id or header.build_id, slide=slide)
+
+
+def _chained(parts: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
+    names = BatchNames()
+    for batches in parts:
+        source = _Source(batches, 0, None, names)
+        while source.fill():
+            yield Batch(source.take(_EVER)[0], names.tasks, names.dsos)
+
+
+class _Source:
+    def __init__(self, batches: Iterator[Batch], row: int, guest: GuestTrace | None, names: BatchNames) -> None:
+        self._batches, self._row, self._guest, self._names = batches, row, guest, names
+        self._ranges: TraceRanges = new_ranges(0)
+        self._highest = 0
+        self._task_rows, self._dso_rows = list[int](), list[tuple[int, int]]()  # below and from KERNEL_HALF on
+        self.times: U64 = np.zeros(0, np.uint64)
+
+    def fill(self) -> bool:
+        """Whether there are ranges; reads some if none are left."""
+        while not len(self._ranges):
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self._ranges = self._own(batch)
+            # A trace may not be in the order of time: what comes late is given when it comes.
+            self.times = np.maximum(np.maximum.accumulate(self._ranges["time"]), np.uint64(self._highest))
+            self._highest = int(self.times[-1]) if len(self.times) else self._highest
+        return True
+
+    def take(self, limit: int) -> tuple[TraceRanges, U64]:
+        """The ranges up to a time, and their times."""
+        count = int(np.searchsorted(self.times, np.uint64(limit), side="right"))
+        found = self._ranges[:count], self.times[:count]
+        self._ranges, self.times = self._ranges[count:], self.times[count:]
+        return found
+
+    def _own(self, batch: Batch) -> TraceRanges:
+        """Ranges with rows of all traces' names, by the first trace's clock."""
+        self._task_rows += [self._names.task(task) for task in batch.tasks[len(self._task_rows) :]]
+        for name in batch.dsos[len(self._dso_rows) :]:
+            low, high = (name, name) if self._guest is None else guest_names(name, self._guest.number)
+            self._dso_rows.append((self._names.dso(low), self._names.dso(high)))
+        ranges = batch.ranges.copy()
+        ranges["task"] = np.array(self._task_rows, np.uint32)[ranges["task"]]
+        upper = (ranges["start"] >= np.uint64(KERNEL_HALF)).astype(np.int64)
+        ranges["dso"] = np.array(self._dso_rows, np.uint32)[ranges["dso"], upper]
+        ranges["source"] = self._row
+        if self._guest is not None:
+            if self._guest.recorded:
+                ranges["dso"][ranges["vmid"] > 0] = self._names.dso(NESTED)
+            ranges["vmid"] = self._guest.number
+            there = ranges["time"] != 0
+            ranges["time"][there] = shifted(ranges["time"][there], self._guest.behind)
+        return ranges

@@ -1,0 +1,49 @@
+"""From one instruction to the next: which steps can be."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import U32, U64, Bool
+from prologue.trace.path.branching import (
+    BL,
+    CALL,
+    CALLS_UP,
+    CONDITIONAL,
+    ERET,
+    INDIRECT,
+    RET,
+    TRAP,
+    UNDEFINED,
+    UNKNOWN,
+    B,
+    classes,
+    targets,
+)
+from prologue.trace.ranges import EXCEPTION, RETURN
+
+
+def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8], vectors: U64) -> Bool:
+    """Which steps can be: from a word at ``last`` to the address ``went``; shape of each.
+
+    ``flags`` are EXCEPTION and RETURN, where the input says so; ``vectors`` is where exceptions may enter.
+    """
+    kind = classes(words)
+    onward = went == last + np.uint64(4)
+    direct = (kind == B) | (kind == BL) | (kind == CONDITIONAL)
+    possible: Bool = direct & (targets(words, last) == went)
+    possible |= np.isin(kind, (INDIRECT, CALL, RET, ERET, UNKNOWN))
+    possible |= onward & ~np.isin(kind, (B, BL, TRAP, UNDEFINED))
+    possible &= (flags & np.uint8(RETURN) == 0) | np.isin(kind, (ERET, UNKNOWN))
+    possible |= np.isin(went, vectors) | (flags & np.uint8(EXCEPTION) != 0)
+    return possible
+
+
+def may_be_exceptions(words: U32, went: U64, nowhere: Bool, *, says_exceptions: bool) -> Bool:
+    """Which steps lead to what may be a vector of which there is no image (of firmware, EL2, or a trampoline).
+
+    ``nowhere``: there is no image of ``went``. ``says_exceptions``: the input marks them, so an unmarked step is none.
+    """
+    up: Bool = nowhere & (classes(words) == CALLS_UP)
+    return up if says_exceptions else up | (nowhere & (went & np.uint64(0x7F) == 0))

@@ -1,0 +1,200 @@
+"""What the decoder itself reports of its program image: a word there that cannot be what ran.
+
+OpenCSD 1.5.4 and later compare the trace with the image, if they are told to: an atom "not taken" at a branch that is
+always taken, a range that does not begin where the one before it ended, a word that is no instruction. They stop
+there until the trace says where execution is. The report has no address: the word is found again by following the
+image that is given here, from the last range on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U32, Bool
+from prologue.insn import a64
+from prologue.insn.decode import matches
+from prologue.trace.path.assign import USER, WORLD, Kernels, guest_names
+from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, UNDEFINED, B, classes, targets
+from prologue.trace.path.listing import instructions
+from prologue.trace.path.programs import Program
+from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, new_ranges
+from prologue.trace.readers.sources import Trace
+
+_DIRECT: Final = (B, BL)
+_INDIRECT: Final = (INDIRECT, CALL, RET, ERET)
+_FOLLOWED: Final = 1 << 12  # instructions without a branch; no compiler makes more
+
+
+@dataclass(slots=True, kw_only=True)
+class ReportedWord:
+    """A word of the decoder's image that the decoder itself found impossible.
+
+    ``vaddr`` is None where the text does not say where that was, and ``word`` where no image here has it; ``program``
+    is -1 then. ``exact``: no later branch can be meant, for the text has the packets. ``text`` is that word as an
+    instruction. ``fits``: the word here is what the report describes. ``after``: the report is about what was executed
+    after ``vaddr``, at an address that the text does not say.
+    """
+
+    why: str
+    program: int = -1
+    vaddr: int | None = None
+    word: int | None = None
+    fits: bool = False
+    exact: bool = False
+    after: bool = False
+    text: str = ""
+    count: int = 0
+    cpu: int = -1
+    time: int = 0
+
+    def describe(self) -> str:
+        """What is wrong, in one sentence."""
+        said = f"the decoder reports {self.why}"
+        if self.vaddr is None:
+            return f"{said}; the trace does not say where"
+        if self.word is None:
+            return f"{said}; no image here has that address"
+        text = self.text
+        if self.after:
+            return f"{said} at an address after this {text}, which the trace does not say"
+        if self.fits:
+            perhaps = "" if self.exact else "; perhaps it is a branch after this one, for the text has no packets"
+            return f"{text} cannot be what ran: {said}{perhaps}"
+        return f"{said}, which the image here does not explain, from this {text} on: decode again with this image"
+
+
+def reported_words(trace: Trace, kernels: Kernels) -> list[ReportedWord]:
+    """All of them of a trace that was read to its end, and of the guests' traces in it; not those of processes."""
+    words = [*_words(trace.account, kernels, None)]
+    for number, guest in trace.guests:
+        words += _words(guest.account, kernels, number)
+    return sorted(_merged(words), key=lambda word: (word.program, word.vaddr or 0, word.why))
+
+
+def _merged(words: list[ReportedWord]) -> Iterable[ReportedWord]:
+    """Each sentence about a word once, however the decoder came there."""
+    found: dict[tuple[int, int | None, str], ReportedWord] = {}
+    for word in words:
+        own = found.setdefault((word.program, word.vaddr, word.describe()), word)
+        if own is not word:
+            own.count += word.count
+            if word.time < own.time:
+                own.time, own.cpu = word.time, word.cpu
+    return found.values()
+
+
+def _words(account: Tally, kernels: Kernels, guest: int | None) -> Iterator[ReportedWord]:
+    for bad, reported in account.bad_images.items():
+        row = _program_of(bad, kernels, guest)
+        if row not in (USER, WORLD):
+            program = kernels.programs[row] if row >= 0 else None
+            word = _word(bad, reported, program, max(row, -1))
+            if program and word.vaddr is not None and word.word is not None:
+                word.text = instructions(program, word.vaddr, np.array([word.word], np.uint32))[0].text
+            yield word
+
+
+def _program_of(bad: BadImage, kernels: Kernels, guest: int | None) -> int:
+    ranges = new_ranges(1)
+    # Without an address, a kernel's: nothing but level and VMID tells whose it is.
+    start = bad.start or bad.begin or (1 << 64) - 8
+    ranges["start"], ranges["end"] = start, bad.end or start + 4
+    ranges["flags"], ranges["level"] = bad.flags, bad.level
+    ranges["vmid"], ranges["dso"] = (bad.vmid, 0) if guest is None else (guest, 1)
+    names = ["", guest_names("", guest)[1]] if guest is not None else [""]
+    return int(kernels.rows(Batch(ranges, [NO_TASK], names))[0])
+
+
+def _word(bad: BadImage, reported: Reported, program: Program | None, row: int) -> ReportedWord:
+    found = ReportedWord(why=bad.why, program=row, count=reported.count, cpu=reported.cpu, time=reported.time)
+    if not bad.end and not bad.begin:
+        return found
+    found.vaddr, found.after = (bad.end - 4, True) if bad.end else (bad.begin, False)
+    if program is None or (word := _at(program, found.vaddr)) is None:
+        return found
+    found.word = word
+    if "Discontinuous" in bad.why:  # the range's own last word: an address packet says that what came next is elsewhere
+        found.after, found.exact = False, bad.end > 0
+        found.fits = bad.end > 0 and bool(_is_waypoint(np.array([word], np.uint32), bad.why)[0])
+        return found
+    start = bad.begin or _onward(bad, word)
+    followed = _follow(program, start, bad) if start else None
+    if followed is not None:
+        found.vaddr, found.word, found.fits = followed
+        found.after, found.exact = False, bad.atoms != ""
+    elif not bad.end:
+        found.after = True
+    return found
+
+
+def _follow(program: Program, start: int, bad: BadImage) -> tuple[int, int, bool] | None:
+    """Follow the atoms to the word that the report describes: address, word, True.
+
+    None if the image does not say where execution went on. If it has no such word, the first branch, and False. Without
+    atoms, the first branch may be meant, or, as it is another kind, is not.
+    """
+    at, calls, first = start, list[int](), None
+    for atom in bad.atoms or "N":
+        branch = _next_waypoint(program, at, bad.why)
+        if branch is None:
+            return None
+        place, word = branch
+        first = first or branch
+        kind = int(classes(np.array([word], np.uint32))[0])
+        target = int(targets(np.array([word], np.uint32), np.array([place], np.uint64))[0])
+        if _is_described(kind, bad.why) and (atom == "N" or kind == UNDEFINED) and target != place + 4:
+            return place, word, True
+        if kind == UNDEFINED:
+            return None
+        if atom == "N" or kind not in (*_DIRECT, CONDITIONAL, *_INDIRECT):
+            at = place + 4
+        elif kind in _INDIRECT:  # its target is in an address packet, or on the decoder's stack of calls
+            if kind != RET or not calls:
+                return None
+            at = calls.pop()
+        else:
+            calls += [place + 4] if kind == BL else []
+            at = target
+    return (*first, False) if first and bad.atoms else None
+
+
+def _next_waypoint(program: Program, start: int, why: str) -> tuple[int, int] | None:
+    places = np.uint64(start) + np.arange(_FOLLOWED, dtype=np.uint64) * np.uint64(4)
+    words, there = program.words_at(places)
+    stops = np.flatnonzero(_is_waypoint(words, why) | ~there)
+    if not len(stops) or not there[stops[0]]:
+        return None
+    return int(places[stops[0]]), int(words[stops[0]])
+
+
+def _at(program: Program, vaddr: int) -> int | None:
+    words, there = program.words_at(np.array([vaddr], np.uint64))
+    return int(words[0]) if there[0] else None
+
+
+def _onward(bad: BadImage, word: int) -> int | None:
+    """Where execution went on after the last range; None if the image here does not say it."""
+    if bad.onward is Onward.NEXT:
+        return bad.end
+    word_array, last = np.array([word], np.uint32), np.array([bad.end - 4], np.uint64)
+    if bad.onward is Onward.TARGET and classes(word_array)[0] in (B, BL, CONDITIONAL):
+        return int(targets(word_array, last)[0])
+    return None
+
+
+def _is_waypoint(words: U32, why: str) -> Bool:
+    """Where a decoder stops for the next atom; or at a word that it finds to be no instruction."""
+    found: Bool = np.isin(classes(words), (*_DIRECT, *_INDIRECT, CONDITIONAL)) | matches(words, a64.CLASSES["ISB"])
+    return found | (words >> np.uint32(16) == 0) if "INVALID_OPCODE" in why else found
+
+
+def _is_described(kind: int, why: str) -> bool:
+    if "INVALID_OPCODE" in why:
+        return kind == UNDEFINED
+    if "unconditional direct" in why:
+        return kind in _DIRECT
+    return kind in (_INDIRECT if "unconditional indirect" in why else (*_DIRECT, *_INDIRECT))

@@ -1,0 +1,172 @@
+"""What each distinct range and each distinct step of a trace can be: looked at once, in arrays by its number.
+
+The instructions inside of a range were executed one after the other, so none of them is an unconditional branch. Its
+last one led to where the next range begins: a branch there, or an exception, which enters at a vector, or nothing but
+the next instruction.
+
+A conditional branch inside of a range was not taken. perf's text has such ranges, and so has OpenCSD's of an ETE with
+source addresses, so that nothing follows from one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64, Bool
+from prologue.insn import decode
+from prologue.trace.path.branching import (
+    BL,
+    CALL,
+    CONDITIONAL,
+    ERET,
+    INDIRECT,
+    RET,
+    TRAP,
+    UNDEFINED,
+    UNKNOWN,
+    B,
+    classes,
+    find_never_goes_on,
+    never_goes_on,
+    targets,
+)
+from prologue.trace.path.history import NO_TEXT
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.possible_steps import may_be_exceptions, possible_steps
+from prologue.trace.path.steps import STEP
+from prologue.trace.ranges import RETURN
+from prologue.trace.readers.decoders import Decoder
+from prologue.trace.readers.intern import Interner, mixed
+
+POSSIBLE, IMPOSSIBLE, UNJUDGED = range(3)
+
+
+class RangeVerdicts:
+    """What each distinct range runs through, and where it may lead; every array has a row for each range."""
+
+    def __init__(self, known: KnownRanges, decoder: Decoder | None) -> None:
+        self._known = known
+        self._programs = known.kernels.programs
+        self._decoder = decoder
+        self._pieces: dict[tuple[int, int], tuple[U64, U64]] = {}
+        self.broken: Bool = np.zeros(0, np.bool_)  # it runs through a word that never goes on
+        self.judged: Bool = np.zeros(0, np.bool_)  # it is in an image
+        self.free: Bool = np.zeros(0, np.bool_)  # its last instruction may lead anywhere
+        self.target: U64 = np.zeros(0, np.uint64)  # else it leads to this address,
+        self.onward: U64 = np.zeros(0, np.uint64)  # or to this one
+        self.ignored: U64 = np.zeros(0, np.uint64)  # a branch in it that the decoder may not know; 0: none
+        self.any_ignored = False
+
+    def learn(self) -> None:
+        """Look at the ranges that are new."""
+        table, have = self._known.table, len(self.broken)
+        if have == len(table):
+            return
+        fresh = np.arange(have, len(table))
+        new, words = table[fresh], self._known.last_words(fresh)
+        last, kind = new["end"] - np.uint64(4), classes(words)
+        direct = np.isin(kind, (B, BL, CONDITIONAL))
+        target = np.where(direct, targets(words, last), new["end"])
+        stops = np.isin(kind, (B, BL, TRAP, UNDEFINED))
+        broken, ignored = self._inside(fresh)
+        self.judged = np.concatenate([self.judged, new["piece"] >= 0])
+        self.free = np.concatenate([self.free, np.isin(kind, (INDIRECT, CALL, RET, ERET, UNKNOWN))])
+        self.target = np.concatenate([self.target, target])
+        self.onward = np.concatenate([self.onward, np.where(stops, target, new["end"])])
+        self.broken = np.concatenate([self.broken, broken])
+        self.ignored = np.concatenate([self.ignored, ignored])
+        self.any_ignored |= bool((ignored != 0).any())
+
+    def stops(self, number: int) -> list[tuple[int, int]]:
+        """Address and word of everything in a range, except its end, that never goes on."""
+        start, end, _program, piece, _text = self._known.table[number].tolist()
+        if piece < 0:
+            return []
+        words = self._known.words(number)[:-1]
+        places = np.arange(start, end - 4, 4, dtype=np.uint64)
+        bad = never_goes_on(words, places)
+        return list(zip(places[bad].tolist(), words[bad].tolist(), strict=True))
+
+    def _inside(self, fresh: I64) -> tuple[Bool, U64]:
+        """Which of new ranges are broken, and what in each the decoder may not know."""
+        new = self._known.table[fresh]
+        broken, ignored = np.zeros(len(new), np.bool_), np.zeros(len(new), np.uint64)
+        changed = new["text"] != NO_TEXT
+        mine = np.flatnonzero((new["piece"] >= 0) & ~changed)
+        pieces = new["program"][mine].astype(np.int64) << 32 | new["piece"][mine]
+        for key in np.unique(pieces).tolist():
+            rows = mine[pieces == key]
+            stops, branches = self._of_piece(key >> 32, key & 0xFFFFFFFF)
+            starts, lasts = new["start"][rows], new["end"][rows] - np.uint64(4)
+            first, until = np.searchsorted(stops, starts), np.searchsorted(stops, lasts)
+            broken[rows] = first < until
+            # What comes after the first stop was not followed.
+            lasts[first < until] = stops[first[first < until]]
+            first, until = np.searchsorted(branches, starts), np.searchsorted(branches, lasts)
+            ignored[rows[first < until]] = branches[first[first < until]]
+        for row in np.flatnonzero(changed & (new["piece"] >= 0)).tolist():
+            broken[row] = bool(self.stops(int(fresh[row])))
+        return broken, ignored
+
+    def _of_piece(self, program: int, piece: int) -> tuple[U64, U64]:
+        """Addresses in a piece of text: words that never go on, and other branches that the decoder may not know."""
+        if (program, piece) not in self._pieces:
+            text = self._programs[program].pieces[piece]
+            stops, branches = find_never_goes_on(text.words, text.vaddr), np.zeros(0, np.int64)
+            if self._decoder is not None:
+                some = np.flatnonzero(decode.matches(text.words, decode.CONTROL))
+                some = some[self._decoder.may_ignore(text.words[some])]
+                branches = some[classes(text.words[some]) == CONDITIONAL]
+            base, size = np.uint64(text.vaddr), np.uint64(4)
+            self._pieces[program, piece] = (
+                base + stops.astype(np.uint64) * size, base + branches.astype(np.uint64) * size
+            )  # fmt: skip
+        return self._pieces[program, piece]
+
+
+class StepVerdicts:
+    """Judges each distinct step that is not plain: numbers it, and knows whether it can be."""
+
+    def __init__(self, known: KnownRanges, *, says_exceptions: bool) -> None:
+        """``says_exceptions``: the input marks them, so a step without a mark is none."""
+        self._known = known
+        self._says_exceptions = says_exceptions
+        self._vectors = np.concatenate([program.vectors for program in known.kernels.programs])
+        self._interner = Interner()
+        self.table: npt.NDArray[np.void] = np.zeros(0, STEP)
+        self.verdicts: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    def numbers(self, before: I64, after: I64, flags: npt.NDArray[np.uint8]) -> I64:
+        """The row in ``table`` and ``verdicts`` of each step; new ones are judged."""
+        keys = mixed(before.view(np.uint64), after.view(np.uint64), flags.astype(np.uint64))
+        numbers, fresh = self._interner.numbers(keys)
+        if len(fresh):
+            new = np.zeros(len(fresh), STEP)
+            new["before"], new["after"], new["flags"] = before[fresh], after[fresh], flags[fresh]
+            self.table = np.concatenate([self.table, new])
+            self.verdicts = np.concatenate([self.verdicts, self._judge(new)])
+        return numbers
+
+    def _judge(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
+        table = self._known.table
+        before, after = table[steps["before"]], table[steps["after"]]
+        last, words = before["end"] - np.uint64(4), self._known.last_words(steps["before"])
+        possible = possible_steps(words, last, after["start"], steps["flags"], self._vectors)
+        nowhere: Bool = after["piece"] < 0
+        maybe = may_be_exceptions(words, after["start"], nowhere, says_exceptions=self._says_exceptions)
+        return np.where(possible, POSSIBLE, np.where(maybe, UNJUDGED, IMPOSSIBLE)).astype(np.uint8)
+
+    def word(self, number: int) -> tuple[int, int, int, int]:
+        """Program, address and word that a step leads from, and the address that it leads to."""
+        before, after, _ = self.table[number].tolist()
+        _, end, program, _, _ = self._known.table[before].tolist()
+        word = int(self._known.last_words(np.array([before]))[0])
+        return program, end - 4, word, int(self._known.table["start"][after])
+
+
+def is_plain(ranges: RangeVerdicts, before: I64, starts: U64, flags: npt.NDArray[np.uint8]) -> Bool:
+    """Which steps from judged ranges to addresses ``starts`` follow from their last instruction alone."""
+    found: Bool = ranges.free[before] | (ranges.target[before] == starts) | (ranges.onward[before] == starts)
+    returned = flags & np.uint8(RETURN) != 0
+    return found & ~returned if returned.any() else found

@@ -1,0 +1,86 @@
+"""perf.data where OpenCSD's library is missing: perf itself decodes, and its text is read."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
+
+from prologue.arrays import U32
+from prologue.errors import InputError
+from prologue.perf.session import TraceSession
+from prologue.trace.ranges import Batch, Tally
+from prologue.trace.readers.perf_script import read_perf_script
+from prologue.trace.readers.streams import Peekable
+
+_FIELDS: Final = ("comm,pid,tid,cpu,time,event,ip,addr,dso", "comm,pid,tid,cpu,event,ip,addr,dso")
+"""With times, and without: perf refuses to print what a file does not have."""
+
+
+def can_decode() -> bool:
+    """Whether perf is here; whether it was built with OpenCSD is seen when it runs."""
+    return shutil.which("perf") is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class TraceByPerf:
+    """A trace of which ``perf script`` prints the branches; as ``decoding.DecodedTrace`` otherwise."""
+
+    path: Path
+    account: Tally
+    kernel_symbols: dict[str, int] = field(default_factory=dict)
+    kcore: Path | None = None
+    build_id: str = ""
+    own_memory: bool = False
+    _vmlinux: Path | None = None
+
+    def follow(self, _pieces: Sequence[tuple[int, U32]], vmlinux: Path) -> None:
+        """Let perf decode: with kcore, which it finds itself, or else with this file."""
+        self._vmlinux = None if self.kcore is not None else vmlinux
+
+    def batches(self) -> Iterator[Batch]:
+        """The ranges between the branches that it prints.
+
+        Raises:
+            InputError: perf fails; with what it says.
+
+        """
+        said = ""
+        for fields in _FIELDS:
+            command = ["perf", "script", "-i", str(self.path), "--itrace=b", "-F", fields]
+            if self._vmlinux is not None:
+                command += ["-k", str(self._vmlinux)]
+            with TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as child:
+                stream = Peekable(child.stdout, str(self.path))
+                if stream.peek(1):
+                    yield from _closing(child, stream, self.account)
+                    return
+                child.wait()
+                errors.seek(0)
+                said = _last_line(errors.read())
+        raise InputError(f"perf script prints nothing of it{f': {said}' if said else ''}", path=self.path)
+
+
+def trace_by_perf(path: Path, session: TraceSession, account: Tally) -> TraceByPerf:
+    """Let perf decode a file whose records were read."""
+    account.add("trace decoded by perf, for OpenCSD's library is not here")
+    kcore = path if path.is_dir() and (path / "kcore_dir" / "kcore").exists() else None
+    return TraceByPerf(
+        path=path, account=account, kernel_symbols=session.kernel_symbols, kcore=kcore, build_id=session.build_id
+    )
+
+
+def _closing(child: subprocess.Popen[bytes], stream: Peekable, account: Tally) -> Iterator[Batch]:
+    try:
+        yield from read_perf_script(stream, account)
+    finally:
+        child.kill()  # if it is still there, what it prints is not wanted any more
+
+
+def _last_line(said: bytes) -> str:
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""

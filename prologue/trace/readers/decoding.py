@@ -1,0 +1,312 @@
+"""Traces that have to be decoded first: perf.data with CoreSight, and OpenCSD's snapshot directories.
+
+A decoder follows the program's text, so they are read only after it is known what that is (``DecodedTrace.follow``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U32
+from prologue.errors import InputError, InternalError
+from prologue.perf.coresight import TraceProtocol, TraceUnit
+from prologue.perf.session import AuxFragment, TraceSession, read_session
+from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
+from prologue.trace.coresight.process import (
+    Begin,
+    CodeMemory,
+    DecodeJob,
+    DecoderText,
+    Elements,
+    TracePart,
+    TraceSource,
+    decode,
+)
+from prologue.trace.coresight.snapshot import SnapshotBuffer, read_snapshot
+from prologue.trace.ranges import Batch, BatchNames, Tally, TracedTask, TraceRanges
+from prologue.trace.readers.by_perf import TraceByPerf, can_decode, trace_by_perf
+from prologue.trace.readers.elements import ElementNaming, ElementReader, plain_task, same_number
+from prologue.trace.readers.opencsd import Counter
+
+_CHECKING: Final = (1, 5, 4)
+_NONSECURE, _EL2 = 6, 4  # bits of ocsd_mem_space_acc_t
+_OLD_UNITS: Final = "an ETMv3 or PTM, of which nothing is decoded here: only ETMv4 and ETE are"
+
+
+@dataclass(slots=True, kw_only=True)
+class DecodedTrace:
+    """A trace and what it says of the kernel that ran.
+
+    ``kernel_symbols`` are run-time addresses of some symbols; ``kcore`` is the directory that holds kcore_dir;
+    ``own_memory``: it brings the text with it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2.
+    """
+
+    version: LibraryVersion
+    jobs: tuple[tuple[DecodeJob, tuple[ElementNaming, ...]], ...]
+    account: Tally
+    kernel_symbols: dict[str, int] = field(default_factory=dict)
+    kcore: Path | None = None
+    own_memory: bool = False
+    is_vhe: bool = False
+    build_id: str = ""
+    progress: Callable[[int, int], None] | None = None
+    name_tasks: Callable[[TraceRanges, BatchNames], None] | None = None
+    _memory: tuple[CodeMemory, ...] | None = None
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether every decoder is one for cores with pointer authentication."""
+        return all(
+            unit.protocol is TraceProtocol.ETE or unit.idr1 >> 4 & 15 >= 4
+            for job, _ in self.jobs for source in job.sources for unit in source.units
+        )  # fmt: skip
+
+    def follow(self, pieces: Sequence[tuple[int, U32]], _vmlinux: Path) -> None:
+        """Decode with this text: address and words of each piece."""
+        space = _EL2 if self.is_vhe else _NONSECURE
+        self._memory = tuple(CodeMemory(vaddr, np.ascontiguousarray(words), space) for vaddr, words in pieces)
+
+    @property
+    def memory(self) -> tuple[CodeMemory, ...]:
+        """The text that it follows."""
+        return self._memory or ()
+
+    def batches(self) -> Iterator[Batch]:
+        """The ranges that ran, recording after recording.
+
+        Raises:
+            InputError: there are none.
+
+        """
+        some = False
+        total = sum(part.size for job, _ in self.jobs for part in job.parts)
+        done = 0
+        for job, namings in self.jobs:
+            for batch in self._of_job(job, namings, done, total):
+                some |= len(batch.ranges) > 0
+                yield batch
+            done += sum(part.size for part in job.parts)
+        if self.progress:
+            self.progress(total, total)
+        if not some:
+            why = "; ".join(self.account.lines()[:3])
+            raise InputError(f"has no instruction ranges{f' ({why})' if why else ''}", path=self.jobs[0][0].path)
+
+    def _of_job(self, job: DecodeJob, namings: tuple[ElementNaming, ...], done: int, total: int) -> Iterator[Batch]:
+        if not self.own_memory:
+            if self._memory is None:
+                raise InternalError("a trace is read before its program is known")
+            job = replace(job, memory=self._memory)
+        reader = ElementReader(self.account, namings[0])
+        for found in decode(job, self.version):
+            if isinstance(found, Begin):
+                reader.naming = namings[job.parts[found.part].source]
+                reader.begin()
+                if self.progress:
+                    self.progress(done, total)
+                done += job.parts[found.part].size
+            elif isinstance(found, Elements):
+                ranges = reader.ranges(found)
+                if self.name_tasks is not None:
+                    self.name_tasks(ranges, reader.names)
+                if len(ranges):
+                    yield Batch(ranges, reader.names.tasks, reader.names.dsos)
+            elif isinstance(found, DecoderText):
+                reader.text(found)
+            else:
+                reader.failed(found)
+
+
+def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> DecodedTrace:
+    """Read what a snapshot directory says of its buffers; its dumps are the text.
+
+    Raises:
+        InputError: damaged; without a buffer that can be decoded; or the library is missing.
+
+    """
+    buffers = read_snapshot(directory)
+    for buffer in buffers:
+        for unit in buffer.left_out:
+            account.add(f"trace units left out: {unit}", one=f"trace unit left out: {unit}")
+    usable = [buffer for buffer in buffers if buffer.source.units and buffer.path.is_file()]
+    if not usable:
+        units = sorted({unit for buffer in buffers for unit in buffer.left_out})
+        which = f": its trace units are {', '.join(units)}" if units else ""
+        raise InputError(f"has no trace of an ETMv4 or ETE{which}", path=directory)
+    version = require_library()
+    time = (counter or Counter()).time
+    naming = ElementNaming(cpu=same_number, time=time, task=plain_task, checks_images=version >= _CHECKING)
+    jobs = []
+    for buffer in usable:
+        has_stack = any(unit.has_return_stack for unit in buffer.source.units)
+        jobs.append((_snapshot_job(buffer), (replace(naming, return_stack=has_stack),)))
+    return DecodedTrace(version=version, jobs=tuple(jobs), account=account, own_memory=True)
+
+
+def _snapshot_job(buffer: SnapshotBuffer) -> DecodeJob:
+    part = TracePart(0, 0, buffer.path.stat().st_size)
+    return DecodeJob(path=buffer.path, sources=(buffer.source,), parts=(part,), memory=buffer.memory, checks=False)
+
+
+def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf:
+    """Read the records of perf.data, or of its directory.
+
+    Raises:
+        InputError: damaged; without a trace that can be decoded; or the library is missing.
+
+    """
+    session = read_session(path)
+    for what, count in session.counts.items():
+        first, blank, rest = what.partition(" ")
+        account.add(what, count, one=first.removesuffix("s") + blank + rest)
+    plan = _Plan(session, account)
+    try:
+        version = require_library()
+    except InputError:
+        if can_decode():
+            return trace_by_perf(path, session, account)
+        raise
+    if session.pokes:
+        account.add("changes of text while tracing (text pokes), which the decoder did not follow", session.pokes)
+    sources, parts, cpus = plan.sources()
+    if not parts:
+        raise InputError("has no bytes of trace that can be decoded", path=session.path)
+    namings = tuple(
+        _naming(session, version, counter, source, known) for source, known in zip(sources, cpus, strict=True)
+    )
+    if counter is None and not all(unit.kernel_time for source in sources for unit in source.units):
+        account.add("trace whose timestamps are not perf's clock: times are left out, see --timestamps")
+    kcore = path if path.is_dir() and (path / "kcore_dir" / "kcore").exists() else None
+    has_tasks = any(unit.has_process for source in sources for unit in source.units)
+    job = DecodeJob(path=session.path, sources=tuple(sources), parts=tuple(parts), memory=())
+    return DecodedTrace(
+        version=version,
+        jobs=((job, namings),),
+        account=account,
+        kernel_symbols=session.kernel_symbols,
+        kcore=kcore,
+        is_vhe=any(unit.process_in_vmid for source in sources for unit in source.units),
+        build_id=session.build_id,
+        name_tasks=None if has_tasks else _by_switches(session),
+    )
+
+
+def _naming(
+    session: TraceSession, version: LibraryVersion, counter: Counter | None, source: TraceSource, known: dict[int, int]
+) -> ElementNaming:
+    conversion = session.conversion
+    time: Callable[[int], int]
+    if counter is not None:
+        time = counter.time
+    elif conversion is not None and all(unit.kernel_time for unit in source.units):
+        time = conversion.time
+    else:
+        time = _no_time
+
+    def task(tid: int, when: int) -> TracedTask:
+        return TracedTask(session.tasks.name(tid, when), session.tasks.pid(tid), tid)
+
+    only = next(iter(known.values())) if not source.framed else None
+
+    def cpu(number: int) -> int:
+        return only if only is not None else known.get(number, -1)
+
+    in_vmid = any(unit.process_in_vmid for unit in source.units)
+    return ElementNaming(
+        cpu=cpu,
+        time=time,
+        task=task,
+        process_in_vmid=in_vmid,
+        checks_images=version >= _CHECKING,
+        return_stack=any(unit.has_return_stack for unit in source.units),
+    )
+
+
+def _by_switches(session: TraceSession) -> Callable[[TraceRanges, BatchNames], None] | None:
+    """Name the task of each range by what its CPU switched to before its time, where the trace has no context IDs."""
+    if not session.switches.times:
+        return None
+    times, cpus, tids = (
+        np.array(column) for column in (session.switches.times, session.switches.cpus, session.switches.tids)
+    )
+    order = np.argsort(times, kind="stable")
+    by_cpu = {cpu: order[cpus[order] == cpu] for cpu in np.unique(cpus).tolist()}
+
+    def name(ranges: TraceRanges, names: BatchNames) -> None:
+        for cpu, rows in by_cpu.items():
+            mine = np.flatnonzero((ranges["cpu"] == cpu) & (ranges["time"] != 0))
+            at = np.searchsorted(times[rows], ranges["time"][mine], side="right") - 1
+            for row in np.unique(at[at >= 0]).tolist():
+                switch = rows[row]
+                tid = int(tids[switch])
+                task = TracedTask(session.tasks.name(tid, int(times[switch])), session.tasks.pid(tid), tid)
+                ranges["task"][mine[at == row]] = names.task(task)
+
+    return name
+
+
+def _no_time(_ticks: int) -> int:
+    return 0
+
+
+class _Plan:
+    """Which decoders each recording needs."""
+
+    def __init__(self, session: TraceSession, account: Tally) -> None:
+        self._session, self._account = session, account
+        self._units = {
+            unit.cpu: replace(unit, traceidr=session.ids[unit.cpu].trace_id) if unit.cpu in session.ids else unit
+            for unit in session.units
+        }
+        if session.units and all(unit.protocol is TraceProtocol.ETM3 for unit in session.units):
+            raise InputError(f"was recorded by {_OLD_UNITS}", path=session.path)
+
+    def sources(self) -> tuple[list[TraceSource], list[TracePart], list[dict[int, int]]]:
+        """The streams, the recordings, and for each stream the CPU of each trace ID."""
+        rows: dict[tuple[bool, int], int] = {}
+        sources, parts, cpus = list[TraceSource](), list[TracePart](), list[dict[int, int]]()
+        for fragment in self._session.fragments:
+            key = (fragment.raw, fragment.cpu if fragment.raw else self._sink(fragment))
+            if key not in rows:
+                units = self._usable(fragment, key[1])
+                rows[key] = len(sources) if units else -1
+                if units:
+                    framed = not fragment.raw
+                    sources.append(TraceSource(units, framed, ALIGNED if framed else 0))
+                    cpus.append({unit.trace_id: unit.cpu for unit in units})
+            if rows[key] < 0:
+                what = "of CPUs whose trace unit is not described: a gap"
+                self._account.add(f"recordings {what}", one=f"recording {what}")
+            else:
+                parts.append(TracePart(rows[key], fragment.at, fragment.size))
+        return sources, parts, cpus
+
+    def _sink(self, fragment: AuxFragment) -> int:
+        """The sink that the fragment's CPU sends to; -1: all send to one, as far as the file says."""
+        known = self._session.ids.get(fragment.cpu)
+        return -1 if known is None or known.sink is None else known.sink
+
+    def _usable(self, fragment: AuxFragment, sink: int) -> tuple[TraceUnit, ...]:
+        """Trace units that may have sent it, each ID once."""
+        wanted = [self._units[fragment.cpu]] if fragment.cpu in self._units else []
+        if not fragment.raw:
+            wanted = [
+                unit for unit in self._units.values() if sink < 0 or (
+                    unit.cpu in self._session.ids and self._session.ids[unit.cpu].sink == sink
+                )
+            ]  # fmt: skip
+        found: dict[int, TraceUnit] = {}
+        for unit in wanted:
+            if unit.protocol is TraceProtocol.ETM3:
+                self._account.add(f"trace units left out: {_OLD_UNITS}", one=f"trace unit left out: {_OLD_UNITS}")
+            elif unit.trace_id in found:
+                what = "whose trace ID another one has"
+                self._account.add(f"trace units {what}", one=f"trace unit {what}")
+            elif fragment.raw or 0 < unit.trace_id < 0x70:
+                found[unit.trace_id] = unit
+        return tuple(found.values())

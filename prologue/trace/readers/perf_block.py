@@ -1,0 +1,124 @@
+"""A block of lines as arrays: which lines have a shape, and what stands at one place of each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64, Bool
+from prologue.trace.readers.digits import decimal, is_blank, words_view
+from prologue.trace.readers.perf_lines import MOST_SECONDS, Shape
+
+BEFORE: Final = b"\n" * 16
+"""So that the characters before a number at the start of a block are there."""
+AFTER: Final = b"\n" * 1024
+"""... and those after one at its end."""
+_TO: Final = int.from_bytes(b" => ", "little")
+_OFFSET: Final = int.from_bytes(b"+0x", "little")
+_WIDEST: Final = 16  # digits of an offset
+_IS_HEX: Final = np.isin(np.arange(256), np.frombuffer(b"0123456789abcdef", np.uint8))
+
+
+class TextBlock:
+    """A block of lines, between ``BEFORE`` and ``AFTER``."""
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+        letters = np.frombuffer(block, np.uint8)
+        self.words = words_view(block)
+        self.ends: I64 = np.flatnonzero(letters[: len(block) - len(AFTER)] == 10)[len(BEFORE) - 1 :]
+        self.starts: I64 = self.ends[:-1] + 1
+        self.ends = self.ends[1:]
+        self.count = len(self.starts)
+        arrows = np.flatnonzero(letters == ord(">")) - 2
+        arrows = arrows[self.words[arrows] & np.uint64(0xFFFFFFFF) == np.uint64(_TO)]
+        colons = np.flatnonzero(letters == ord(":"))
+        colons = colons[letters[colons + 1] == ord(" ")]
+        self._arrows = np.append(arrows, len(block))
+        self._arrow_counts, self._first_arrow = self._by_line(arrows)
+        self._colons, _ = self._by_line(colons)
+
+    def _by_line(self, places: I64) -> tuple[I64, I64]:
+        """For each line how many places are in it, and the row of the first place at or after its start."""
+        each = len(places) // self.count if self.count else 0
+        if each and len(places) == each * self.count:  # nearly always all lines have as many
+            table = places.reshape(self.count, each)
+            if (table[:, 0] >= self.starts).all() and (table[:, -1] < self.ends).all():
+                return np.full(self.count, each), np.arange(0, len(places), each)
+        first = np.searchsorted(places, np.append(self.starts, len(self._block)))
+        return np.diff(first), first[:-1]
+
+    def line(self, at: int) -> bytes:
+        """One line with its end."""
+        return self._block[self.starts[at] : self.ends[at] + 1]
+
+    def has_stack(self, at: int) -> bool:
+        """Whether a line of a stack comes after a line."""
+        return self._block[self.ends[at] + 1 : self.ends[at] + 2] == b"\t"
+
+    def before(self, end: int) -> bytes:
+        """What stands in the line before a place."""
+        return self._block[self._block.rfind(b"\n", 0, end) + 1 : end]
+
+    def fitting(self, shape: Shape, rest: I64) -> tuple[Bool, I64]:
+        """Which of the lines have a shape, and where their arrow is, if it has one."""
+        mine = (self._arrow_counts[rest] == int(shape.has_target)) & (self._colons[rest] == shape.colons)
+        mine &= self.ends[rest] - self.starts[rest] + 1 >= shape.length
+        chosen = rest[mine]
+        fits = shape.fits(self.words, self.starts[chosen])
+        at = self._arrows[self._first_arrow[chosen]]
+        if shape.has_target:
+            fits &= (at >= self.starts[chosen] + shape.length - 1) & (at + 20 <= self.ends[chosen])
+            after = self._letters_at(at + 20)
+            fits &= (after == 32) | (after == 10)
+        mine[mine] = fits
+        return mine, at[fits]
+
+    def _letters_at(self, at: I64) -> npt.NDArray[np.uint8]:
+        letters = np.frombuffer(self._block, np.uint8)
+        return letters[np.minimum(at, len(letters) - 1)]
+
+    def times(self, sec: tuple[int, int], frac: tuple[int, int], starts: I64) -> tuple[U64, Bool]:
+        """Times in ns, and which are valid."""
+        seconds, good = self._long(starts, *sec)
+        fraction, valid = self._long(starts, *frac)
+        scale = 10 ** (9 - (frac[1] - frac[0]))
+        good = good & valid & (seconds < np.uint64(MOST_SECONDS))
+        good &= ~is_blank(self.words, starts + sec[1] - 1) & ~is_blank(self.words, starts + frac[0])
+        return seconds * np.uint64(10**9) + fraction * np.uint64(scale), good
+
+    def _long(self, starts: I64, begin: int, end: int) -> tuple[U64, Bool]:
+        """Decimal numbers of any width."""
+        low, good = decimal(self.words, starts + end, min(end - begin, 8))
+        if end - begin <= 8:
+            return low, good
+        high, valid = decimal(self.words, starts + end - 8, min(end - begin - 8, 8))
+        middle = starts + end - 8  # digits before it and blanks after it are no number
+        good = good & valid & (~is_blank(self.words, middle) | is_blank(self.words, middle - 1))
+        return high * np.uint64(10**8) + low, good
+
+    def before_offsets(self, ends: I64) -> I64:
+        """Where the names of programs end, ``(NAME+0x10)`` or ``(NAME)``, whose bracket ends at each place; else 0."""
+        letters = np.frombuffer(self._block, np.uint8)
+        last = ends - 1
+        at = last - 1
+        for _ in range(_WIDEST):
+            digit = _IS_HEX[letters[at]]
+            if not digit.any():
+                break
+            at = at - digit
+        offset = (at < last - 1) & (self.words[at - 2] & np.uint64(0xFFFFFF) == np.uint64(_OFFSET))
+        return np.where(letters[last] == ord(")"), np.where(offset, at - 2, last), 0)
+
+    def ends_with(self, ends: I64, wanted: bytes) -> Bool:
+        """Before which of the places these characters stand."""
+        same = np.ones(len(ends), np.bool_)
+        size = len(wanted)
+        for at in range(0, size, 8):
+            have = self.words[np.maximum(ends - size + at, 0)]
+            part = wanted[at : at + 8]
+            mask = np.uint64((1 << 8 * len(part)) - 1)
+            same &= have & mask == np.uint64(int.from_bytes(part, "little"))
+        return same

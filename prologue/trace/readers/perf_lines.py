@@ -1,0 +1,322 @@
+"""Lines of ``perf script``: what a line is, and its shape, by which millions of lines alike are read at once.
+
+perf prints its fields in one order, whatever the order after ``-F`` (``process_event`` and
+``perf_sample__fprintf_start``, tools/perf/builtin-script.c, 6.1-6.12): machine, comm, pid/tid, cpu, time, period,
+event, flags, ip, and after ``=>`` the target. They are padded, so nearly all lines have them in the same columns.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, Bool
+from prologue.trace.ranges import HIGHEST_CPU, NO_CPU
+
+_HEAD: Final = rb"""
+    (?P<machine>VM:\ *\d+\ )?(?P<vcpu>VCPU:\d+\ )?
+    (?P<task>%s
+        (?:\ {0,16}(?P<pid>-?\d{1,10})/(?P<tid>-?\d{1,10})\ {1,16}
+            |(?=[\ \d-]{5}\ |\d{6,8}\ )\ {0,4}(?P<one>-?\d{1,8})\ )?)  # a period is at least 10 wide
+    (?:\[(?P<cpu>\d{3,8}|-\d{2,8})\]\ )?  # at least three digits
+    (?:[KUHGg]{1,5}\ {1,5})?  # misc
+    (?:\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d{6,9}\ )?  # tod
+    (?:\ *(?P<sec>\d{1,10})\.(?P<frac>\d{9}|\d{6}):\ )?
+"""
+_MORE: Final = rb"""
+    (?P<fields>(?:\ \t\ IPC:\ [^\n\t=]*)?(?:\ ilen:\ \d+)?(?:\ insn:(?:\ [0-9a-f]{2})*)?(?:\t\t[^\n=]*)?
+        (?:\ \t\ IPC:\ [^\n\t=]*)?)
+"""
+_WORDS: Final = rb"(?:(?!\ =>\ |:\ |\ ilen:\ |\ insn:\ |\ \t\ IPC:\ |\t\t)[^\n])*"
+_FLAGS: Final = rb"\ \ [a-zA-Z][a-zA-Z ()/?,_]{0,80}(?=\ )"
+# A name of --call-trace's; one of hex digits alone could be an address that was cut.
+_CALL_INDENT: Final = (
+    rb"\ *+(?P<callee>(?=[^\s]{0,512}[^\s0-9a-f])(?!\[\d)[^\s\d=][^\s=]{0,511})\ ++(?=[0-9a-f]{9,16}[\ \n])"
+)
+_DATA_MORE: Final = (
+    rb"(?:\ {1,16}[0-9a-f]{1,16}\ \|OP\ [A-Za-z0-9\ ./|]{0,256}?)?(?:\ {1,16}\d{1,16}){0,2}"  # data_src, weights
+)
+_REST: Final = rb"""
+    (?:\ *(?P<period>\d+)\ )?
+    (?:\ *(?P<event>[a-z][^\s:=]*(?::[a-zA-Z]*)?):\ )?
+    (?P<flags>%s)?(?:%s)?
+    (?:\ *(?P<data>[0-9a-f]{1,16})%s(?=\ \ *[0-9a-f]{9,16}[\ \n]))?  # what a sample says of data
+    \ *(?P<ip>(?<=\ )[0-9a-f]{1,16})(?=[\ \n\t])
+    (?P<from>%s)
+    (?:\ =>\ (?P<arrow>)(?=[\ 0-9a-f]{16}[\ \n\t])\ *(?P<addr>[0-9a-f]{1,16})(?P<to>%s))?
+    %s(?P<more>[^\n]*)\n
+""" % (_FLAGS, _CALL_INDENT, _DATA_MORE, _WORDS, _WORDS, _MORE)
+MOST_SECONDS: Final = 10**10
+"""Times of more digits are none: 64 bits of ns end at 18 * 10^9 s."""
+_WIDEST: Final = 16  # characters in which columns of seconds are read, and of an address
+# Names have at most 15 characters (those of kernel threads 63) and are padded to 16, but for samples with stacks.
+# What comes after a name is in none: a line that was cut, with another one glued to it.
+_NAME: Final = rb"(?:(?!\[-?\d{3,8}\]\ |\d/-?\d+\ |\.\d{6,9}:\ )[^\n])"
+_COMMS: Final = (
+    b"",
+    rb"(?P<comm>\ %s{15})\ " % _NAME,
+    rb"(?P<comm>(?=\S)%s{1,63}?)\ (?=\ {0,16}-?\d|\[)" % _NAME,
+)
+_LINES: Final = tuple(re.compile(_HEAD % comm + _REST, re.VERBOSE) for comm in _COMMS)
+_SAID: Final = rb"(?P<rest>\ *(?:\d+\ +)?(?:(?P<event>[a-zA-Z][^\s=]*?):(?=\s)|PERF_RECORD_)(?P<after>[^\n]*))\n"
+_HEADS: Final = tuple(re.compile(_HEAD % comm + _SAID, re.VERBOSE) for comm in _COMMS)
+_DATA_ENDS: Final = (16, 24 + 16)
+"""Columns after the event at which an address of data ends, without and with flags; a blank precedes others."""
+_WAITING: Final = rb"\ ?(?:%s)?(?:\ *[0-9a-f]{1,16}%s)?\s*" % (_FLAGS, _DATA_MORE)
+_WAITS: Final = re.compile(_WAITING, re.VERBOSE)
+_BARE: Final = tuple(re.compile(_HEAD % comm + rb"(?P<rest>)" + _WAITING + rb"\Z", re.VERBOSE) for comm in _COMMS)
+_STACK: Final = re.compile(rb"\t(?=[ 0-9a-f]{16}[ \n]) *(?P<ip>[0-9a-f]{1,16})(?P<from>(?:(?! =>)[^\n])*)\n?$")
+_TARGET: Final = re.compile(rb" => (?=[ 0-9a-f]{16}[ \n]) *(?P<addr>[0-9a-f]{1,16})(?:[ \n].*)?\n?$")
+# A line of source by name, or an address without one; of +srccode, its text; or the fields after a stack.
+_NOTE: Final = re.compile(
+    rb"(?:(?:\ \ \S+(?:\.[a-zA-Z]+:\d+|\+\d+|\[[0-9a-f]+\])(?:\ \([a-z][^()]*\))*)?%s|\|\d+\ [^\n]*)\n?$" % _MORE,
+    re.VERBOSE,
+)
+_LOSS: Final = re.compile(rb"PERF_RECORD_LOST|PERF_RECORD_AUX .*flags: 0x[0-9a-f]*[1357bd9f]\b|trace error")
+_PLACE: Final = rb"[^\s/()]{1,512}(?:\([^()\n]{0,4096}\))?"
+# What stands after a stack: branches (FROM/TO/P/-/-/0/), the instruction, a physical address, sizes of pages; or _MORE.
+_FIELDS: Final = re.compile(
+    rb"""(?:%s|(?:\ ?%s/%s(?:/[^/\s]{0,64}){3,9}\ )*(?:\ ilen:\ \d+)?(?:\ insn:(?:\ [0-9a-f]{2})*)?
+    (?:(?=[\ 0-9a-f]{16}\s)\ *[0-9a-f]{1,16})?(?:\ (?:\d{1,4}[KMG]?|N/A)){0,2})\n?$"""
+    % (_MORE, _PLACE, _PLACE),
+    re.VERBOSE,
+)
+# What a line of another event has not.
+_OF_BRANCHES: Final = re.compile(rb" => [ 0-9a-f]{8}[0-9a-f]{8}[ \n]|branches(?::[a-zA-Z]*)?: ")
+_COMMENT: Final = (b"# ", b"#\n", b"#\r")
+_LONGEST: Final = 1 << 16  # bytes; perf's longest are stacks of branches (brstacksym)
+_DSO: Final = re.compile(rb"\((?P<dso>(?:[^()]|\([^()]*\))*)\)\s*$")
+_DSO_OFFSET: Final = re.compile(rb"\+0x[0-9a-f]{1,16}\Z")  # of the field dsoff: where in the program's file
+
+
+class LineKind(Enum):
+    """What a line is."""
+
+    BRANCH = "branch"
+    SAMPLE = "sample"
+    HEAD = "head of a sample whose stack follows"
+    STACK = "line of a stack"
+    TARGET = "target after a stack"
+    NOTE = "line of source"
+    FIELDS = "fields after a stack"
+    LOSS = "loss"
+    OTHER = "other event"
+    BLANK = "blank: the end of a stack"
+    COMMENT = "comment, of perf script --header"
+    UNREADABLE = "unreadable"
+
+
+class PerfLine(NamedTuple):
+    """One line, read alone; numbers are -1 where they are not said, ``ip`` and ``addr`` 0."""
+
+    kind: LineKind
+    found: re.Match[bytes] | None = None
+    event: str = ""
+
+    def number(self, name: str, base: int = 10) -> int | None:
+        """A field as a number; None if it is not printed."""
+        if self.found is None or name not in self.found.re.groupindex or self.found[name] is None:
+            return None
+        return int(self.found[name], base)
+
+    def time(self) -> int:
+        """In ns; 0 if it is not printed."""
+        if self.found is None or "sec" not in self.found.re.groupindex or self.found["sec"] is None:
+            return 0
+        return int(self.found["sec"]) * 10**9 + int(self.found["frac"].ljust(9, b"0"))
+
+    def text(self, name: str) -> str:
+        """A field as text, without padding; empty if it is not printed."""
+        if self.found is None or name not in self.found.re.groupindex or self.found[name] is None:
+            return ""
+        return self.found[name].decode("utf-8", "backslashreplace").strip()
+
+
+def read_line(line: bytes) -> PerfLine:
+    """Say what a line (with its line end) is."""
+    read = _read_line(line)
+    # A task may have a name with a "#", and then its line is no comment; a command line in a header may say anything.
+    if line.startswith(_COMMENT) and read.kind not in (LineKind.BRANCH, LineKind.SAMPLE, LineKind.HEAD):
+        return PerfLine(LineKind.COMMENT)
+    return read
+
+
+def _read_line(line: bytes) -> PerfLine:
+    if not line.strip(b"\r\n"):
+        return PerfLine(LineKind.BLANK)
+    if len(line) > _LONGEST:
+        return PerfLine(LineKind.UNREADABLE)
+    if _LOSS.search(line):
+        return PerfLine(LineKind.LOSS, next(filter(None, (head.match(line) for head in _HEADS)), None))
+    if line.startswith((b"\t", b" => ")):
+        stack = _STACK.match(line) or _TARGET.match(line)
+        kind = LineKind.TARGET if stack and stack.re is _TARGET else LineKind.STACK
+        return PerfLine(kind, stack) if stack else PerfLine(LineKind.UNREADABLE)
+    if line.endswith((b": \n", b":\n")):  # heads of stacks are many, and no branch ends like that
+        head = _first_head(line)
+        if head is not None and head.kind is LineKind.HEAD:
+            return head
+    for pattern in _LINES:
+        found = pattern.match(line)
+        if found and _is_whole(found):
+            if not _can_be(found):
+                return PerfLine(LineKind.UNREADABLE)
+            return PerfLine(_kind(found), found, (found["event"] or b"").decode("ascii", "backslashreplace"))
+    if _FIELDS.match(line):
+        return PerfLine(LineKind.FIELDS)
+    if _NOTE.match(line):
+        return PerfLine(LineKind.NOTE)
+    bare = read_head(line)
+    if bare.kind is LineKind.HEAD:
+        return bare
+    return _first_head(line) or PerfLine(LineKind.UNREADABLE)
+
+
+def _first_head(line: bytes) -> PerfLine | None:
+    return next(filter(None, (_read_head(pattern.match(line)) for pattern in _HEADS)), None)
+
+
+def read_head(line: bytes) -> PerfLine:
+    """Read a line without the name of an event as the head of a sample; what looks like an address is one of data."""
+    for pattern in _BARE:
+        bare = pattern.match(line)
+        if bare and (bare["cpu"] or bare["sec"] or bare["tid"] or bare["one"]) and _can_be(bare):
+            return PerfLine(LineKind.HEAD, bare)
+    return PerfLine(LineKind.UNREADABLE)
+
+
+def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
+    """A line that has no address: of another event, or of a sample whose stack follows; None if it is neither."""
+    if head is None:
+        return None
+    if not _can_be(head):
+        return PerfLine(LineKind.UNREADABLE)
+    said = head["cpu"] or head["sec"] or head["tid"]
+    name = (head["event"] or head["rest"].split()[0]).decode("ascii", "backslashreplace")
+    if head["one"] and name.startswith("PERF_RECORD_"):
+        said = head["one"]
+    if not name.startswith(("branches", "instructions")):
+        damaged = _OF_BRANCHES.search(head.string, head.start("rest")) is not None
+        return PerfLine(LineKind.OTHER, head, name) if said and not damaged else None
+    return PerfLine(LineKind.HEAD, head, name) if _WAITS.fullmatch(head["after"]) else None
+
+
+def _is_whole(found: re.Match[bytes]) -> bool:
+    """Whether a match says something: an address alone is a line of a stack, and a line may not hold a second one.
+
+    perf prints addresses 16 columns wide: one that has fewer was cut.
+    """
+    arrow, end = found["arrow"] is not None, found.end("ip")
+    if found["event"] and not arrow and found["data"] is None and end - found.end("event") - 2 in _DATA_ENDS:
+        return False
+    if not (found["event"] or found["cpu"] or found["sec"] or found["tid"] or arrow):
+        return False
+    if arrow and found.end("addr") - found.start("arrow") != _WIDEST:
+        return False
+    padded = found.string[max(end - 16, 0) : end]
+    if end <= 16 or found.string[end - 17 : end - 16] != b" " or padded.strip(b" 0123456789abcdef"):
+        return False
+    if found["data" if arrow else "callee"] is not None:
+        return False
+    return b" => " not in found["more"] and not found["more"].startswith(b": ")
+
+
+def _can_be(found: re.Match[bytes]) -> bool:
+    """Whether there can be such a CPU; perf prints -1 where it does not know."""
+    return found["cpu"] is None or NO_CPU <= int(found["cpu"]) <= HIGHEST_CPU
+
+
+def _kind(found: re.Match[bytes]) -> LineKind:
+    event = found["event"]
+    if event is None:
+        return LineKind.BRANCH if found["arrow"] is not None else LineKind.SAMPLE
+    if event.startswith(b"branches"):
+        return LineKind.BRANCH
+    if event.startswith(b"instructions"):
+        return LineKind.SAMPLE
+    # Nothing but a branch has a target: the event's name is damaged.
+    return LineKind.OTHER if found["arrow"] is None else LineKind.UNREADABLE
+
+
+def dso_of(text: bytes) -> str:
+    """The program after a symbol, ``sym+0x10 (PROGRAM)`` or ``(PROGRAM+0x10)``; empty if there is none."""
+    found = _DSO.search(text)
+    return _DSO_OFFSET.sub(b"", found["dso"]).decode("utf-8", "backslashreplace") if found else ""
+
+
+class Shape:
+    """The columns of a line's fields. What is no field (brackets, colons, the event) must be equal in other lines."""
+
+    def __init__(self, line: bytes, found: re.Match[bytes]) -> None:
+        self.kind = _kind(found)
+        self.has_target = found["arrow"] is not None
+        self.machine = (found["machine"] or b"").decode().replace(" ", "")
+        self.task_end = found.end("task")
+        self.task = line[: self.task_end]
+        self.cpu = self._span(found, "cpu")
+        self.sec, self.frac = self._span(found, "sec"), self._span(found, "frac")
+        end = found.end("ip")
+        self.ip = end - 16
+        self.length = end + 1
+        self.colons = line.count(b": ")
+        self.dso = dso_of(found["from"]) != ""
+        self._masks = self._literals(line, found)
+
+    @staticmethod
+    def is_common(found: re.Match[bytes]) -> bool:
+        """Whether other lines may have the shape of this one."""
+        # With --call-trace the name that is called, and so where the address is, are others in each line.
+        if found["callee"] or found["more"].strip():
+            return False
+        return found["arrow"] is not None or (_kind(found) is LineKind.SAMPLE and not found["fields"])
+
+    @staticmethod
+    def _span(found: re.Match[bytes], name: str) -> tuple[int, int] | None:
+        return found.span(name) if found[name] is not None else None
+
+    def _literals(self, line: bytes, found: re.Match[bytes]) -> list[tuple[int, np.uint64, np.uint64]]:
+        fixed = bytearray(b"\xff" * self.length)
+        for span in (found.span("task"), self.cpu, self.sec, self.frac, (self.ip, self.length - 1)):
+            if span:
+                fixed[span[0] : span[1]] = bytes(span[1] - span[0])
+        if self.sec:  # blanks before it are padding
+            start = self.sec[1]
+            while start and (line[start - 1 : start].isdigit() or line[start - 1 : start] == b" "):
+                start -= 1
+            low = max(start, self.task_end, self.cpu[1] + 2 if self.cpu else 0, self.sec[1] - _WIDEST)
+            self.sec = (low, self.sec[1])
+            fixed[low : self.sec[1]] = bytes(self.sec[1] - low)
+        fixed += bytes(-len(fixed) % 8)
+        text = line[: len(fixed)].ljust(len(fixed), b"\0")
+        masks = []
+        for at in range(0, len(fixed), 8):
+            mask = int.from_bytes(fixed[at : at + 8], "little")
+            if mask:
+                masks.append((at, np.uint64(mask), np.uint64(int.from_bytes(text[at : at + 8], "little") & mask)))
+        return masks
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two shapes one."""
+        return (
+            self.has_target,
+            self.dso,
+            self.colons,
+            self.task_end,
+            self.cpu,
+            self.sec,
+            self.frac,
+            self.ip,
+            self._masks,
+        )
+
+    def fits(self, words: npt.NDArray[Any], starts: I64) -> Bool:
+        """Which lines have these separators in these columns."""
+        good = np.ones(len(starts), np.bool_)
+        for at, mask, value in self._masks:
+            good &= words[starts + at] & mask == value
+        return good

@@ -1,0 +1,123 @@
+"""Opens a trace of any kind: its first bytes say which."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from prologue.elf.files import open_regular
+from prologue.perf.container import is_perf_data
+from prologue.trace.coresight.snapshot import is_snapshot
+from prologue.trace.ranges import Batch, Tally
+from prologue.trace.readers.by_perf import TraceByPerf
+from prologue.trace.readers.decoders import Decoder, common, decoder_of
+from prologue.trace.readers.decoding import DecodedTrace, open_perf_trace, open_snapshot
+from prologue.trace.readers.opencsd import Counter, read_opencsd
+from prologue.trace.readers.opencsd_lines import MARK
+from prologue.trace.readers.perf_script import read_perf_script
+from prologue.trace.readers.recording import MAGIC, RecordingHeader, read_header, read_records
+from prologue.trace.readers.streams import STDIN, Peekable, open_stream
+
+_LOOK = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    """A trace that is being read; ``account`` grows with the batches. ``header`` is that of a recording."""
+
+    name: str
+    kind: str
+    batches: Iterator[Batch]
+    account: Tally
+    header: RecordingHeader | None = None
+    decoder: Decoder | None = None
+    """Which one followed the program; None for a recording."""
+    guests: list[tuple[int, Trace]] = field(default_factory=list)
+    """Those that were merged into it, with the guests' numbers."""
+    decoded: DecodedTrace | TraceByPerf | None = None
+    """What decodes it; it must be told what text to follow before the batches are read."""
+
+    @property
+    def followed_by(self) -> Decoder | None:
+        """The decoder of this trace and of all that were merged into it, as far as they were read; None for recordings.
+
+        Runs of several versions in one text have no version that is known.
+        """
+        decoders = [one.decoder for one in (self, *(guest for _, guest in self.guests)) if one.decoder is not None]
+        if not decoders:
+            return None
+        several = len(self.account.versions) > 1
+        return common([*decoders, Decoder(None, authenticates=True)] if several else decoders)
+
+
+@contextmanager
+def open_trace(source: str, account: Tally | None = None, counter: Counter | None = None) -> Iterator[Trace]:
+    """Open a trace of any kind that docs/trace.md names; ``-`` is standard input.
+
+    ``account`` is that of another trace, if both are to share one. ``counter``: see ``read_opencsd``.
+
+    Raises:
+        InputError: it cannot be opened, or is damaged from the start; its batches raise it, too.
+
+    """
+    account = account or Tally()
+    decoded = _open_decoded(source, account, counter)
+    if decoded is not None:
+        by_perf = isinstance(decoded, TraceByPerf)
+        yield Trace(
+            name=source,
+            kind="perf" if by_perf else "coresight",
+            batches=decoded.batches(),
+            account=account,
+            decoder=Decoder() if isinstance(decoded, TraceByPerf) else Decoder(decoded.version, decoded.authenticates),
+            decoded=decoded,
+        )
+        return
+    with open_stream(source) as stream:
+        head = stream.peek(_LOOK)
+        if head.startswith(MAGIC):
+            header = read_header(cast(BinaryIO, stream), stream.name)
+            batches = read_records(cast(BinaryIO, stream), account, header.cpus, stream.name)
+            yield Trace(name=stream.name, kind="recording", batches=batches, account=account, header=header)
+        elif MARK in head or b"Trace Packet Lister" in head:
+            batches = read_opencsd(stream, account, counter)
+            decoder = decoder_of(head)
+            yield Trace(name=stream.name, kind="opencsd", batches=batches, account=account, decoder=decoder)
+        else:
+            _require_text(stream, head)
+            batches = read_perf_script(stream, account)
+            yield Trace(name=stream.name, kind="perf", batches=batches, account=account, decoder=Decoder())
+
+
+def _open_decoded(source: str, account: Tally, counter: Counter | None) -> DecodedTrace | TraceByPerf | None:
+    """What has to be decoded first: it is read from a file, for its parts refer to each other."""
+    path = Path(source)
+    if is_snapshot(path):
+        return open_snapshot(path, account, counter)
+    if path.is_dir() and (path / "data").is_file():
+        return open_perf_trace(path, account, counter)
+    if source == STDIN or not path.is_file():
+        return None
+    with open_regular(path) as (fd, _):
+        is_perf = is_perf_data(os.pread(fd, 8, 0))
+    return open_perf_trace(path, account, counter) if is_perf else None
+
+
+def _require_text(stream: Peekable, head: bytes) -> None:
+    from prologue.errors import InputError
+
+    if head.startswith(b"PERFILE2"):
+        raise InputError(
+            "is perf's data, compressed or from a pipe: name the file itself, for its parts refer to each other",
+            path=stream.name,
+        )
+    if not head:
+        raise InputError("is empty", path=stream.name)
+    if b"\0" in head:
+        raise InputError(
+            "is not a trace: neither a recording nor text of perf script or trc_pkt_lister", path=stream.name
+        )

@@ -1,0 +1,1 @@
+"""Shows what ran: source lines, call trees, statistics, summaries."""

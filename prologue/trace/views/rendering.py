@@ -1,0 +1,248 @@
+"""Text for millions of ranges: what is the same for equal ranges is made once, and numbers are written as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64, U64
+from prologue.trace.path.known import Each, KnownRanges
+from prologue.trace.path.listing import instructions, objdump_lines, plain_place
+from prologue.trace.path.steps import lanes
+from prologue.trace.ranges import GAP, NO_LEVEL, NO_VMID, Batch, TracedTask, TraceRanges
+from prologue.trace.readers.intern import run_starts
+
+PERF_HEAD: Final = b"ARM CoreSight Trace Data Assembler Dump\n"
+PERF_TAIL: Final = b"End\n"
+_AT_ONCE: Final = 1 << 11
+"""Ranges of a piece of text: a megabyte, so that the caches still have what was picked for it."""
+_TRACE_ON: Final = b"CPU%d: CS_ETM_TRACE_ON packet is inserted\n"
+
+
+_TRIPLES: Final = np.array([b"%03d" % k for k in range(1000)], "S3")
+
+
+def pick(things: npt.NDArray[np.object_], rows: I64) -> list[Any]:
+    """Several members of an array of objects, by row."""
+    found: list[Any] = things[rows].tolist()
+    return found
+
+
+def distinct(keys: I64) -> tuple[I64, I64]:
+    """The distinct ones of keys that mostly repeat the one before, and for each key the row among these."""
+    heads = run_starts(keys)
+    values, inverse = np.unique(keys[heads], return_inverse=True)
+    if len(values) == 1:
+        return values, np.zeros(len(keys), np.int64)
+    return values, inverse[np.cumsum(heads) - 1]
+
+
+def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -> list[bytes]:
+    """For each time (ns), one of ``heads`` by row, ``%9u.%09u`` of it, and ``tail``."""
+    seconds, rest = np.divmod(times, np.uint64(10**9))
+    values, second = distinct(seconds.view(np.int64))
+    keys, inverse = distinct(second * len(heads) + rows)
+    texts = [heads[key % len(heads)] + b"%9d." % values[key // len(heads)] for key in keys.tolist()]
+    sizes = np.array([len(text) for text in texts], np.int64)
+    if texts and (sizes == sizes[0]).all():
+        return _fixed(texts, inverse, rest, tail)
+    found = np.empty(len(times), object)
+    for size in np.unique(sizes).tolist():
+        mine = np.flatnonzero(sizes[inverse] == size)
+        same = [text if len(text) == size else bytes(size) for text in texts]
+        found[mine] = _fixed(same, inverse[mine], rest[mine], tail)
+    every: list[bytes] = found.tolist()
+    return every
+
+
+def _fixed(heads: list[bytes], rows: I64, numbers: U64, tail: bytes) -> list[bytes]:
+    """One of ``heads``, all of one length, for each number; nine digits of it; and ``tail``."""
+    digits = [(name, "S3") for name in ("millions", "thousands", "ones")]
+    whole = np.empty(len(rows), [("head", f"V{len(heads[0])}"), *digits, ("tail", f"V{max(len(tail), 1)}")])
+    table = np.frombuffer(b"".join(heads), f"V{len(heads[0])}")
+    whole["head"] = table[0] if len(table) == 1 else table[rows]
+    upper, ones = np.divmod(numbers.astype(np.uint32), np.uint32(1000))
+    millions, thousands = np.divmod(upper, np.uint32(1000))
+    for (name, _), part in zip(digits, (millions, thousands, ones), strict=True):
+        whole[name] = _TRIPLES[part]
+    whole["tail"] = np.frombuffer(tail or b"\0", f"V{max(len(tail), 1)}")[0]
+    size = len(heads[0]) + 9 + len(tail)
+    if not tail:  # numpy has no field of no bytes
+        return [text[:size] for text in whole.view(f"V{size + 1}").tolist()]
+    texts: list[bytes] = whole.view(f"V{size}").tolist()
+    return texts
+
+
+def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
+    """Rows with a gap before them, but for each CPU's first range; ``seen`` are lanes, and grows."""
+    rows = np.flatnonzero(ranges["flags"] & np.uint8(GAP))
+    kept = []
+    for row, lane in zip(rows.tolist(), lanes(ranges[rows]).tolist(), strict=True):
+        if lane in seen:
+            kept.append(row)
+        seen.add(lane)
+    return np.array(kept, np.int64)
+
+
+def _within(rows: I64, first: int) -> list[int]:
+    """Those of some rows that are in the piece of text that begins with row ``first``."""
+    found: list[int] = rows[(rows >= first) & (rows < first + _AT_ONCE)].tolist()
+    return found
+
+
+class PerfLines:
+    """The lines of the kernel's ``arm-cs-trace-disasm.py -d objdump`` (tools/perf/scripts/python, 6.1-7.2)."""
+
+    def __init__(self, known: KnownRanges) -> None:
+        self._known = known
+        self._programs = known.kernels.programs
+        self._blocks = Each(self._block)
+        self._tails = Each(self._tail)
+        self._heads: dict[tuple[int, int], bytes] = {}
+        self._dso = ""
+        self._seen: set[int] = set()
+
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
+        """The text of a batch, in pieces."""
+        ranges, have = batch.ranges, len(self._known.table)
+        if not len(ranges):
+            return
+        blocks, middles, tails = self._blocks.up_to(have), self._middles(batch), self._tails.up_to(have)
+        gaps, changes = gap_rows(ranges, self._seen), self._changes(batch)
+        for first in range(0, len(ranges), _AT_ONCE):
+            some = numbers[first : first + _AT_ONCE]
+            parts: list[bytes] = [b""] * (3 * len(some))
+            parts[0::3], parts[2::3] = pick(blocks, some), pick(tails, some)
+            parts[1::3] = middles[first : first + _AT_ONCE]
+            for row in _within(gaps, first):
+                parts[3 * (row - first)] = _TRACE_ON % ranges["cpu"][row] + parts[3 * (row - first)]
+            for row in _within(changes, first):
+                self._dso = batch.dsos[int(ranges["dso"][row])]
+                tail = parts[3 * (row - first) + 2]
+                parts[3 * (row - first) + 2] = tail[:-1] + self._dso.encode() + b"\n"
+            yield b"".join(parts)
+
+    def _changes(self, batch: Batch) -> I64:
+        """Rows whose program is another than that of the row before: only they name it."""
+        dso = batch.ranges["dso"].astype(np.int64)
+        last = batch.dsos.index(self._dso) if self._dso in batch.dsos else -1
+        return np.flatnonzero(np.diff(dso, prepend=last) != 0)
+
+    def _middles(self, batch: Batch) -> list[bytes]:
+        """Task, CPU and time of each row."""
+        task, cpu = batch.ranges["task"].astype(np.int64), batch.ranges["cpu"].astype(np.int64)
+        keys, rows = distinct(task << 32 | cpu & 0xFFFFFFFF)
+        heads = [self._task_text(batch, key >> 32, int(np.int32(np.uint32(key & 0xFFFFFFFF)))) for key in keys.tolist()]
+        return time_texts(batch.ranges["time"], heads, rows)
+
+    def _task_text(self, batch: Batch, row: int, cpu: int) -> bytes:
+        key = row, cpu
+        if key not in self._heads:
+            comm, pid, tid = batch.tasks[row]
+            # The kernel's script prints -1, which perf has for what it does not know, without a sign.
+            said = (pid & 0xFFFFFFFF, tid & 0xFFFFFFFF, cpu & 0xFFFFFFFF) if row else (pid, tid, cpu & 0xFFFFFFFF)
+            self._heads[key] = f"{comm:>16} {said[0]:5}/{said[1]:<5} [{said[2]:04}] ".encode()
+        return self._heads[key]
+
+    def _block(self, number: int) -> bytes:
+        start, _, program, piece, _ = self._known.table[number].tolist()
+        if piece < 0:
+            return b""
+        return objdump_lines(self._programs[program], start, self._known.words(number)).encode()
+
+    def _tail(self, number: int) -> bytes:
+        _, end, program, piece, _ = self._known.table[number].tolist()
+        name, offset = self._programs[program].place(end - 4) if piece >= 0 else ("", 0)
+        where = f"{name}+{offset:#x}" if name else f"{end - 4:x}".rjust(16)
+        return f"{where:<40} \n".encode()
+
+
+class PlainLines:
+    """A line for each range with its time, CPU, level and symbol, and one for each instruction."""
+
+    def __init__(self, known: KnownRanges, body: Callable[[int], bytes] | None = None) -> None:
+        self._known = known
+        self._programs = known.kernels.programs
+        self._blocks = Each(body or self._block)
+        self._seen: set[int] = set()
+
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
+        """The text of a batch, in pieces."""
+        ranges = batch.ranges
+        blocks = pick(self._blocks.up_to(len(self._known.table)), numbers)
+        gaps = set(gap_rows(ranges, self._seen).tolist())
+        times = time_texts(ranges["time"], [b""], np.zeros(len(ranges), np.int64), b"")
+        parts = []
+        for row, (time, head) in enumerate(zip(times, self._heads(ranges), strict=True)):
+            parts += [b"gap\n" if row in gaps else b"", time.strip(), head, blocks[row]]
+        yield b"".join(parts)
+
+    @staticmethod
+    def _heads(ranges: TraceRanges) -> list[bytes]:
+        columns = zip(ranges["cpu"].tolist(), ranges["level"].tolist(), ranges["vmid"].tolist(), strict=True)
+        return [
+            b" cpu %d" % cpu
+            + (b" EL%d" % level if level != NO_LEVEL else b"")
+            + (b" vmid %d " % vmid if vmid != NO_VMID else b" ")
+            for cpu, level, vmid in columns
+        ]
+
+    def _block(self, number: int) -> bytes:
+        start, end, program, piece, _ = self._known.table[number].tolist()
+        if piece < 0:
+            return f"{start:#x}..{end - 4:#x}\n".encode()
+        own = self._programs[program]
+        lines = [f"{plain_place(own, start)}\n"]
+        lines += [
+            f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n"
+            for insn in instructions(own, start, self._known.words(number))
+        ]
+        return "".join(lines).encode()
+
+
+class JsonLines:
+    """A JSON object for each range, one a line."""
+
+    def __init__(self, known: KnownRanges) -> None:
+        self._known = known
+        self._programs = known.kernels.programs
+        self._bodies = Each(self._body)
+
+    def render(self, batch: Batch, numbers: I64) -> Iterator[bytes]:
+        """The text of a batch, in pieces."""
+        ranges: npt.NDArray[Any] = batch.ranges
+        bodies = pick(self._bodies.up_to(len(self._known.table)), numbers)
+        columns = (ranges[name].tolist() for name in ("time", "cpu", "level", "vmid", "task", "flags"))
+        tasks = [_task_json(task) for task in batch.tasks]
+        parts = []
+        for body, time, cpu, level, vmid, task, flags in zip(bodies, *columns, strict=True):
+            said = [f'{{"time": {time}, "cpu": {cpu if cpu >= 0 else "null"}']
+            said += [f', "level": {level}'] if level != NO_LEVEL else []
+            said += [f', "vmid": {vmid}'] if vmid != NO_VMID else []
+            said += [tasks[task]] if task else []
+            said += [', "gap": true'] if flags & GAP else []
+            parts.append("".join(said).encode() + body)
+        yield b"".join(parts)
+
+    def _body(self, number: int) -> bytes:
+        import json
+
+        start, end, program, piece, _ = self._known.table[number].tolist()
+        data: dict[str, Any] = {"start": hex(start), "end": hex(end)}
+        if piece >= 0:
+            own = self._programs[program]
+            name, offset = own.place(start)
+            data |= {"image": own.name, "symbol": name or None, "offset": offset}
+            insns = instructions(own, start, self._known.words(number))
+            data["instructions"] = [{"vaddr": hex(i.vaddr), "word": f"{i.word:08x}", "text": i.text} for i in insns]
+        return b", " + json.dumps(data)[1:].encode() + b"\n"
+
+
+def _task_json(task: TracedTask) -> str:
+    import json
+
+    comm = f', "comm": {json.dumps(task.comm)}' if task.comm else ""
+    return f', "pid": {task.pid}, "tid": {task.tid}{comm}'

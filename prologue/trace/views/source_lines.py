@@ -1,0 +1,160 @@
+"""Source lines of instructions, by DWARF's line tables: pyelftools reads them, each unit when it is first wanted.
+
+DWARF 5, sections 6.1.2 (look-up by address) and 6.2 (line numbers).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prologue.arrays import I64, U64
+from prologue.errors import InputError
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.listing import instructions, plain_place
+from prologue.trace.path.programs import Owner
+from prologue.trace.ranges import TOP
+
+
+class SourceBlocks:
+    """The text of ranges with a line ``FILE:LINE`` before the instructions that come from it."""
+
+    def __init__(self, known: KnownRanges) -> None:
+        self._known = known
+        self._lines: dict[int, LineTables] = {}
+        self._texts: dict[str, list[str]] = {}
+
+    def block(self, number: int) -> bytes:
+        """The text of a distinct range.
+
+        Raises:
+            InputError: the image has no line tables, or damaged ones.
+
+        """
+        start, end, program, row, _ = self._known.table[number].tolist()
+        if row < 0:
+            return f"{start:#x}..{end - 4:#x}\n".encode()
+        own = self._known.kernels.programs[program]
+        owner = own.pieces[row].owner
+        tables = self._lines.setdefault(id(owner), LineTables(owner))
+        said, last = [f"{plain_place(own, start)}\n"], ("", 0)
+        for insn in instructions(own, start, self._known.words(number)):
+            place = tables.line((insn.vaddr - owner.slide) & TOP)
+            if place and place != last:
+                said.append(f"  {place[0]}:{place[1]}{self._source(*place)}\n")
+                last = place
+            said.append(f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n")
+        return "".join(said).encode("utf-8", "backslashreplace")
+
+    def _source(self, file: str, line: int) -> str:
+        """The line itself, where the source is on this machine."""
+        if file not in self._texts:
+            try:
+                self._texts[file] = Path(file).read_text("utf-8", "replace").splitlines()
+            except OSError:
+                self._texts[file] = []
+        text = self._texts[file]
+        return f"  {text[line - 1].strip()}" if 0 < line <= len(text) else ""
+
+
+class LineTables:
+    """File and line of addresses of one image, as it is linked."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._path = owner.image.path
+        self._content = owner.image.content
+        self._units: dict[int, tuple[U64, I64, list[str], I64]] = {}
+        self._dwarf: Any = None
+        self._starts = np.zeros(0, np.uint64)
+        self._stops = np.zeros(0, np.uint64)
+        self._offsets: list[int] = []
+
+    def line(self, vaddr: int) -> tuple[str, int] | None:
+        """File and line; None where the tables have none.
+
+        Raises:
+            InputError: there are no line tables, or they are damaged.
+
+        """
+        from elftools.common.exceptions import DWARFError
+
+        from prologue.elf.headers import PARSE_ERRORS
+
+        try:
+            if self._dwarf is None:
+                self._open()
+            unit = int(np.searchsorted(self._starts, np.uint64(vaddr), side="right")) - 1
+            if unit < 0 or vaddr >= int(self._stops[unit]):
+                return None
+            addresses, lines, files, file = self._unit(self._offsets[unit])
+        except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
+            raise InputError(
+                f"its line tables cannot be read ({error or type(error).__name__})", path=self._path
+            ) from error
+        row = int(np.searchsorted(addresses, np.uint64(vaddr), side="right")) - 1
+        if row < 0 or lines[row] < 0:
+            return None
+        return files[int(file[row])], int(lines[row])
+
+    def _open(self) -> None:
+        import io
+
+        from elftools.elf.elffile import ELFFile
+
+        content: Any = self._content
+        elf = ELFFile(io.BytesIO(content) if isinstance(content, bytes) else self._path.open("rb"))
+        if not elf.has_dwarf_info():
+            raise InputError("has no debug information: take the vmlinux of the -dbg package", path=self._path)
+        self._dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
+        spans = sorted(self._spans())
+        self._starts = np.array([span[0] for span in spans], np.uint64)
+        self._stops = np.array([span[1] for span in spans], np.uint64)
+        self._offsets = [span[2] for span in spans]
+
+    def _spans(self) -> list[tuple[int, int, int]]:
+        """Code of each unit: first address, the one after the last, and where the unit is."""
+        ranges = self._dwarf.get_aranges()
+        if ranges is not None and ranges.entries:  # GCC's; Clang makes none
+            return [(e.begin_addr, e.begin_addr + e.length, e.info_offset) for e in ranges.entries if e.begin_addr]
+        from prologue.live.probe.arguments import code_of
+
+        found = []
+        for unit in self._dwarf.iter_CUs():
+            found += [(low, high, unit.cu_offset) for low, high in code_of(self._dwarf, unit.get_top_DIE()) if low]
+        return found
+
+    def _unit(self, offset: int) -> tuple[U64, I64, list[str], I64]:
+        if offset not in self._units:
+            unit = self._dwarf.get_CU_at(offset)
+            program = self._dwarf.line_program_for_CU(unit)
+            directory = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
+            base = directory.value.decode("utf-8", "replace") if directory is not None else ""
+            rows = [] if program is None else [e.state for e in program.get_entries() if e.state is not None]
+            rows.sort(key=lambda state: (state.address, not state.end_sequence))
+            addresses = np.array([state.address for state in rows], np.uint64)
+            lines = np.array([-1 if state.end_sequence else state.line for state in rows], np.int64)
+            names = [] if program is None else _file_names(program, base)
+            file = np.array([min(state.file, max(len(names) - 1, 0)) for state in rows], np.int64)
+            self._units[offset] = (addresses, lines, names or [""], file)
+        return self._units[offset]
+
+
+def _file_names(program: Any, base: str) -> list[str]:
+    """Names by the numbers that a line table uses: from 0 on in DWARF 5, from 1 on before."""
+    header = program.header
+    old = header["version"] < 5
+    directories = (
+        [base, *(d.decode("utf-8", "replace") for d in header["include_directory"])]
+        if old
+        else [d.decode("utf-8", "replace") for d in header["include_directory"]]
+    )
+    names = [base] if old else []
+    for entry in header["file_entry"]:
+        index = entry["dir_index"]
+        folder = directories[index] if index < len(directories) else ""
+        name = entry["name"].decode("utf-8", "replace")
+        whole = Path(folder) / name if folder.startswith("/") else Path(base) / folder / name
+        names.append(str(whole))
+    return names

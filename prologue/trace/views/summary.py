@@ -1,0 +1,169 @@
+"""What a command could not use of a trace, in a few lines: unknown addresses with counts, and gaps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, Bool
+from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.trace.path.assign import UNDECIDED, USER, WORLD
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.steps import lanes
+from prologue.trace.ranges import GAP, OTHER_WORLD, Batch, count_instructions
+from prologue.trace.readers.intern import RunCounts, run_starts
+from prologue.words import counted
+
+_MOST: Final = 5
+PROCESS: Final = "not a kernel's"
+EITHER: Final = "of host or guest"
+ELSEWHERE: Final = "of Secure, Realm or Root state"
+OUTSIDE: Final = "not in the image"
+
+
+class UnknownRanges(NamedTuple):
+    """Ranges without instructions: why, of which image, how many, and where they begin by areas of 64 KiB."""
+
+    why: str
+    image: str | None
+    ranges: int
+    areas: dict[int, int]
+
+    def line(self) -> str:
+        """For people."""
+        count = f"{self.ranges:,} {'range' if self.ranges == 1 else 'ranges'}"
+        if self.why in (PROCESS, ELSEWHERE):
+            return f"{count} {'is' if self.ranges == 1 else 'are'} {self.why}: not disassembled"
+        told = ", ".join(f"{area:#x} ({count:,})" for area, count in list(self.areas.items())[:_MOST])
+        more = len(self.areas) - _MOST
+        told += f" and {more:,} other {'area' if more == 1 else 'areas'} of 64 KiB" if more > 0 else ""
+        if self.why == OUTSIDE:
+            return f"{count} {'is' if self.ranges == 1 else 'are'} not in {self.image}: {told}"
+        return (
+            f"{count} may be of host or guest, and the trace does not say which "
+            f"(levels and VMIDs, perf's dso; --host-el, --guest-vmlinux): {told}"
+        )
+
+
+class TraceSummary:
+    """Counts while a trace is read."""
+
+    def __init__(self, known: KnownRanges) -> None:
+        self._known = known
+        self._runs = RunCounts()
+        self._gaps = self._instructions = self._hypervisor = 0
+        self._cpus: set[int] = set()
+
+    def add(self, batch: Batch, numbers: I64) -> None:
+        """Count a batch."""
+        self._runs.add(numbers)
+        self._instructions += int(count_instructions(batch.ranges).sum())
+        self._gaps += int((batch.ranges["flags"] & np.uint8(GAP) != 0).sum())
+        low = (batch.ranges["level"] == 2) & (batch.ranges["start"] < np.uint64(KERNEL_HALF))
+        self._hypervisor += int((low & (batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0)).sum())
+        cpu = lanes(batch.ranges)
+        self._cpus.update(cpu[run_starts(cpu)].tolist())
+
+    @property
+    def runs(self) -> I64:
+        """How often each distinct range ran; shape of the table of known ranges."""
+        return self._runs.upto(len(self._known.table))
+
+    @property
+    def instructions(self) -> int:
+        """Instructions in all ranges, also in those of no image."""
+        return self._instructions
+
+    @property
+    def gaps(self) -> int:
+        """Places where what ran before is not known, but for the start of each CPU's trace."""
+        return max(self._gaps - len(self._cpus), 0)
+
+    def lines(self) -> list[str]:
+        """First what was read, then what could not be used."""
+        runs = self.runs
+        ranges, distinct = int(runs.sum()), int((runs > 0).sum())
+        cpus = "1 CPU" if len(self._cpus) == 1 else f"{len(self._cpus)} CPUs"
+        said = [
+            f"{ranges:,} {'range' if ranges == 1 else 'ranges'} ({distinct:,} distinct), {self.instructions:,} "
+            f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
+            f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
+        ]
+        return [*said, *self._of_file(), *(one.line() for one in self.unknown())]
+
+    def _of_file(self) -> list[str]:
+        """Ranges in text that memory was asked for and does not have, such as init text after boot."""
+        table, runs, count = self._known.table, self.runs, 0
+        for row, program in enumerate(self._known.kernels.programs):
+            pieces = [k for k, piece in enumerate(program.pieces) if piece.of_file]
+            count += int(runs[(table["program"] == row) & np.isin(table["piece"], pieces)].sum())
+        are = "1 range is" if count == 1 else f"{count:,} ranges are"
+        return [f"{are} in text that memory does not have: shown with the words of the file"] if count else []
+
+    def unknown(self) -> list[UnknownRanges]:
+        """What could not be read in an image, and why."""
+        table, times = self._known.table, self.runs
+        ran = times > 0
+        programs = self._known.kernels.programs
+        cases: list[tuple[str, str | None, Bool]] = [
+            (PROCESS, None, table["program"] == USER),
+            (EITHER, None, table["program"] == UNDECIDED),
+            (ELSEWHERE, None, table["program"] == WORLD),
+            *(
+                (OUTSIDE, one.name, (table["program"] == row) & (table["piece"] < 0))
+                for row, one in enumerate(programs)
+            ),
+        ]
+        return [
+            UnknownRanges(
+                why,
+                image,
+                int(times[ran & mine].sum()),
+                self._areas(ran & mine) if why not in (PROCESS, ELSEWHERE) else {},
+            )
+            for why, image, mine in cases
+            if (ran & mine).any()
+        ]
+
+    def why_no_step(self, unjudged: Counter[str]) -> str:
+        """Why no step of the trace could be judged, and what to do; ``unjudged`` are counts of steps by reason."""
+        unknown: Counter[str] = Counter()
+        for one in self.unknown():
+            unknown[one.why] += one.ranges
+        if unknown.total() < self.runs.sum():
+            reasons = [f"{counted(count, 'step')}{what.removeprefix('steps')}" for what, count in unjudged.items()]
+            return ", ".join(reasons) or "no two ranges of the image follow each other without a gap"
+        hypervisor = min(self._hypervisor, unknown[OUTSIDE])
+        kinds = {
+            "of user programs or firmware": unknown[PROCESS],
+            "of Secure, Realm or Root state": unknown[ELSEWHERE],
+            "of a hypervisor (EL2, below kernel addresses)": hypervisor,
+            "of host or guest, the trace does not say which (--host-el, --guest-vmlinux)": unknown[EITHER],
+            "outside of the image": unknown[OUTSIDE] - hypervisor,
+        }
+        parts = ", ".join(f"{counted(count, 'range')} {kind}" for kind, count in kinds.items() if count)
+        if unknown[OUTSIDE] > hypervisor:
+            return f"{parts}: is this the kernel that ran, and where it ran (--slide, --memory)?"
+        if unknown[EITHER]:
+            return parts
+        return f"{parts}; no kernel of the normal world ran: record one (perf record -e cs_etm//k)"
+
+    def data(self) -> dict[str, Any]:
+        """The same for JSON."""
+        unknown = [
+            {"why": one.why, "image": one.image, "ranges": one.ranges,
+             "areas": [[hex(area), count] for area, count in one.areas.items()]}
+            for one in self.unknown()
+        ]  # fmt: skip
+        counts = {"ranges": int(self.runs.sum()), "instructions": self.instructions, "gaps": self.gaps}
+        return {**counts, "unknown": unknown}
+
+    def _areas(self, which: Bool) -> dict[int, int]:
+        """How many ranges begin in each area of 64 KiB, the most frequent first."""
+        areas: Counter[int] = Counter()
+        rows = np.flatnonzero(which)
+        for start, count in zip(self._known.table["start"][rows].tolist(), self.runs[rows].tolist(), strict=True):
+            areas[start & ~0xFFFF] += count
+        return dict(areas.most_common())

@@ -1,0 +1,68 @@
+"""Call trees: what a function called, call by call, as deep as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from prologue.arrays import I64, Bool
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.ranges import Batch
+from prologue.trace.views.walk import ENTER, FORGET, LEAVE, POP, REENTER, REPLACE, Frame, StackChange, Walk
+
+_HEAD: Final = "{seconds}.{rest:09} cpu {cpu} "
+
+
+class CallTrees:
+    """Prints a line for each function that is entered below one of the wanted ones."""
+
+    def __init__(self, known: KnownRanges, roots: frozenset[tuple[int, int]], depth: int) -> None:
+        """``roots`` are (row of the program, address); ``depth`` is how many levels below them are printed.
+
+        ``entered`` has those of the roots that were entered.
+        """
+        self._known = known
+        self._walk = Walk(known)
+        self._roots = roots
+        self._depth = depth
+        self.entered: set[tuple[int, int]] = set()
+        # For each lane in a tree, the depth of its root, and the function there: the root, or what that went on to.
+        self._inside: dict[int, tuple[int, Frame]] = {}
+
+    def render(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[bytes]:
+        """The lines of a batch, lane by lane; only those of ranges that are kept, but calls are of all that ran."""
+        said = [(change.row, self._lines(batch, change)) for change in self._walk.changes(batch, numbers)]
+        yield "".join(line for row, lines in said if keep[row] for line in lines).encode()
+
+    def _lines(self, batch: Batch, change: StackChange) -> list[str]:
+        stack, lane = change.stack, change.lane
+        said: list[str] = []
+        top = stack[-1]
+        base, root = self._inside.get(lane, (None, top))
+        if base is not None and change.what == REPLACE and len(stack) == base + 1:
+            self._inside[lane] = base, top
+        elif base is not None and (change.what == FORGET or stack[base : base + 1] != [root]):
+            del self._inside[lane]
+            said = [self._head(batch, change.row) + "(gap)\n"] if change.what == FORGET else []
+            base = None
+        start = int(batch.ranges["start"][change.row])
+        # A new task's first function (ret_from_fork) is entered by the return that ends cpu_switch_to.
+        if change.what in (POP, LEAVE) and (base is not None or start != top.function):
+            return said
+        if base is None:
+            if (top.program, top.function) not in self._roots or start != top.function:
+                return said
+            self.entered.add((top.program, top.function))
+            base = len(stack) - 1
+            self._inside[lane] = base, top
+        depth = len(stack) - 1 - base
+        if depth <= self._depth:
+            name = self._known.kernels.programs[top.program].name_at(top.function) if top.program >= 0 else "[user]"
+            mark = "(exception) " if change.what in (ENTER, REENTER) else ""
+            said.append(f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n")
+        return said
+
+    @staticmethod
+    def _head(batch: Batch, row: int) -> str:
+        time, cpu = int(batch.ranges["time"][row]), int(batch.ranges["cpu"][row])
+        return _HEAD.format(seconds=time // 10**9, rest=time % 10**9, cpu=cpu)

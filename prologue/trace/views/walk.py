@@ -1,0 +1,151 @@
+"""Call stacks while a trace is read: what every step does to the stack of its CPU.
+
+A call pushes; a return pops up to the frame that it returns into; an exception pushes a frame that its return pops,
+with all above it, also where another exception comes at once; a branch to another function replaces the top one (a
+tail call). After a gap, or a return to where no call came from (another task was chosen), nothing is known, and the
+stack begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.arrays import I64
+from prologue.trace.path.assign import USER, WORLD
+from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B, classes
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.steps import Steps, lanes
+from prologue.trace.ranges import EXCEPTION, SAMPLE, Batch
+
+STAY, PUSH, POP, REPLACE, ENTER, LEAVE, REENTER, FORGET = range(8)
+_GUEST_ENTRIES: Final = ("__guest_enter", "__kvm_nvhe___guest_enter")
+_EXCEPTION: Final = -1
+"""Instead of a return address."""
+
+
+class Frame(NamedTuple):
+    """A function: the place of its symbol (0: none), its program's row, and the address that it returns to."""
+
+    function: int
+    program: int
+    back: int
+
+
+class StackChange(NamedTuple):
+    """A row of the batch at which a lane's stack changes; ``stack`` is what it is from there on, not to be modified."""
+
+    row: int
+    lane: int
+    what: int
+    stack: list[Frame]
+
+
+class Walk:
+    """Follows the stacks of all lanes."""
+
+    def __init__(self, known: KnownRanges) -> None:
+        self._known = known
+        self._programs = known.kernels.programs
+        self._steps = Steps()
+        self._kinds = np.zeros(0, np.uint8)
+        self._functions = np.zeros(0, np.uint64)  # of each distinct range's start
+        self._stacks: dict[int, list[Frame]] = {}
+
+    def changes(self, batch: Batch, numbers: I64) -> Iterator[StackChange]:
+        """Every change in a batch, lane by lane, in order within each."""
+        lane = lanes(batch.ranges)
+        taken = self._steps.take(batch.ranges, numbers)
+        self._learn()
+        kinds = np.where(batch.ranges["flags"] & np.uint8(SAMPLE), np.uint8(STAY), np.uint8(FORGET))
+        kinds[taken.rows] = self._kinds[taken.numbers]
+        rows = np.flatnonzero(kinds != STAY)
+        rows = rows[np.argsort(lane[rows], kind="stable")]
+        table = self._known.table[numbers[rows]]
+        columns = (rows, lane[rows], kinds[rows], self._functions[numbers[rows]], table["program"], table["start"])
+        backs = np.zeros(len(numbers), np.uint64)
+        backs[taken.rows] = self._known.table["end"][self._steps.table["before"][taken.numbers]]
+        every = zip(*(column.tolist() for column in columns), backs[rows].tolist(), strict=True)
+        for row, own, kind, function, program, start, back in every:
+            stack = self._stacks.setdefault(own, [])
+            _apply(stack, kind, Frame(function, program, back), start)
+            yield StackChange(row, own, kind, stack)
+
+    def _learn(self) -> None:
+        """Look at the distinct ranges and steps that are new."""
+        table, have = self._known.table, len(self._functions)
+        fresh = np.zeros(len(table) - have, np.uint64)
+        for row, program in enumerate(self._programs):
+            mine = np.flatnonzero(table["program"][have:] == row)
+            fresh[mine] = program.place_starts(table["start"][have:][mine])
+        self._functions = np.concatenate([self._functions, fresh])
+        steps, have = self._steps.table, len(self._kinds)
+        if have < len(steps):
+            self._kinds = np.concatenate([self._kinds, self._kinds_of(steps[have:])])
+
+    def _kinds_of(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
+        table = self._known.table
+        before, after = table[steps["before"]], table[steps["after"]]
+        kind = classes(self._known.last_words(steps["before"]))
+        found = np.full(len(steps), STAY, np.uint8)
+        moved = self._functions[steps["before"]] != self._functions[steps["after"]]
+        moved |= before["program"] != after["program"]
+        entry = after["start"] == self._functions[steps["after"]]
+        found[np.isin(kind, (B, CONDITIONAL, INDIRECT)) & (moved | entry)] = REPLACE
+        found[(before["piece"] < 0) & moved] = FORGET
+        found[moved & (found == STAY)] = REPLACE  # by going on
+        found[np.isin(kind, (BL, CALL)) & (after["start"] != before["end"])] = PUSH
+        found[kind == RET] = POP
+        found[kind == ERET] = LEAVE
+        entered = np.isin(after["start"], np.concatenate([program.vectors for program in self._programs]))
+        entered |= steps["flags"] & np.uint8(EXCEPTION) != 0
+        found[entered] = np.where(np.isin(before["program"], (USER, WORLD)), FORGET, ENTER)[entered]
+        returned = np.flatnonzero(entered & (kind == ERET))
+        found[returned[~self._in_guest_entry(before[returned])]] = REENTER
+        return found
+
+    def _in_guest_entry(self, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Which ranges end where KVM enters a guest: the exception that ends its run returns to KVM's callers.
+
+        ``__guest_enter`` (arch/arm64/kvm/hyp/entry.S, 6.1-7.2), to whose caller ``__guest_exit`` returns.
+        """
+        found = np.zeros(len(ranges), np.bool_)
+        for row, program in enumerate(self._programs):
+            places = [place for name in _GUEST_ENTRIES for place in program.find(name)]
+            mine = np.flatnonzero(ranges["program"] == row)
+            found[mine] = np.isin(program.place_starts(ranges["end"][mine] - np.uint64(4)), places)
+        return found
+
+
+def _unwind(stack: list[Frame], back: int) -> None:
+    """Pop up to the frame that goes on at ``back``; all, if there is none."""
+    for depth in range(len(stack) - 1, -1, -1):
+        if stack[depth].back == back:
+            del stack[depth:]
+            return
+        if stack[depth].back == _EXCEPTION:  # no return leads out of an exception
+            break
+    stack.clear()
+
+
+def _apply(stack: list[Frame], kind: int, frame: Frame, start: int) -> None:
+    """StackChange a stack; ``start`` is where execution goes on."""
+    if kind == PUSH:
+        stack.append(frame)
+    elif kind == ENTER:
+        stack.append(frame._replace(back=_EXCEPTION))
+    elif kind == REPLACE:
+        stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]
+    elif kind == REENTER:
+        _unwind(stack, _EXCEPTION)
+        stack.append(frame._replace(back=_EXCEPTION))
+    elif kind == FORGET:
+        stack[:] = [frame._replace(back=0)]
+    else:
+        _unwind(stack, start if kind == POP else _EXCEPTION)
+        if not stack or (stack[-1].function, stack[-1].program) != (frame.function, frame.program):
+            # What it returned into began before the trace, or its caller is not what was thought.
+            stack[-1:] = [frame._replace(back=stack[-1].back if stack else 0)]

@@ -1,1 +1,0 @@
-"""The only writer, and the check of what it wrote."""

@@ -1,0 +1,140 @@
+"""Two memories of one boot: what changed, whether it might, and that what is wrong stays wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import UNDECIDED
+from prologue.insn import a64
+from prologue.live.memory.capture import Piece, write_capture
+from prologue.live.memory.state import KernelState
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import AUDIT, B_LABEL_TARGET, process
+from tests.support.built import Mini
+from tests.support.cores import image_of, vmcoreinfo
+from tests.support.elf_edit import NOP, ElfEdit
+
+BRK = 0xD4200080
+
+
+@pytest.fixture
+def vmlinux(mini: Mini) -> Path:
+    return process(mini(Spec(form="relr", labels=True)))
+
+
+def captured(
+    vmlinux: Path,
+    name: str,
+    changes: dict[int, int],
+    kprobes: tuple[str, ...] = (),
+    *,
+    boot: str = "one",
+    unstable: tuple[int, ...] = (),
+) -> Path:
+    start, image = image_of(vmlinux)
+    for vaddr, word in changes.items():
+        image[vaddr - start : vaddr - start + 4] = word.to_bytes(4, "little")
+    out = vmlinux.with_name(name)
+    state = KernelState(release="6.1.0-mini", boot_id=boot, modules=(), symbols=(), kprobes=kprobes)
+    write_capture(out, "a board", state, vmcoreinfo(slide=0)[2], [Piece(start, 0, bytes(image), unstable)])
+    return out
+
+
+def compared(vmlinux: Path, *sources: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    status = main([*AUDIT, str(vmlinux), *map(str, sources), "--format", "json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def call(elf: ElfEdit, vaddr: int, target: str) -> int:
+    return a64.encode_b(vaddr, elf.value(target), link=True)
+
+
+def test_what_changed_and_that_it_might(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elf = ElfEdit(vmlinux)
+    names = ("work_leaf", "work_add", "work_sub")
+    seconds = [elf.value(name) + 4 for name in names]
+    probe = elf.value("work_empty")
+    changes = {vaddr: call(elf, vaddr, "ftrace_caller") for vaddr in seconds} | {probe: BRK}
+    first = captured(vmlinux, "first", {})
+    second = captured(vmlinux, "second", changes, (f"{probe:016x}  k  work_empty+0x0    ",))
+    status, data = compared(vmlinux, first, second, capsys=capsys)
+    assert status == 0
+    assert data["transitions"] == [
+        {"mechanism": "second slots", "old": "NOP", "new": "BL", "words": 3, "verdict": "allowed", "allowed": True},
+        {"mechanism": "breakpoints", "old": "MOV X9, X30", "new": "BRK", "words": 1,
+         "verdict": "allowed, under stop_machine", "allowed": True},
+    ]  # fmt: skip
+    capsys.readouterr()
+    assert main([*AUDIT, str(vmlinux), str(first), str(first)]) == 0
+    assert f"nothing changed since {first}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_intruder_is_wrong_although_a_call_is_allowed(
+    vmlinux: Path, which: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the second memory or in the first: NOP -> BL is on the list, but not to there."""
+    elf = ElfEdit(vmlinux)
+    second = elf.value("work_leaf") + 4
+    bad = captured(vmlinux, "bad", {second: call(elf, second, "work_add")})
+    good = captured(vmlinux, "good", {})
+    status, data = compared(vmlinux, *((good, bad) if which else (bad, good)), capsys=capsys)
+    assert status == 1
+    (finding,) = data["findings"]
+    assert (finding["code"], finding["symbol"]) == ("PL502", "work_leaf")
+    assert finding["message"].startswith(f"in {bad}: ") == (which == 0)
+    (transition,) = data["transitions"]
+    assert transition["verdict"] == ("wrong, see above" if which else "allowed")
+
+
+def test_a_turned_jump_label_is_wrong(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    label = ElfEdit(vmlinux).value("label_user")
+    first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {label: B_LABEL_TARGET})
+    status, data = compared(vmlinux, first, second, capsys=capsys)
+    assert status == 1
+    assert [transition["verdict"] for transition in data["transitions"]] == ["wrong, see above"]
+
+
+def test_a_first_slot_that_was_written_late_was_not_allowed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leaf = ElfEdit(vmlinux).value("work_leaf")
+    status, data = compared(
+        vmlinux, captured(vmlinux, "first", {leaf: NOP}), captured(vmlinux, "second", {}), capsys=capsys
+    )
+    assert status == 1  # the first is wrong
+    (transition,) = data["transitions"]
+    assert transition == {
+        "mechanism": "first slots", "old": "NOP", "new": "MOV X9, X30", "words": 1, "verdict": "NOT ALLOWED live",
+        "allowed": False,
+    }  # fmt: skip
+
+
+def test_two_boots_are_not_compared(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = captured(vmlinux, "first", {}), captured(vmlinux, "second", {}, boot="two")
+    capsys.readouterr()
+    assert main([*AUDIT, str(vmlinux), str(first), str(second)]) == 2
+    said = capsys.readouterr().err
+    assert "is of another boot than" in said
+    assert said.count("\n") == 1
+
+
+def test_a_report_names_the_source_that_did_not_decide(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first had words that were being changed; of both nothing says which second slots are traced."""
+    place = ElfEdit(vmlinux).value("work_leaf") + 12
+    first, second = captured(vmlinux, "first", {}, unstable=(place,)), captured(vmlinux, "second", {})
+    said = {}
+    for allowed in (True, False):
+        command = [word for word in AUDIT if allowed or word != "--allow-undecided"]
+        for kind in ("ktap", "junit", "sarif"):
+            capsys.readouterr()
+            assert main([*command, str(vmlinux), str(first), str(second), "--format", kind]) == UNDECIDED
+            said[kind] = capsys.readouterr().out
+            assert f"words of {first}" in said[kind].replace("%20", " ")
+            assert (f"words of {second}" in said[kind].replace("%20", " ")) != allowed
+        changing = [line for line in said["ktap"].splitlines() if "# error: " in line and "being changed" in line]
+        assert len(changing) == 1

@@ -1,0 +1,114 @@
+"""An ops that is being unregistered: it left the list, and its sites still name it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.layouts import by_release
+from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
+
+LIST, END, LOCK, REMOVED = 0x100, 0x200, 0x300, 0x400
+FIRST, LEAVING = 0x1000, 0x2000
+SLIDE, TEXT, CALLER = 0x10000, 0x5000, 0x6000
+OWNER = 0xFFFF000001234561  # a task, and a flag
+
+
+class MadeVariables:
+    """Words by address; variables by name."""
+
+    layouts = by_release((6, 12), realtime=False)
+
+    def __init__(self, *, held: bool, removed: int, partial: bool) -> None:
+        self.partial = partial
+        self._places = {"ftrace_ops_list": LIST, "ftrace_list_end": END, "ftrace_lock": LOCK, "removed_ops": REMOVED}
+        self._words = {LIST: FIRST, FIRST + 8: END, LOCK: OWNER if held else 1, REMOVED: removed, LEAVING: TEXT + SLIDE}
+
+    def place(self, name: str) -> int | None:
+        return self._places.get(name)
+
+    def quad(self, vaddr: int) -> int | None:
+        return self._words.get(vaddr)
+
+    def number(self, name: str) -> int | None:
+        place = self.place(name)
+        return None if place is None else self.quad(place)
+
+
+def made(
+    *, held: bool, removed: int, restless: bool = False, partial: bool = False, state: KernelState | None = None
+) -> FtraceState:
+    section = object()
+    image = SimpleNamespace(text_sections=(section,), section_at=lambda vaddr: section if vaddr == TEXT else None)
+    # LDR X17, [X11, #16]: where an ops of this kernel has its direct call.
+    code = {CALLER: 0xF9400971.to_bytes(4, "little")}
+    image.read_at = lambda vaddr, size: code[vaddr]
+    symbols = SimpleNamespace(find=lambda name: SimpleNamespace(vaddr=CALLER, size=4))
+    kernel: Any = SimpleNamespace(image=image, slide=SLIDE, symbols=symbols)
+    variables = cast("Any", MadeVariables(held=held, removed=removed, partial=partial))
+    return FtraceState(kernel, variables, state, restless=restless)
+
+
+@pytest.mark.parametrize(
+    ("held", "removed", "expected"),
+    [
+        (True, LEAVING, {FIRST, LEAVING}),
+        (True, 0, {FIRST}),
+        (False, LEAVING, {FIRST}),  # ftrace clears it before it lets the lock go
+    ],
+)
+def test_an_ops_that_leaves_is_known_while_the_lock_is_held(held: bool, removed: int, expected: set[int]) -> None:
+    ops = made(held=held, removed=removed).ops
+    assert ops.places == expected
+    assert ops.complete
+
+
+def test_before_it_is_called_removed_its_function_speaks_for_it() -> None:
+    assert made(held=True, removed=0).may_be_leaving(LEAVING)
+    assert not made(held=True, removed=0).may_be_leaving(FIRST)  # nothing can be read there
+    assert not made(held=False, removed=0).may_be_leaving(LEAVING)
+
+
+@pytest.mark.parametrize(("direct", "expected"), [(TEXT + SLIDE, True), (0x802000, False)])
+def test_where_an_ops_sends_calls_has_to_be_code(direct: int, expected: bool) -> None:
+    """A function of the kernel in a made-up ops does not vouch for its direct call."""
+    known = KernelState(
+        release="6.12", boot_id="", modules=(), symbols=(LiveSymbol(TEXT + SLIDE, "vfs_read", ""),), kprobes=()
+    )
+    state = made(held=True, removed=0, state=known)
+    cast("Any", state)._variables._words[LEAVING + 16] = direct
+    assert state.may_be_leaving(LEAVING) is expected
+
+
+def test_text_that_does_not_come_to_rest_is_as_good_as_a_lock_that_is_held() -> None:
+    assert made(held=False, removed=0, restless=True).may_be_leaving(LEAVING)
+
+
+def test_code_is_what_the_kernel_names() -> None:
+    """Its own text, modules, and what BPF put there; of a source that does not say so, everything may be."""
+    module = LoadedModule(
+        "direct",
+        0x3000,
+        0x700000,
+        {".text": 0x700000, ".text.more": 0x910000, ".data": 0x920000, ".init.text": 0x930000},
+    )
+    symbols = (
+        LiveSymbol(0x800040, "bpf_trampoline_1", "bpf"),
+        LiveSymbol(TEXT + SLIDE, "vfs_read", ""),
+        LiveSymbol(0x920010, "own_data", "direct"),
+    )
+    known = KernelState(release="6.12", boot_id="", modules=(module,), symbols=symbols, kprobes=())
+    state = made(held=False, removed=0, state=known)
+    for vaddr in (TEXT + SLIDE, 0x700000, 0x702FFC, 0x800040, 0x800140, 0x910010):
+        assert state.is_code(vaddr), hex(vaddr)
+    for vaddr in (TEXT, 0x6FFFFC, 0x703000, 0x80003C, 0x802000, 0x920010, 0x930000):
+        assert not state.is_code(vaddr), hex(vaddr)
+    assert made(held=False, removed=0).is_code(0x802000)
+
+
+def test_a_capture_has_not_every_ops() -> None:
+    assert made(held=True, removed=0, partial=True).may_be_leaving(FIRST)
+    assert not made(held=False, removed=0, partial=True).may_be_leaving(FIRST)

@@ -1,0 +1,53 @@
+"""CALL_OPS literals while ftrace is at work: what its records contradict is not decided."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from prologue.kernel.kernel import Kernel
+from prologue.live.audit.ftrace import claim_ftrace
+from prologue.live.audit.ftrace_lists import ENABLED, LiveRecords, Ops
+from prologue.live.audit.ftrace_state import FtraceState
+from prologue.live.audit.scene import Scene
+from prologue.live.audit.variables import Variables
+from tests.mini_kernel.build import Spec
+from tests.rules.fixture import process
+from tests.support.built import Mini
+
+IDLE, TRACER = 0xFFFF800081000000, 0xFFFF800081000100
+
+
+@pytest.mark.parametrize(
+    ("literal", "enabled", "known"),
+    [(IDLE, False, True), (TRACER, True, True), (IDLE, True, False), (TRACER, False, False)],
+)
+def test_records_and_literals(mini: Mini, literal: int, enabled: bool, known: bool) -> None:
+    """While the lock is held a literal may be ahead of its record, or somebody else's: nobody can say."""
+    kernel = Kernel(process(mini(Spec(layout="4,2", form="relr"))))
+    sites = kernel.sites
+    assert sites is not None
+    with kernel.path.open("r+b") as stream:
+        for at in kernel.image.offsets(sites.entry - np.uint64(8)).tolist():
+            stream.seek(at)
+            stream.write(literal.to_bytes(8, "little"))
+    kernel = Kernel(kernel.path)
+    flags = np.full(len(sites.second), ENABLED if enabled else 0, np.uint64)
+    for busy in (True, False):
+        said = SimpleNamespace(
+            busy=busy, disabled=False, sets_literals_late=False, idle_ops=IDLE, list_ops=None, trampolines=frozenset(),
+            ops=Ops(frozenset({TRACER}), complete=True),
+            records=LiveRecords(np.sort(sites.second), flags), may_be_leaving=lambda _: False, is_code=lambda _: True,
+            direct_call=lambda _: None,
+        )  # fmt: skip
+        state = cast("FtraceState", said)
+        scene = Scene(binary=kernel, slide=0, variables=cast("Variables", None), kernel=kernel, kernel_slide=0)
+        none = np.zeros(0, np.uint64)
+        (one,) = [one for one in claim_ftrace(scene, state, none) if one.kind == "data"]
+        assert len(one.vaddrs) == 2 * len(sites.second)
+        assert one.right.all() == (known or busy)
+        assert one.unsure.all() == (not known and busy)
+        assert one.busy == busy

@@ -1,0 +1,88 @@
+"""A dump of a whole machine, with page tables of our own making, read by drgn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.live.memory.ranges import UnmappedError
+from prologue.live.memory.sources import open_memory
+from tests.mini_kernel.build import Spec
+from tests.mini_module.build import ModuleSpec
+from tests.support.built import Mini
+from tests.support.cores import RAM, SLIDE, core, machine, vmcoreinfo
+from tests.support.elf_edit import MOV, ElfEdit
+
+STALE = (
+    vmcoreinfo(SLIDE - 0x200000)[2]
+    + b"NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\nNUMBER(PHYS_OFFSET)=0x40000000\n"
+    + f"NUMBER(kimage_voffset)={SLIDE + 0xFFFF800008000000 - RAM:#x}\n".encode()
+    + f"SYMBOL(swapper_pg_dir)={SLIDE + 0xFFFF800008000000:x}\n\0".encode()
+)
+
+
+@pytest.fixture
+def vmlinux(mini: Mini) -> Path:
+    return mini(Spec(form="relr"))
+
+
+def overlay(vmlinux: Path, content: bytes) -> tuple[int, Path]:
+    source, out = vmlinux.with_name("dump"), vmlinux.with_name("out")
+    source.write_bytes(content)
+    return main(["live", "overlay", str(vmlinux), str(source), "-o", str(out)]), out
+
+
+@pytest.mark.parametrize("stale", [b"", STALE], ids=["one VMCOREINFO", "another boot's before it"])
+def test_a_dump_without_note(vmlinux: Path, stale: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """VMCOREINFO is found in memory; freed init text is not mapped, and what has its pages now is not taken."""
+    elf = ElfEdit(vmlinux)
+    init = elf.elf.get_section_by_name(".init.text")
+    freed = range(init["sh_addr"], init["sh_addr"] + init["sh_size"])
+    leaf = elf.value("work_leaf")
+    status, out = overlay(vmlinux, machine(vmlinux, {leaf: MOV}, freed, stale))
+    said, complaint = capsys.readouterr()
+    assert (status, complaint) == (0, "")
+    assert f"slide {SLIDE:#x}" in said
+    assert f".init.text      not in memory after boot: {init['sh_size'] // 4} words as linked" in said
+    elf.set_word(leaf, MOV)
+    assert out.read_bytes() == bytes(elf.data)
+
+
+def test_what_page_tables_do_not_map_is_not_there(vmlinux: Path) -> None:
+    source = vmlinux.with_name("dump")
+    source.write_bytes(machine(vmlinux, {}))
+    memory = open_memory(str(source))
+    stext = memory.info.anchors["_stext"]
+    assert memory.read(stext, 4)
+    assert not memory.live
+    with pytest.raises(UnmappedError, match="no memory at 0x"):
+        memory.read(stext + (1 << 30), 4)
+
+
+def test_a_dump_of_another_kernel(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = core([(RAM, RAM, STALE.ljust(8192, b"\0"))])
+    status, out = overlay(vmlinux, start)
+    assert status == 2
+    assert "no VMCOREINFO in this dump" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_modules_need_dwarf(vmlinux: Path, mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = vmlinux.with_name("dump"), vmlinux.with_name("out")
+    source.write_bytes(machine(vmlinux, {}))
+    modules = mini(ModuleSpec()).parent
+    command = ["live", "overlay", str(vmlinux), str(source), "--modules", str(modules), "-o", str(out)]
+    assert main(command) == 2
+    assert "needs the vmlinux with its DWARF" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_without_drgn(vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "drgn", None)
+    status, out = overlay(vmlinux, machine(vmlinux, {}))
+    assert status == 2
+    assert "pip install '.[live]' in a clone of prologue" in capsys.readouterr().err
+    assert not out.exists()

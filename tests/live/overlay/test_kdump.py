@@ -1,0 +1,161 @@
+"""kdump-compressed dumps: those that QEMU writes, whose blocks are no pages, and those of makedumpfile's form."""
+
+from __future__ import annotations
+
+import io
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.live.memory.kdump import CompressedDump
+from prologue.live.memory.ranges import UnmappedError
+from prologue.live.memory.sources import open_memory
+from prologue_bench.host.child import die_with_parent
+from tests.mini_kernel.build import Spec
+from tests.support import cores, qmp
+from tests.support.built import Mini
+from tests.support.elf_edit import MOV, ElfEdit
+from tests.support.kdump import kdump
+from tests.support.needs import needs_tools
+
+START = 0x40200000  # in QEMU's machine, after the device tree; a multiple of 64 KiB
+
+
+@pytest.fixture
+def vmlinux(mini: Mini) -> Path:
+    return mini(Spec(form="relr"))
+
+
+@pytest.fixture
+def memory(vmlinux: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """Physical memory from ``START`` on of a machine that runs the kernel, with one MOV that is not in the file."""
+    monkeypatch.setattr(cores, "RAM", START)
+    content = cores.machine(vmlinux, {ElfEdit(vmlinux).value("work_leaf"): MOV})
+    segments = cast("Any", ELFFile(io.BytesIO(content))).iter_segments()
+    (segment,) = [s for s in segments if s["p_type"] == "PT_LOAD"]
+    return bytes(segment.data())
+
+
+def note_of(memory: bytes) -> bytes:
+    return memory[memory.rfind(b"OSRELEASE=") :].partition(b"\0")[0]
+
+
+def overlaid(vmlinux: Path, source: Path) -> bytes:
+    out = vmlinux.with_name("out")
+    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(out), "-q"]) == 0
+    return out.read_bytes()
+
+
+def expected(vmlinux: Path) -> bytes:
+    elf = ElfEdit(vmlinux)
+    elf.set_word(elf.value("work_leaf"), MOV)
+    return bytes(elf.data)
+
+
+@contextmanager
+def stopped_machine(memory: bytes, directory: Path) -> Iterator[Path]:
+    """QEMU with that memory, and no CPU that runs; its monitor."""
+    raw, monitor = directory / "raw", directory / "qmp"
+    raw.write_bytes(memory)
+    command = [
+        "qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a57", "-m", "16", "-S", "-nodefaults", "-display", "none",
+        "-device", f"loader,file={raw},addr={START:#x},force-raw=on", "-qmp", f"unix:{monitor},server=on,wait=off",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)  # noqa: PLW1509 - one prctl
+    try:
+        end = time.monotonic() + 60
+        while not monitor.exists():
+            assert process.poll() is None and time.monotonic() < end, "QEMU does not start"  # noqa: PT018 - one reason
+            time.sleep(0.05)
+        yield monitor
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.qemu
+def test_dumps_of_qemu(vmlinux: Path, memory: bytes, tmp_path: Path) -> None:
+    """``dump-guest-memory``, plain and with -z: no note, and for -z blocks of 64 KiB in a flattened file."""
+    needs_tools("qemu-system-aarch64")
+    with stopped_machine(memory, tmp_path) as monitor:
+        for kind in ("elf", "kdump-zlib"):
+            place = tmp_path / kind
+            qmp.execute(monitor, "dump-guest-memory", paging=False, protocol=f"file:{place}", format=kind)
+            assert overlaid(vmlinux, place) == expected(vmlinux), kind
+    assert CompressedDump(tmp_path / "kdump-zlib").block == 1 << 16
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["plain", "flattened"])
+@pytest.mark.parametrize(
+    ("block", "noted", "flags"),
+    [(4096, True, 1), (4096, False, 1), (4096, True, 0), (1 << 16, True, 1), (1 << 16, True, 32)],
+)
+def test_compressed_dumps(vmlinux: Path, memory: bytes, block: int, flags: int, *, noted: bool, flat: bool) -> None:
+    """With pages as blocks and a note libkdumpfile reads them, as it reads makedumpfile's."""
+    source = vmlinux.with_name("dump")
+    note = note_of(memory) if noted else b""
+    source.write_bytes(kdump(START, memory, block, note=note, flags=flags, flat=flat))
+    assert overlaid(vmlinux, source) == expected(vmlinux)
+    found = open_memory(str(source))
+    with pytest.raises(UnmappedError):
+        found.read(found.info.anchors["_stext"] + (1 << 30), 4)
+
+
+def test_a_dump_without_a_kernel(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "dump"
+    source.write_bytes(kdump(START, bytes(1 << 17), 1 << 16))
+    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
+    assert "no VMCOREINFO in this dump" in capsys.readouterr().err
+
+
+def test_a_block_that_is_not_in_the_file(
+    vmlinux: Path, memory: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks of a page: libkdumpfile would read this one, and die of SIGBUS."""
+    source = tmp_path / "dump"
+    source.write_bytes(kdump(START, memory, 4096, note=note_of(memory), flags=0)[:-100])
+    assert main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out")]) == 2
+    assert "1 of its" in (said := capsys.readouterr().err)
+    assert "blocks are not in the file: truncated" in said
+
+
+def test_an_unknown_compression(memory: bytes, tmp_path: Path) -> None:
+    source = tmp_path / "dump"
+    whole = kdump(START, memory, 1 << 16, note=note_of(memory), flags=0).replace(b"", b"")
+    dump = bytearray(whole)
+    table = 4 << 16  # after header, sub-header and two bitmaps of a block each
+    dump[table + 12] = 2  # LZO
+    source.write_bytes(dump)
+    with pytest.raises(InputError, match="neither zlib nor zstd"):
+        CompressedDump(source).read(START, 4)
+
+
+@pytest.mark.parametrize("flags", [1, 32])
+@pytest.mark.parametrize("flat", [False, True])
+def test_damaged_dumps(vmlinux: Path, memory: bytes, tmp_path: Path, flags: int, *, flat: bool) -> None:
+    """Cut off, or with wrong bytes: one line and exit code 2, or an overlay where it does not matter."""
+    whole = kdump(START, memory, 1 << 16, note=note_of(memory), flags=flags, flat=flat)
+    source, chance = tmp_path / "dump", random.Random(1)  # noqa: S311 - not a secret
+    ends = []
+    for k in range(60):
+        damaged = bytearray(whole)
+        if k % 3 == 0:
+            del damaged[chance.randrange(1, len(damaged)) :]
+        places = [
+            chance.choice((chance.randrange(len(damaged)), chance.randrange(min(len(damaged), 600)))) for _ in range(k)
+        ]
+        for at in places:
+            damaged[at] = chance.randrange(256)
+        source.write_bytes(damaged)
+        ends.append(main(["live", "overlay", str(vmlinux), str(source), "-o", str(tmp_path / "out"), "-q"]))
+    assert set(ends) <= {0, 2}
+    assert ends.count(2) > 20

@@ -1,0 +1,162 @@
+"""The recorder's script where it cannot record, and what the command says of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.live.pokes.recorder import record, script
+from tests.live.pokes.test_recorder_output import SAID
+from tests.support.programs import place_python_program
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox sh"])
+def test_the_script_is_for_every_shell(shell: str) -> None:
+    words = shell.split()
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]}")
+    done = subprocess.run([*words, "-n"], input=script(), capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("signed", ["61af", "00ff", "0080", "0fef"])
+def test_return_addresses_are_named_whatever_their_signature(signed: str, tmp_path: Path) -> None:
+    """The kernel prints no leading zeros: those of a signature make a short number."""
+    (tmp_path / "kallsyms").write_text(
+        "ffff980225800000 T first\nffff980225800100 T second\nffff980225800200 T third\n"
+    )
+    number = f"{int(signed + '980225800138', 16):#x}"
+    (tmp_path / "events").write_text(
+        f"sh-1 [001] d.. 6.4: fixmap: addr=0xffff980225800004 c1={number} c2=0xaaaad5f20138\n"
+    )
+    text = script().replace("/proc/kallsyms", str(tmp_path / "kallsyms"))
+    numbers = text[text.index("numbers='") : text.index("found=$(awk")]
+    part = text[text.index("part names") : text.index("part end\n")]
+    shell = f"part() {{ echo; }}\nscratch={tmp_path}; voffset=ffff000000000000\n{numbers}{part}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        "ffff980225800000", "ffff980225800100", "first", "ffff980225800100", "ffff980225800200", "second",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("awk", ["mawk", "gawk", "original-awk", "busybox awk"])
+def test_words_are_compared_as_text(awk: str, tmp_path: Path) -> None:
+    """121e7668 reads as a number that is infinite, and 1e003 as 10e002."""
+    if shutil.which(awk.split(maxsplit=1)[0]) is None:
+        pytest.skip(f"no {awk}")
+    before = [0x121E7668, 0x0001E003, 0x00000777]
+    after = [0x121E7668, 0x0010E002, 0x00000778]
+    for name, words in (("before", before), ("after", after)):
+        content = b"".join(word.to_bytes(4, "little") for word in words)
+        (tmp_path / name).write_bytes(content.ljust(4096, b"\0"))
+    text = script()
+    part = text[text.index("part changed") : text.index("part names")]
+    shell = f'part() {{ :; }}\nawk() {{ command {awk} "$@"; }}\ncompare=yes; pages=1; scratch={tmp_path}\n{part}'
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["compared 1024 words", "1 0001e003 0010e002", "2 00000777 00000778"]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "busybox sh"])
+def test_the_shell_that_has_background_processes_prints_nothing_itself(shell: str, tmp_path: Path) -> None:
+    """On a terminal it loses what it writes when one of them ends: 6 of 3,000 lines with busybox."""
+    if shutil.which(shell.split(maxsplit=1)[0]) is None:
+        pytest.skip(f"no {shell}")
+    (tmp_path / "uname").write_text("#!/bin/sh\necho $PPID\n")
+    (tmp_path / "uname").chmod(0o755)
+    printing = script()[script().index("\npart() {") :]
+    found = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "scratch": str(tmp_path), "instance": str(tmp_path)}
+    done = subprocess.run(
+        [*shell.split(), "-c", f"echo $$\n{printing}"], capture_output=True, text=True, check=True, env=found
+    )
+    own, start, machine, parent, *_ = done.stdout.splitlines()
+    assert (start, machine) == ("==== prologue live record 1", "==== machine")
+    assert parent != own
+    assert done.stdout.endswith("\n==== end\n")
+
+
+def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["live", "record", "--script"]) == 0
+    assert capsys.readouterr().out == script()
+
+
+def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says why, and leaves nothing, neither there nor here."""
+    if platform.machine() == "aarch64":
+        pytest.skip("this is an arm64 machine")
+    out = tmp_path / "board.writes"
+    assert main(["live", "record", "-o", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"prologue: local: cannot be recorded: is for arm64 machines: this is {platform.machine()}\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "-o FILE"),
+        (["board", "-o", "out"], "is not a machine: expected local, or ssh:HOST"),
+        (["ssh:", "-o", "out"], "is not a machine"),
+        (["ssh:-oProxyCommand=x", "-o", "out"], "is not a machine"),
+        (["-o", "out", "--command", "'"], "--command"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["live", "record", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def fake_ssh(directory: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    place_python_program(directory / "ssh", f"import subprocess, sys\n{body}\n")
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+def test_what_comes_over_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command line survives any shell's reading; the text is kept as it came."""
+    body = f"print({SAID!r}, end=''); open({str(tmp_path / 'asked')!r}, 'w').write(sys.argv[-1])"
+    fake_ssh(tmp_path, monkeypatch, body)
+    out = tmp_path / "board.writes"
+    assert main(["live", "record", "ssh:root@board", "-o", str(out), "--command", "sh -c 'sleep 1; date'"]) == 0
+    assert out.read_text() == SAID
+    said = capsys.readouterr().out
+    assert "6.12.107+deb13-cloud-arm64, 16 words of text were written" in said
+    assert said.count("no probe on") == 2  # one line for each reason
+    assert (tmp_path / "asked").read_text().endswith("record.sh -e -t 10 -b 8192 -- sh -c 'sleep 1; date'")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("print('Permission denied (publickey).', file=sys.stderr); sys.exit(255)", "ssh failed: Permission denied"),
+        ("print('sh: dd: not found', file=sys.stderr); sys.exit(127)", "the recorder failed: sh: dd: not found"),
+        ("print('x\\nrecord.sh: needs root', file=sys.stderr); sys.exit(2)", "cannot be recorded: needs root"),
+        ("sys.exit(7)", "status 7"),
+    ],
+)
+def test_what_ssh_may_answer(body: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_ssh(tmp_path, monkeypatch, body)
+    with pytest.raises(InputError, match=message) as caught:
+        record("ssh:root@board", [])
+    assert "\n" not in str(caught.value)
+
+
+def test_an_answer_that_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_ssh(tmp_path, monkeypatch, f"print({SAID[:3000]!r})")
+    assert main(["live", "record", "ssh:board", "-o", str(tmp_path / "out")]) == 2
+    assert "is cut off in part" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,171 @@
+"""Every reason, on a small file where each is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prologue.errors import InputError, UsageError
+from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.event import described_at, event_line
+from prologue.live.probe.judge import Judge, Reason
+from prologue.live.probe.places import find_places
+from prologue.live.probe.verdict import ProbeVerdict, verdict_on
+from tests.live.probe.made_kernel import TOOLS, Form, make
+from tests.support.needs import needs_tools
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    needs_tools(*TOOLS)
+    return Judge(Kernel(make(tmp_path_factory.mktemp("made"))))
+
+
+def made(directory: Path, form: Form) -> Judge:
+    needs_tools(*TOOLS)
+    return Judge(Kernel(make(directory, form)))
+
+
+def judged(judge: Judge, place: str) -> tuple[Reason, int]:
+    (found,) = find_places(judge, place)
+    reasons, outcomes = judge.judge(np.array([found.vaddr], np.uint64))
+    return Reason(int(reasons[0])), int(outcomes[0])
+
+
+def verdict(judge: Judge, place: str) -> ProbeVerdict:
+    (found,) = find_places(judge, place)
+    return verdict_on(judge, found)
+
+
+NONE = Reason(0)
+
+
+@pytest.mark.parametrize(
+    ("place", "reasons"),
+    [
+        ("traced", NONE), ("traced+4", Reason.SECOND_SLOT), ("traced+8", NONE),
+        ("traced+12", Reason.EXCEPTION_TABLE), ("traced+16", Reason.JUMP_LABEL),
+        ("traced+20", Reason.BUG | Reason.INSTRUCTION), ("traced+24", NONE), ("traced+0x1c", NONE),
+        ("untraced", Reason.NOTRACE), ("untraced+4", Reason.NOTRACE),
+        ("atomic+8", Reason.INSTRUCTION), ("atomic+12", Reason.EXCLUSIVE), ("atomic+16", Reason.INSTRUCTION),
+        ("atomic+20", NONE),
+        ("atomic+24", NONE), ("atomic+28", Reason.EXCLUSIVE), ("atomic+32", Reason.EXCLUSIVE),  # LDAR, to a 6.12
+        ("traced.part.0", NONE), ("untraced.cold", Reason.NOTRACE),
+        ("early.part.0", Reason.NOTRACE),  # early() was traced only until the kernel freed it
+        ("words+8", NONE), ("words+0x14", Reason.INSTRUCTION), ("words+0x48", Reason.DATA),
+        ("listed", Reason.BLACKLIST), ("listed+8", Reason.BLACKLIST), ("listed.isra.0+8", Reason.BLACKLIST),
+        ("entry+8", Reason.BLACKLIST), ("hidden", NONE),
+        ("__pfx_padded", Reason.NOTRACE | Reason.CFI_PREAMBLE), ("padded+8", NONE),
+        ("early", Reason.NOTRACE | Reason.NOT_TEXT),
+    ],
+)  # fmt: skip
+def test_reasons(judge: Judge, place: str, reasons: Reason) -> None:
+    assert judged(judge, place)[0] == reasons
+
+
+@pytest.mark.parametrize(
+    ("place", "outcome"),
+    [
+        ("traced", STEPPED), ("words+8", SIMULATED), ("words+12", SIMULATED), ("words+16", SIMULATED),
+        ("words+0x14", REFUSED), ("words+0x18", REFUSED), ("words+0x1c", REFUSED), ("words+0x20", REFUSED),
+        ("words+0x24", REFUSED), ("words+0x28", STEPPED), ("words+0x2c", REFUSED), ("words+0x30", REFUSED),
+        ("words+0x34", STEPPED), ("words+0x38", STEPPED), ("words+0x3c", SIMULATED), ("words+0x40", REFUSED),
+        ("words+0x44", REFUSED),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_the_word(judge: Judge, place: str, outcome: int) -> None:
+    assert judged(judge, place)[1] == outcome
+
+
+def test_an_exclusive_sequence_is_seen_for_32_words_only_and_depends_on_the_cpu(judge: Judge) -> None:
+    """The LDXR of ``far`` becomes an LDADD on CPUs with LSE atomics, and then there is no sequence."""
+    first = 0xC
+    for step, perhaps in ((0, True), (31, True), (32, False), (39, False)):
+        reasons, outcome = judged(judge, f"far+{first + 4 * step}")
+        assert reasons == NONE
+        assert bool(outcome & REFUSED) == perhaps
+    asked = verdict(judge, f"far+{first}")
+    assert asked.answer == "depends"
+    assert "LSE atomics" in asked.notes[0]
+
+
+def test_a_release_that_knows_exclusives_better(tmp_path: Path) -> None:
+    judge = made(tmp_path, Form(release="7.2.13", place_relative=True))
+    assert judged(judge, "atomic+28")[0] == NONE
+    assert judged(judge, "atomic+12")[0] == Reason.EXCLUSIVE
+
+
+def test_an_old_release_steps_what_it_does_not_know(tmp_path: Path) -> None:
+    judge = made(tmp_path, Form(release="6.1.192"))
+    assert judged(judge, "words+0x44") == (NONE, STEPPED)  # CPYFP
+
+
+def test_a_kernel_with_events_on_notrace_functions(tmp_path: Path) -> None:
+    judge = made(tmp_path, Form(on_notrace=True))
+    assert judged(judge, "untraced")[0] == NONE
+
+
+def test_verdicts_say_where_else(judge: Judge) -> None:
+    slot = verdict(judge, "hidden+4")
+    assert (slot.answer, slot.how) == ("no", "")
+    assert slot.nearest is not None
+    assert slot.nearest[1].symbol_offset == 0  # of two that are as near, the one that runs first
+    first = verdict(judge, "hidden")
+    assert (first.answer, first.how, first.nearest) == ("yes", "stepped", None)
+    assert first.word == 0xAA1E03E9
+    untraced = verdict(judge, "untraced")
+    assert untraced.modules_may
+    assert untraced.nearest is None
+    start = verdict(judge, hex(judge.kernel.symbols.values_with_prefix("starter")[0]))
+    assert start.reasons[0][0] == "not_text"
+    assert "freed" in start.reasons[0][1]
+
+
+def test_ambiguous_symbols_are_all_judged(judge: Judge) -> None:
+    places = find_places(judge, "twice+8")
+    assert [place.ambiguous for place in places] == [True, True]
+    line = event_line(judge, verdict_on(judge, places[1]), None)
+    assert line == f"p:twice_2_0x8 _stext+{places[1].vaddr - judge.text_range.start:#x}"
+    assert event_line(judge, verdict(judge, "hidden"), None) == "p:hidden hidden"
+
+
+def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
+    traced = judge.text_range.start
+    assert [described_at(judge, traced + at) - traced for at in (0, 4, 8, 12)] == [8, 8, 8, 12]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "said"),
+    [
+        ("trased", InputError, "no symbol trased; near: traced"),
+        ("starter", InputError, "kallsyms leaves it out"),
+        ("traced+2", UsageError, "not a multiple of 4"),
+        ("0xffff800080010002", UsageError, "not a multiple of 4"),
+        ("0xffff900080010000", InputError, "take the KASLR offset off"),
+        ("0x1ffff900080010000", InputError, "is not code of this kernel"),
+        ("traced+", UsageError, "is not a place"),
+        ("traced+x", UsageError, "is not a place"),
+        ("", UsageError, "is not a place"),
+    ],
+)
+def test_bad_places(judge: Judge, place: str, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind, match=said):
+        find_places(judge, place)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (Form(release="5.4.300"), "is 5.4.300: kprobes are judged for 5.5 and newer"),
+        (Form(without="linux_banner"), "release is unknown"),
+        (Form(without="register_kprobe"), "built without CONFIG_KPROBES"),
+        (Form(without="kallsyms_num_syms"), "needs a kernel with CONFIG_KALLSYMS"),
+        (Form(without="_etext"), "_stext and _etext"),
+    ],
+)
+def test_unfit_kernels(tmp_path: Path, form: Form, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        made(tmp_path, form)
