@@ -7,7 +7,7 @@ RELR bitmap over it, or in the slot alone.
 
 A kernel with version 2 of the marker takes other records once it is processed (docs/kernel-contract.md): in the form
 *offsets* the table holds 32-bit distances from ``_text``, and nothing relocates it; in the form *plain* it holds sorted
-addresses. ``sites/offset_table.py`` reads the offsets.
+addresses. ``kernel/offset_table.py`` reads the offsets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A vmlinux with the text that runs; symbols, line tables, DWARF and build-id stay.
 
-Addresses are those of the file, or those of the running kernel (``overlay/runtime``).
+Addresses are those of the file, or those of the running kernel (``live/overlay/runtime``).
 """
 
 from __future__ import annotations

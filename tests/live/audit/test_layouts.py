@@ -145,7 +145,7 @@ def test_types_and_table_agree(suite: str) -> None:
     assert "table" in table.source
     common = {name for name in table.known if not name.startswith("kgdb")}  # these kernels have no kgdb
     assert {name: table.known[name] for name in common} == {name: btf.get(name) for name in common}
-    for _, types in struct_types(kernel.image):  # what sites/tables reads of the file's own tables
+    for _, types in struct_types(kernel.image):  # what kernel/tables reads of the file's own tables
         assert (types.size("alt_instr"), types.size("jump_entry")) == (12, 16)
         places = ("alt_instr.orig_offset", "alt_instr.alt_offset", "alt_instr.orig_len", "alt_instr.alt_len")
         assert [types.offset(path) for path in places] == [0, 4, 10, 11]
