@@ -180,15 +180,17 @@ def _build(deb: Path, configs: list[Path], recipe: Recipe, tree: Path, progress:
         apply_patch(recipe.patch, tree)
     add_functions(tree, recipe.functions)
     (tree / "out").mkdir()
-    (tree / "out" / "fragment").write_text(recipe.fragment, encoding="utf-8")
+    options = _options_of_release(recipe.set_options, tree)
+    fragment = "".join(f"{option}\n" for option in options)
+    (tree / "out" / "fragment").write_text(fragment, encoding="utf-8")
     if recipe.debian:
         (config,) = configs
         # The last line that names an option decides.
-        (tree / "out" / ".config").write_bytes(debian_config(config, recipe.debian) + recipe.fragment.encode())
+        (tree / "out" / ".config").write_bytes(debian_config(config, recipe.debian) + fragment.encode())
         _make(tree, recipe, "-s", "olddefconfig")
     else:
         _make(tree, recipe, "-s", f"KCONFIG_ALLCONFIG={tree / 'out' / 'fragment'}", "allnoconfig")
-    _require_options(recipe.set_options, (tree / "out" / ".config").read_text(encoding="utf-8"), deb)
+    _require_options(options, (tree / "out" / ".config").read_text(encoding="utf-8"), deb)
     progress(f"building {deb.stem}", 10.0)
     targets = ("vmlinux",) if recipe.debian else ("vmlinux", "modules")
     _make(tree, recipe, f"-j{len(os.sched_getaffinity(0))}", "PROLOGUE=true", *targets)
@@ -227,6 +229,13 @@ def add_functions(tree: Path, count: int) -> None:
     content = makefile.read_text(encoding="utf-8")
     makefile.unlink()  # perhaps a link into the cache
     makefile.write_text(content + "\nobj-y += synthetic/\n", encoding="utf-8")
+
+
+def _options_of_release(options: tuple[str, ...], tree: Path) -> tuple[str, ...]:
+    """Name the options as the tree has them: 7.3 has CONFIG_SYSCTL for what was CONFIG_PROC_SYSCTL before."""
+    if "config PROC_SYSCTL" in (tree / "fs" / "proc" / "Kconfig").read_text(encoding="utf-8"):
+        return options
+    return tuple(option.replace("CONFIG_PROC_SYSCTL=", "CONFIG_SYSCTL=") for option in options)
 
 
 def _require_options(options: tuple[str, ...], config: str, deb: Path) -> None:
