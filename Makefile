@@ -9,12 +9,13 @@ pytest := $(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --dura
 mypy := $(python) -m mypy
 cache = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prologue
 
-.PHONY: help setup setup-demo setup-bench setup-test demo test check lint types test-all test-fast plugins bench fuzz
-.PHONY: kernels docs clean
+.PHONY: help setup setup-demo setup-bench setup-test demo test test-all check lint types tests tests-all tests-fast
+.PHONY: plugins bench fuzz kernels docs clean
 
 help:
 	@echo 'make demo    take a real Debian kernel from its package to a traced boot'
-	@echo 'make test    lint, types and every test (the first run downloads Debian kernels)'
+	@echo 'make test    lint, types and the tests (the first run downloads Debian kernels)'
+	@echo 'make test-all  the same, and more of each kind: before a release, or a change of a rule'
 	@echo 'make check   lint, types and the quick tests, which download nothing: under two minutes'
 	@echo 'make bench   two small campaigns in QEMU, their tables and pictures in bench-out'
 	@echo 'make plugins build the QEMU plugins that count instructions'
@@ -41,9 +42,11 @@ demo: setup-demo
 # One target after the other, also with -j: the tests share the CPUs among themselves.
 .NOTPARALLEL:
 
-test: lint test-all
+test: lint tests
 
-check: lint test-fast
+test-all: lint tests-all
+
+check: lint tests-fast
 
 lint: setup-test
 	$(python) -m ruff check .
@@ -53,11 +56,14 @@ types: setup-test
 	$(mypy)
 
 # mypy needs one CPU, some 40 s of it where nothing is cached: it runs beside the tests, and its lines come after theirs.
-test-all: setup-test
+tests: setup-test
+	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not extended'
+
+tests-all: setup-test
 	$(python) .ci/beside '$(mypy)' $(pytest)
 
-test-fast: setup-test
-	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not kernel and not thorough'
+tests-fast: setup-test
+	$(python) .ci/beside '$(mypy)' $(pytest) -m 'not kernel and not thorough and not extended'
 
 # Commands build the plugins that they need; this shows that they can be built here.
 plugins: setup-bench

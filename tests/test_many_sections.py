@@ -61,7 +61,7 @@ def test_a_scan_names_few_sections(tmp_path: Path, capsys: pytest.CaptureFixture
     assert line.endswith("1 in .text.f7, 12 in 12 other sections)")
 
 
-@pytest.mark.thorough
+@pytest.mark.extended
 def test_section_numbers_of_more_than_16_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scanned = data(capsys, "scan", assembled(tmp_path / "many.ko", 66_000))
     assert scanned["sites"] == 66_000

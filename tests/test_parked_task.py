@@ -62,6 +62,7 @@ def test_with_the_mov_in_place_it_returns(mini: Mini, spec: Spec) -> None:
 
 
 @pytest.mark.kernel  # no kernel is needed, but about a minute
+@pytest.mark.extended
 def test_a_million_swings(mini: Mini) -> None:
     vmlinux = mini(Spec(parked=1_000_000))
     assert main(["patch", str(vmlinux), "--in-place", "--no-reread"]) == 0

@@ -15,7 +15,7 @@ from tests.fuzz import harness as under_test
 from tests.fuzz.harness import CORPUS, Harness, WrongEndError, smaller
 from tests.support.needs import needs_mini_kernel_tools
 
-FRESH = 10_000
+FRESH = 1_000
 
 
 @pytest.fixture(scope="module")

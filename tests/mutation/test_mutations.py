@@ -21,7 +21,13 @@ from tests.support.needs import needs_built_kernel, needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.builds, pytest.mark.timeout(2400)]
 
-EACH = {"fixed": 20, "fresh": 10}  # runs of each mutation of each rule
+# Runs of each mutation of each rule, and whether the seed is another one for every version of the tool.
+RUNS = (
+    pytest.param(4, False, id="fixed"),
+    pytest.param(2, True, id="fresh"),
+    pytest.param(20, False, id="fixed, 20 each", marks=pytest.mark.extended),
+    pytest.param(20, True, id="fresh, 20 each", marks=pytest.mark.extended),
+)
 MODULES = 60  # of each kernel
 
 
@@ -68,14 +74,16 @@ def fresh_seed() -> int:
     return int(hashed.hexdigest()[:8], 16)
 
 
-@pytest.mark.parametrize("kind", ["fixed", "fresh"])
-def test_mutations_are_caught(materials: dict[Where, Material], kind: str, show: Callable[[str], None]) -> None:
-    seed = 1 if kind == "fixed" else fresh_seed()
+@pytest.mark.parametrize(("each", "fresh"), RUNS)
+def test_mutations_are_caught(
+    materials: dict[Where, Material], show: Callable[[str], None], each: int, *, fresh: bool
+) -> None:
+    seed = fresh_seed() if fresh else 1
     mutations = {rule.code: mutations_of(rule) for rule in RULES}
-    outcomes = list(run_mutations(materials, seed, EACH[kind], mutations))
-    show(f"mutations of real files, seed {seed} ({kind})\n{table(outcomes)}")
+    outcomes = list(run_mutations(materials, seed, each, mutations))
+    show(f"mutations of real files, seed {seed}\n{table(outcomes)}")
     assert [describe(outcome, seed) for outcome in outcomes if not outcome.caught] == []
-    assert len(outcomes) == sum(mutation.runs(EACH[kind]) for several in mutations.values() for mutation in several)
+    assert len(outcomes) == sum(mutation.runs(each) for several in mutations.values() for mutation in several)
 
 
 def describe(outcome: Outcome, seed: int) -> str:

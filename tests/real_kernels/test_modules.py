@@ -37,7 +37,14 @@ class Case:
         return ["--vmlinux", str(self.kernel.vmlinux)] if self.kernel else []
 
 
-@pytest.fixture(scope="module", params=["bookworm cloud-arm64", "trixie cloud-arm64", "bookworm arm64"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "bookworm cloud-arm64",
+        "trixie cloud-arm64",
+        pytest.param("bookworm arm64", marks=pytest.mark.extended),
+    ],
+)
 def case(request: pytest.FixtureRequest) -> Case:
     suite, flavour = request.param.split()
     cloud = needs_kernel(suite)
