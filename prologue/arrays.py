@@ -38,5 +38,5 @@ def among_sorted(values: Integers, ordered: Integers) -> Bool:
     if not len(ordered):
         return np.zeros(len(values), np.bool_)
     place = np.searchsorted(ordered, values)
-    found: Bool = ordered[np.minimum(place, len(ordered) - 1)] == values
-    return found
+    is_member: Bool = ordered[np.minimum(place, len(ordered) - 1)] == values
+    return is_member

@@ -14,12 +14,12 @@ class RepeatedKeyError(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for k, key in enumerate(keys) if key in keys[:k])
         raise RepeatedKeyError(f"{twice!r} is named twice in one object: remove or rename one of them")
-    return found
+    return members
 
 
 def parse_json(text: str | bytes) -> Any:

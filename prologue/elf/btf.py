@@ -79,24 +79,24 @@ class Btf:
         None if there is no such member, if it is a bit field, or if structs of that name have it in different places.
         """
         name, *members = path.split(".")
-        found = {self._offset(number, members) for number in self._named(name)}
-        return found.pop() if len(found) == 1 else None
+        offsets = {self._offset(number, members) for number in self._named(name)}
+        return offsets.pop() if len(offsets) == 1 else None
 
     def _named(self, name: str) -> list[int]:
-        found: list[int] = []
+        types: list[int] = []
         place = self._data.find(f"\0{name}\0".encode(), self._strings)
         while place >= 0:
-            found += self._structs.get(place + 1 - self._strings, [])
+            types += self._structs.get(place + 1 - self._strings, [])
             place = self._data.find(f"\0{name}\0".encode(), place + 1)
-        return found
+        return types
 
     def _offset(self, number: int, members: list[str]) -> int | None:
         at = 0
         for member in members:
-            found = self._member(number, member, set())
-            if found is None:
+            offset_bits = self._member(number, member, set())
+            if offset_bits is None:
                 return None
-            number, bits = found
+            number, bits = offset_bits
             at += bits
         return at // 8 if at % 8 == 0 else None
 

@@ -30,7 +30,7 @@ def debug_addresses(image: ElfImage, low: int, high: int) -> I64:
         InputError: a debug section is compressed.
 
     """
-    found = [np.zeros(0, np.int64)]
+    places = [np.zeros(0, np.int64)]
     for section in sorted(image.sections, key=lambda section: section.offset):
         if section.allocated or not section.has_bytes or section.name in _WITHOUT:
             continue
@@ -40,8 +40,8 @@ def debug_addresses(image: ElfImage, low: int, high: int) -> I64:
                 f"{section.name} is compressed, so its addresses cannot be moved: {advice}", path=image.path
             )
         if _is_debug(section):
-            found.append(_in_section(image, section, low, high))
-    return np.concatenate(found)
+            places.append(_in_section(image, section, low, high))
+    return np.concatenate(places)
 
 
 def _is_debug(section: Section) -> bool:
@@ -49,15 +49,15 @@ def _is_debug(section: Section) -> bool:
 
 
 def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
-    found = [np.zeros(0, np.int64)]
+    places = [np.zeros(0, np.int64)]
     end = section.offset + section.size
     for start in range(section.offset, end, _CHUNK):
         # Seven more: an address may begin in this chunk and end in the next.
         size = min(start + _CHUNK + 7, end) - start
-        found.append(start + _in_bytes(image.read(start, size), low, high))
+        places.append(start + _in_bytes(image.read(start, size), low, high))
         page = start & -4096
         image.let_go(page, _CHUNK)
-    return _apart(np.concatenate(found))
+    return _apart(np.concatenate(places))
 
 
 def _in_bytes(data: bytes, low: int, high: int) -> I64:
@@ -65,12 +65,12 @@ def _in_bytes(data: bytes, low: int, high: int) -> I64:
     raw = np.frombuffer(data, np.uint8)
     if len(raw) < 8:
         return np.zeros(0, np.int64)
-    found = []
+    places = []
     for upper in range(low >> 48, (high >> 48) + 1):
         index = np.flatnonzero((raw[6:-1] == upper & 0xFF) & (raw[7:] == upper >> 8))
         values: U64 = unaligned(data, 8)[index]
-        found.append(index[(values >= np.uint64(low)) & (values <= np.uint64(high))])
-    return np.sort(np.concatenate(found))
+        places.append(index[(values >= np.uint64(low)) & (values <= np.uint64(high))])
+    return np.sort(np.concatenate(places))
 
 
 def _apart(offsets: I64) -> I64:

@@ -23,15 +23,15 @@ class DwarfTypes:
 
     def size(self, name: str) -> int | None:
         """Bytes of a struct; None if there is none of that name."""
-        found = self._type(name)
-        return None if found is None else found.size
+        struct = self._type(name)
+        return None if struct is None else struct.size
 
     def offset(self, path: str) -> int | None:
         """Bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if there is no such member."""
         name, _, members = path.partition(".")
-        found = self._type(name)
+        struct = self._type(name)
         try:
-            return None if found is None else int(self._drgn.offsetof(found, members))
+            return None if struct is None else int(self._drgn.offsetof(struct, members))
         except (LookupError, TypeError, ValueError):  # no such member, an incomplete type, a bit field
             return None
 

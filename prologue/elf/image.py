@@ -263,13 +263,13 @@ def gather_words(
             continue
         index = (vaddrs[place] - np.uint64(section.addr) >> np.uint64(2)).view(np.int64)
         low, high = int(index.min()), int(index.max())
-        for distance, found in result.items():
+        for distance, column in result.items():
             at = index + distance
             if low + distance >= 0 and high + max(distance, 0) < len(words):
-                found[place] = words[at]
+                column[place] = words[at]
                 continue
             out = (at < 0) | (at >= len(words)) | (index >= len(words))  # the last: bytes after the last whole word
-            found[place] = np.where(out, 0, words[np.where(out, 0, at)])
+            column[place] = np.where(out, 0, words[np.where(out, 0, at)])
     return result
 
 

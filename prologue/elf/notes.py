@@ -11,9 +11,9 @@ def gnu_build_id(image: ElfImage) -> str:
     """The build-id in hex; empty if there is none."""
     for section in image.sections:
         if section.type == "SHT_NOTE" and section.has_bytes:
-            found = build_id_among(image.data(section))
-            if found:
-                return found
+            build_id = build_id_among(image.data(section))
+            if build_id:
+                return build_id
     return ""
 
 

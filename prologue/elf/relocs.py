@@ -42,8 +42,8 @@ class Relocations:
 
     def of_types(self, types: tuple[int, ...]) -> I64:
         """Indices of the relocations of these types."""
-        found: I64 = np.flatnonzero(np.isin(self.types, np.array(types, np.uint64)))
-        return found
+        rows: I64 = np.flatnonzero(np.isin(self.types, np.array(types, np.uint64)))
+        return rows
 
     def targets_of(self, places: U64) -> U64:
         """What is written at each place; 0 where there is no relocation, or its symbol is another module's."""

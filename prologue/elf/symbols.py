@@ -88,8 +88,8 @@ class Symbols:
     @property
     def defined(self) -> Bool:
         """Which symbols, in table order, name a place in a section of this file."""
-        found: Bool = (self._sections != SHN_UNDEF) & (self._sections < len(self._image.sections))
-        return found
+        is_defined: Bool = (self._sections != SHN_UNDEF) & (self._sections < len(self._image.sections))
+        return is_defined
 
     def names_at(self, vaddr: int) -> tuple[str, ...]:
         """Names of all defined symbols whose value is exactly ``vaddr``, in table order; no mapping symbols."""
@@ -123,8 +123,8 @@ class Symbols:
         starts = self.function_starts
         if not len(starts):
             return np.zeros(vaddrs.shape, np.bool_)
-        found: Bool = starts[np.minimum(np.searchsorted(starts, vaddrs), len(starts) - 1)] == vaddrs
-        return found
+        is_start: Bool = starts[np.minimum(np.searchsorted(starts, vaddrs), len(starts) - 1)] == vaddrs
+        return is_start
 
     def with_prefix(self, prefix: str) -> tuple[Symbol, ...]:
         """Every defined symbol whose name begins with ``prefix``, in table order."""
@@ -147,8 +147,8 @@ class Symbols:
         rows = rows[self._names[rows] + np.uint64(len(wanted)) <= self._strings.size]
         for k, byte in enumerate(wanted[8:], start=8):
             rows = rows[self._string_bytes[self._names[rows].astype(np.int64) + k] == byte]
-        found: npt.NDArray[np.int64] = rows[self.table["shndx"][rows] != SHN_UNDEF]
-        return found
+        defined_rows: npt.NDArray[np.int64] = rows[self.table["shndx"][rows] != SHN_UNDEF]
+        return defined_rows
 
     @cached_property
     def _heads(self) -> U64:
@@ -236,25 +236,25 @@ class Symbols:
         stops = np.searchsorted(values, np.array(vaddrs, np.uint64), side="right")
         starts = np.searchsorted(values, values[np.maximum(stops, 1) - 1]) if len(values) else stops
         section, shows = None, not self._image.relocatable
-        found = []
+        locations = []
         for vaddr, start, stop in zip(vaddrs, starts.tolist(), stops.tolist(), strict=True):
             shown = vaddr if shows else None
             if section is None or vaddr not in section:  # neighbours mostly come together
                 section = self._image.section_at(vaddr)
             if section is None:
-                found.append(Location(vaddr=shown))
+                locations.append(Location(vaddr=shown))
                 continue
             inside, at = vaddr - section.addr, int(values[stop - 1]) if stop else -1
             if at < section.addr:
-                found.append(Location(vaddr=shown, section=section.name, section_offset=inside))
+                locations.append(Location(vaddr=shown, section=section.name, section_offset=inside))
             else:
                 name = self._best_name(order[start:stop])
-                found.append(
+                locations.append(
                     Location(
                         vaddr=shown, section=section.name, section_offset=inside, symbol=name, symbol_offset=vaddr - at
                     )
                 )
-        return found
+        return locations
 
     def _best_name(self, rows: npt.NDArray[np.int64]) -> str:
         """Name one address by what begins there, not by what ends there; rows come worst first."""

@@ -164,8 +164,8 @@ def baseline_notes(parts: Split, path: Path) -> list[str]:
         total = len(parts.baselined)
         notes.append(f"{total} known finding{'s' if total != 1 else ''} (baseline {path}): {groups}")
     notes += [
-        f"baseline {path}: {entry}: {found} findings, but only {entry.count} known: all count as new"
-        for entry, found in parts.exceeded
+        f"baseline {path}: {entry}: {findings_now} findings, but only {entry.count} known: all count as new"
+        for entry, findings_now in parts.exceeded
     ]
     notes += [
         f"baseline {path}: {entry}: expired on {entry.expires}: covers nothing; fix the findings, or decide again"

@@ -113,8 +113,8 @@ def _verify(request: Request, path: Path) -> Verified:
 
 def modules_without_records(results: Iterable[Verified]) -> list[str]:
     """Return one note on all modules without records and without pairs: such modules are many, and healthy."""
-    found = [(r.path, r.facts.bare_entries) for r in results if r.facts and r.facts.kind == "module"]
-    bare = [(path, entries) for path, entries in found if entries is not None]
+    modules = [(r.path, r.facts.bare_entries) for r in results if r.facts and r.facts.kind == "module"]
+    bare = [(path, entries) for path, entries in modules if entries is not None]
     if not bare:
         return []
     which = str(bare[0][0]) if len(bare) == 1 else f"{len(bare):,} modules, such as {bare[0][0]}"
@@ -165,13 +165,13 @@ _KINDS = {
 
 
 def _accounting(before: Binary, after: Binary) -> str:
-    found = account(before, after)
-    if found.apart:
-        return f"{after.path}: not compared with {before.path} byte by byte: {found.apart}"
+    accounting = account(before, after)
+    if accounting.apart:
+        return f"{after.path}: not compared with {before.path} byte by byte: {accounting.apart}"
     kinds = _KINDS
     if isinstance(before, Kernel) and before.marker is not None and before.marker.version > 1:
         kinds = _KINDS | {"record": ("word of the record table", "words of the record table")}
-    parts = [counted(count, kinds[kind][0], plural=kinds[kind][1]) for kind, count in found.words.items()]
-    if len(found.unexplained):
-        parts.append(counted(len(found.unexplained), "unexplained byte"))
+    parts = [counted(count, kinds[kind][0], plural=kinds[kind][1]) for kind, count in accounting.words.items()]
+    if len(accounting.unexplained):
+        parts.append(counted(len(accounting.unexplained), "unexplained byte"))
     return f"{after.path}: differs from {before.path} in {', '.join(parts) or 'nothing'}"

@@ -179,10 +179,10 @@ def _recognise_plain(function: _Function) -> InitStub:
 def _recognise_call_ops(function: _Function) -> InitStub:
     """The branch on W0 after the call of the literal writer."""
     words = function.words
-    found = [k for k, w in enumerate(words) if a64.classify(w) == "BL" and function.callee(k) == LITERAL_WRITER]
-    if len(found) != 1 or found[0] + 2 >= len(words):
-        raise _UnrecognisedError(f"{FUNCTION} calls {LITERAL_WRITER} {len(found)} times, expected once")
-    at = found[0] + 1
+    calls = [k for k, w in enumerate(words) if a64.classify(w) == "BL" and function.callee(k) == LITERAL_WRITER]
+    if len(calls) != 1 or calls[0] + 2 >= len(words):
+        raise _UnrecognisedError(f"{FUNCTION} calls {LITERAL_WRITER} {len(calls)} times, expected once")
+    at = calls[0] + 1
     word, pc = words[at], function.pc(at)
     _require_known_calls(_all_calls(function), LITERAL_WRITER)
     before, _, _ = function.walk(0)

@@ -109,5 +109,5 @@ class Kallsyms:
     @cached_property
     def first_rows(self) -> I64:
         """For each of ``starts``, the row of the first symbol there, whose name the kernel prints."""
-        found: I64 = np.searchsorted(self.addresses, self.starts)
-        return found
+        rows: I64 = np.searchsorted(self.addresses, self.starts)
+        return rows

@@ -203,7 +203,7 @@ class Kernel(LinkedBinary):
         """
         if self.version is not None and self.version >= SORTS_RECORDS_AT_BUILD:
             return True
-        return self.records is not None and len(self.records) > 0 and not bool(self.records.live[0])
+        return self.records is not None and len(self.records) > 0 and not bool(self.records.nonzero[0])
 
     @cached_property
     def adjusts_zero_records(self) -> bool | None:

@@ -126,14 +126,14 @@ def require_unstripped(image: ElfImage, *, by_name: bool = False) -> None:
 
 def named_files(paths: list[Path]) -> list[Path]:
     """The files that were named, and all modules below the directories that were; errors as ``find_modules``."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         try:
             is_directory = path.is_dir()
         except OSError:  # opening it will say what is wrong
             is_directory = False
-        found += find_modules(path) if is_directory else [path]
-    return found
+        files += find_modules(path) if is_directory else [path]
+    return files
 
 
 def find_modules(directory: Path) -> list[Path]:
@@ -149,10 +149,10 @@ def find_modules(directory: Path) -> list[Path]:
 
     # Not rglob: it passes over what may not be read.
     files = (Path(top, name) for top, _, names in os.walk(directory, onerror=unreadable) for name in names)
-    found = sorted(p for p in files if p.name.endswith(MODULE_SUFFIXES) and not p.is_symlink())
-    if not found:
+    modules = sorted(p for p in files if p.name.endswith(MODULE_SUFFIXES) and not p.is_symlink())
+    if not modules:
         raise InputError("no modules (*.ko, *.ko.gz, *.ko.xz, *.ko.zst) in this directory", path=directory)
-    return found
+    return modules
 
 
 def unfollowed_links(directory: Path) -> list[str]:
@@ -162,8 +162,8 @@ def unfollowed_links(directory: Path) -> list[str]:
     """
     entries = (os.path.join(top, name) for top, below, files in os.walk(directory) for name in (*below, *files))  # noqa: PTH118 - thousands
     links = [path for path in entries if os.path.islink(path)]  # noqa: PTH114 - as above
-    found = [path for path in links if path.endswith(MODULE_SUFFIXES) or Path(path).is_dir()]
-    return sorted(os.path.relpath(path, directory) for path in found)
+    links_left = [path for path in links if path.endswith(MODULE_SUFFIXES) or Path(path).is_dir()]
+    return sorted(os.path.relpath(path, directory) for path in links_left)
 
 
 def is_vmlinux(path: Path) -> bool:

@@ -182,8 +182,8 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
     vaddrs = np.concatenate([s.addr + np.arange(s.size // 8, dtype=np.uint64) * np.uint64(8) for s in sections])
     slots = np.concatenate([module.image.view(s, "<u8") for s in sections])
     relocations = module.relocations
-    found = np.flatnonzero(SectionMap(sections).indices(relocations.places) >= 0)
-    place, kind = relocations.places[found], relocations.types[found]
+    rows = np.flatnonzero(SectionMap(sections).indices(relocations.places) >= 0)
+    place, kind = relocations.places[rows], relocations.types[rows]
     aligned = place % np.uint64(8) == 0
     if not aligned.all():
         raise InputError(f"a relocation of {RECORDS} overlaps two records: damaged", path=module.path)
@@ -192,9 +192,9 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
     values, homes = slots.copy(), np.full(len(slots), -1, np.int64)
     # No address for a record that refers to another module, or that the loader leaves as it is in the file.
     values[values != 0] = _NO_ADDRESS
-    known, target = relocations.defined[found[absolute]], relocations.targets[found[absolute]]
+    known, target = relocations.defined[rows[absolute]], relocations.targets[rows[absolute]]
     values[index[absolute]] = np.where(known, target, _NO_ADDRESS)
-    homes[index[absolute]] = relocations.homes[found[absolute]]
+    homes[index[absolute]] = relocations.homes[rows[absolute]]
     rela: Bool = np.zeros(len(slots), np.bool_)
     rela[index[absolute]] = True
     wrong = ~absolute & (kind != R_NONE)  # of a discarded function: the loader does nothing about it
@@ -219,7 +219,7 @@ def layout_of(image: ElfImage, symbols: Symbols, records: Records) -> Layout:
     after it in ``4,2``. Records that were moved stand in the function in either; then the two NOPs before every
     8-aligned function decide, which layout ``2`` has only by chance.
     """
-    value = records.values[records.live & image.in_text(records.values)]
+    value = records.values[records.nonzero & image.in_text(records.values)]
     around = image.words_around(value, range(-4, 3))
     plain = symbols.is_function_start(value)
     padded = symbols.is_function_start(value - np.uint64(4)) & (around[-1] & a64.BTI_MASK == a64.BTI)

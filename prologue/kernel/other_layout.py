@@ -63,8 +63,8 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
 
 def _patchable(sites: Sites) -> Bool:
     """Sites whose first slot is as compiled or as processed."""
-    found: Bool = (sites.word0 == a64.NOP) | (sites.word0 == a64.MOV_X9_X30)
-    return found
+    is_patchable: Bool = (sites.word0 == a64.NOP) | (sites.word0 == a64.MOV_X9_X30)
+    return is_patchable
 
 
 def _nops_at(text: Text, entry: U64) -> I64:

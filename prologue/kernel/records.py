@@ -91,10 +91,10 @@ class Records:
         return len(self.slots)
 
     @property
-    def live(self) -> Bool:
+    def nonzero(self) -> Bool:
         """Which records are not zero; the linker and sorttable leave zeros that the kernel skips."""
-        nonzero: Bool = self.values != 0
-        return nonzero
+        is_nonzero: Bool = self.values != 0
+        return is_nonzero
 
 
 def read_records(image: ElfImage, bounds: Bounds) -> Records:

@@ -52,8 +52,8 @@ class Sites:
     @property
     def bti(self) -> Bool:
         """Sites with a BTI landing pad right before the pair."""
-        found: Bool = self.before & a64.BTI_MASK == a64.BTI
-        return found
+        has_bti: Bool = self.before & a64.BTI_MASK == a64.BTI
+        return has_bti
 
     @property
     def entry(self) -> U64:
@@ -89,7 +89,7 @@ def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout, *
 
     ``moved`` says where the records are, if that is known; otherwise the words there decide.
     """
-    index = np.flatnonzero(records.live & text.in_text(records.values))
+    index = np.flatnonzero(records.nonzero & text.in_text(records.values))
     value = records.values[index]
     around = text.words_around(value, range(-2, 3))
     at_second = _moved(symbols, value, around, layout) if moved is None else np.full(len(value), moved)

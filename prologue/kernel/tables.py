@@ -53,10 +53,10 @@ def _between(binary: Binary, bounds: tuple[str, str], section: str, entry: int) 
     if start is not None and stop is not None:
         low, high = start.vaddr, stop.vaddr
     else:
-        found = binary.image.section(section)
-        if found is None or not found.has_bytes:
+        table = binary.image.section(section)
+        if table is None or not table.has_bytes:
             return np.zeros(0, np.uint64)
-        low, high = found.addr, found.addr + found.size
+        low, high = table.addr, table.addr + table.size
     if high < low or binary.text.read_at(low, high - low) is None:
         return np.zeros(0, np.uint64)
     return np.uint64(low) + np.arange((high - low) // entry, dtype=np.uint64) * np.uint64(entry)
@@ -101,12 +101,12 @@ def bug_words(binary: Binary) -> tuple[U64, Bool]:
     mask, brk = a64.CLASSES["BRK"]
     for size in (12, 8):
         entries = _table(binary, "__bug_table", "__bug_table", size)
-        found = binary.relative32(entries)
-        if len(found) and ((binary.text.words(found) & np.uint32(mask)) == np.uint32(brk)).mean() > 0.9:
+        vaddrs = binary.relative32(entries)
+        if len(vaddrs) and ((binary.text.words(vaddrs) & np.uint32(mask)) == np.uint32(brk)).mean() > 0.9:
             # The last two bytes, read as the upper half of the last word.
             last = binary.image.words_at(binary.image.offsets(entries + np.uint64(size - 4)), 4)
             flags = last >> np.uint64(16) if size == 12 else last
-            return found, flags & np.uint64(1) == 1
+            return vaddrs, flags & np.uint64(1) == 1
     return np.zeros(0, np.uint64), np.zeros(0, np.bool_)
 
 
@@ -198,5 +198,5 @@ def alternative_entries(binary: Binary) -> Alternatives:
 def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
     """What ``.altinstructions`` replaces at boot, and what it replaces it with (callbacks have no replacement)."""
     entries = alternative_entries(binary)
-    code, found = ~entries.is_callback, entries.replacement
-    return entries.original, Ranges(found.start[code], found.size[code])
+    code, replacements = ~entries.is_callback, entries.replacement
+    return entries.original, Ranges(replacements.start[code], replacements.size[code])

@@ -46,27 +46,27 @@ def lost_table(binary: Binary) -> LostTable | None:
 
     In a section without any site a single pair is enough if most entries there are pairs.
     """
-    found = binary.entry_pairs
-    if not _too_many(binary, found):  # before the tables of other patchers are read
+    pairs = binary.entry_pairs
+    if not _too_many(binary, pairs):  # before the tables of other patchers are read
         return None
-    found = found._replace(unlisted=without_owner(binary, found.unlisted))
-    if not _too_many(binary, found):
+    pairs = pairs._replace(unlisted=without_owner(binary, pairs.unlisted))
+    if not _too_many(binary, pairs):
         return None
     counts: dict[str, int] = {}
-    for section, count in zip(binary.text.text_sections, _by_section(binary, found.unlisted).tolist(), strict=True):
+    for section, count in zip(binary.text.text_sections, _by_section(binary, pairs.unlisted).tolist(), strict=True):
         if count:
             counts[section.name] = counts.get(section.name, 0) + count
-    return LostTable(found.unlisted, len(found.first), len(found.entries), counts)
+    return LostTable(pairs.unlisted, len(pairs.first), len(pairs.entries), counts)
 
 
-def _too_many(binary: Binary, found: EntryPairs) -> bool:
-    lost, listed = len(found.unlisted), len(found.first) - len(found.unlisted)
+def _too_many(binary: Binary, pairs: EntryPairs) -> bool:
+    lost, listed = len(pairs.unlisted), len(pairs.first) - len(pairs.unlisted)
     if not lost:
         return False
-    if lost >= _MANY and lost >= _SHARE * (len(found.first) if listed else len(found.entries)):
+    if lost >= _MANY and lost >= _SHARE * (len(pairs.first) if listed else len(pairs.entries)):
         return True
     sites = np.zeros(0, np.uint64) if binary.sites is None else binary.sites.first
-    here, entries = _by_section(binary, found.unlisted), _by_section(binary, found.entries)
+    here, entries = _by_section(binary, pairs.unlisted), _by_section(binary, pairs.entries)
     bare = (here > 0) & (_by_section(binary, sites) == 0)
     return bool((here[bare] * 2 >= entries[bare]).any())
 

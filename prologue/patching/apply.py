@@ -102,11 +102,11 @@ def rewrite(approved: ApprovedPlan, out: Path, check: Callable[[Path], object]) 
     raw = np.frombuffer(content, np.uint8)
     written = 0
     for stage in approved.plan.stages:
-        found = module.image.words_at(stage.offsets, stage.width)
-        _require_expected(approved, stage, found)
+        words = module.image.words_at(stage.offsets, stage.width)
+        _require_expected(approved, stage, words)
         at = stage.offsets[:, None] + np.arange(stage.width)
         raw[at] = stage.new.astype("<u4" if stage.width == 4 else "<u8").view(np.uint8).reshape(-1, stage.width)
-        written += int((found != stage.new).sum())
+        written += int((words != stage.new).sum())
     if not written and not module.stripped and out.exists() and out.samefile(module.path):
         return 0
     with _locked_for_reading(module.path), new_file(out, like=module.path) as temporary:
@@ -182,20 +182,20 @@ def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bo
     """
     if len(stage) and int(stage.offsets.min()) < 0:
         raise RefusedError(f"an edit has no place in the file ({stage.reason})", path=approved.binary.path)
-    found = read_words(fd, stage.offsets, stage.width)
-    _require_expected(approved, stage, found)
-    todo: npt.NDArray[np.bool_] = found != stage.new
+    words = read_words(fd, stage.offsets, stage.width)
+    _require_expected(approved, stage, words)
+    todo: npt.NDArray[np.bool_] = words != stage.new
     return todo
 
 
-def _require_expected(approved: ApprovedPlan, stage: Edits, found: U64) -> None:
-    strange = (found != stage.new) & (found != stage.old)
+def _require_expected(approved: ApprovedPlan, stage: Edits, words: U64) -> None:
+    strange = (words != stage.new) & (words != stage.old)
     if approved.plan.guard is not None and stage is approved.plan.stages[-1]:
-        strange &= found != np.uint64(approved.plan.guard)
+        strange &= words != np.uint64(approved.plan.guard)
     for k in np.flatnonzero(strange)[:1].tolist():
         digits = 2 * stage.width
         raise RefusedError(
-            f"expected {int(stage.old[k]):0{digits}x}, found {int(found[k]):0{digits}x}, which another tool wrote; "
+            f"expected {int(stage.old[k]):0{digits}x}, found {int(words[k]):0{digits}x}, which another tool wrote; "
             "nothing was written: link again",
             path=approved.binary.path,
             where=_where(approved, int(stage.vaddrs[k])),

@@ -37,9 +37,9 @@ def copied_meanwhile(source: Path, target: Path) -> Iterator[Callable[[], None]]
     command = ["cp", "--reflink=auto", "--sparse=auto", "--", str(source), str(target)]
 
     def wait() -> None:
-        _, said = process.communicate()
+        _, complaints = process.communicate()
         if process.returncode:
-            raise OutputError(f"{_why(process, said)}; nothing was left behind", path=target.parent)
+            raise OutputError(f"{_why(process, complaints)}; nothing was left behind", path=target.parent)
 
     # A signal waits until cp is sure to be killed: else it would make the file when this run has ended.
     with held_signals() as release:
@@ -59,5 +59,5 @@ def _why(done: subprocess.Popen[str], complaints: str) -> str:
     """The last thing that a command said, without the place, or what ended it."""
     if done.returncode < 0:  # SIGXFSZ, for one: Python ignores it, and what it starts does not
         return signal.strsignal(-done.returncode) or f"cp was ended by signal {-done.returncode}"
-    said = complaints.strip().splitlines()
-    return said[-1].rpartition(": ")[2] if said else f"cp ended with {done.returncode}"
+    lines = complaints.strip().splitlines()
+    return lines[-1].rpartition(": ")[2] if lines else f"cp ended with {done.returncode}"

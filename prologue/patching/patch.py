@@ -109,8 +109,8 @@ def _marker_version(binary: Binary) -> int | None:
 
 
 def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
-    found = (binary.image.words_at(stage.offsets, stage.width) != stage.new for stage in plan.stages)
-    return sum(int(different.sum()) for different in found)
+    pending = (binary.image.words_at(stage.offsets, stage.width) != stage.new for stage in plan.stages)
+    return sum(int(different.sum()) for different in pending)
 
 
 def patch_or_error(request: PatchRequest, path: Path) -> Patched | PrologueError:
@@ -150,7 +150,7 @@ def _nothing_to_do(binary: Binary) -> bool:
     if isinstance(binary, Kernel) and binary.moves_records:
         return False
     if binary.records is not None:
-        return not binary.records.live.any()
+        return not binary.records.nonzero.any()
     if isinstance(binary, Kernel):
         return binary.bounds is None and binary.symbols.find("ftrace_init") is None
     return True

@@ -224,6 +224,6 @@ def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:
 def _same_init(kernel: Kernel, theirs: list[Edits]) -> bool:
     """The saved edits write the words that the recogniser plans, at the same places."""
     wanted = [(word.vaddr, word.new) for word in kernel.init_stub.edits]
-    found = [pair for s in theirs for pair in zip(s.vaddrs.tolist(), s.new.tolist(), strict=True)]
+    words = [pair for s in theirs for pair in zip(s.vaddrs.tolist(), s.new.tolist(), strict=True)]
     places = [np.array_equal(s.offsets, kernel.image.offsets(s.vaddrs)) for s in theirs]
-    return wanted == found and all(places)
+    return wanted == words and all(places)

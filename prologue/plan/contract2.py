@@ -40,7 +40,7 @@ def later_stages(kernel: Kernel, sites: Sites) -> tuple[Edits, ...]:
     """
     marker, bounds, records = kernel.marker, kernel.bounds, kernel.records
     assert marker is not None and bounds is not None and records is not None  # noqa: S101,PT018 - sites have all three
-    if len(sites) != int(records.live.sum()):
+    if len(sites) != int(records.nonzero.sum()):
         raise RefusedError("some records lead to no site: see `prologue verify`", path=kernel.path)
     if marker.offsets:
         table = _offset_table(kernel, bounds, records, sites)

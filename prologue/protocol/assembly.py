@@ -99,9 +99,9 @@ def parse_program(text: str, path: str) -> tuple[Line, ...]:
     labels: list[str] = []
     for statement in re.split(r"[;\n]", re.sub(r"//.*", "", text)):
         rest = statement.strip()
-        while found := re.match(r"(\w+):\s*", rest):
-            labels.append(found[1])
-            rest = rest[found.end() :]
+        while label := re.match(r"(\w+):\s*", rest):
+            labels.append(label[1])
+            rest = rest[label.end() :]
         if not rest:
             continue
         for line in _expanded(rest, path):
@@ -132,8 +132,8 @@ def _split(operands: str) -> list[str]:
 def _plain(operand: str) -> str:
     if operand.startswith('"'):
         return " ".join(operand.split())
-    found = _REGISTER.fullmatch(operand)
-    return f"X{found[1]}" if found else operand
+    register = _REGISTER.fullmatch(operand)
+    return f"X{register[1]}" if register else operand
 
 
 def is_register(operand: str) -> bool:

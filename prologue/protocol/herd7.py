@@ -76,11 +76,11 @@ def ask_herd7(name: str, model: Model) -> HerdVerdict:
             done = _run("-variant", "ifetch", str(file))
         except subprocess.TimeoutExpired:
             return HerdVerdict("")
-    found = re.search(r"^Observation \S+ (Never|Sometimes|Always) (\d+) (\d+)", done.stdout, re.MULTILINE)
-    if found is None:
-        said = (done.stderr + done.stdout).strip().splitlines() or ["nothing said"]
-        raise UsageError(f"herd7 gave no verdict on {name}: {said[-1]}")
-    return HerdVerdict(found[1], int(found[2]), int(found[3]), _FLAG in done.stdout)
+    observation = re.search(r"^Observation \S+ (Never|Sometimes|Always) (\d+) (\d+)", done.stdout, re.MULTILINE)
+    if observation is None:
+        lines = (done.stderr + done.stdout).strip().splitlines() or ["nothing said"]
+        raise UsageError(f"herd7 gave no verdict on {name}: {lines[-1]}")
+    return HerdVerdict(observation[1], int(observation[2]), int(observation[3]), _FLAG in done.stdout)
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -102,8 +102,8 @@ def litmus_tests() -> Iterator[tuple[str, Model]]:
 def litmus_files() -> Iterator[tuple[str, str]]:
     """Yield name and text of each test's file; spin decides whether the name says never or sometimes."""
     for name, model in litmus_tests():
-        said = "sometimes" if check_model(model).reason else "never"
-        yield f"{name}.{said}.litmus", litmus_text(name, model)
+        outcome = "sometimes" if check_model(model).reason else "never"
+        yield f"{name}.{outcome}.litmus", litmus_text(name, model)
 
 
 def main(directory: Path) -> None:

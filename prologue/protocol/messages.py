@@ -60,8 +60,8 @@ class Conversation:
             return None
         lines: list[Line] = []
         for index, line in enumerate(program):
-            said = self._said(line.operation.name, program[index:])
-            lines += [line] if said is None else self._parsed(said)
+            words = self._said(line.operation.name, program[index:])
+            lines += [line] if words is None else self._parsed(words)
         return tuple(lines)
 
     def _parsed(self, text: str) -> tuple[Line, ...]:

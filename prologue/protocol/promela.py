@@ -49,8 +49,8 @@ def registers_of(layout: Numbering, task: Thread) -> list[str]:
     """Return the registers that a task's own lines, shared code or any word may use."""
     texts = " ".join([*layout.words, *(str(line.operation) for line in (*layout.model.code, *task.program))])
     used = {word.strip("[],") for word in texts.replace(",", " ").split()}
-    found = {word for word in used if word[:1] == "X" and word[1:].isdigit()}
-    return sorted(found | {"X30", "ELR", "EQ"})
+    registers = {word for word in used if word[:1] == "X" and word[1:].isdigit()}
+    return sorted(registers | {"X30", "ELR", "EQ"})
 
 
 def _proctype(layout: Numbering, number: int, task: Thread) -> str:
@@ -83,14 +83,14 @@ def _alternatives(made: Instructions, address: int, line: Line) -> list[str]:
     cases = " ".join(f":: word[AT({site}, K)] == {layout.word(text)} -> {made.word_effect(text, address)}"
                      for text in layout.words)  # fmt: skip
     check = made.decoder_check(address)
-    found = []
+    alternatives = []
     for k in range(layout.depth()):
         text = (
             f"HERE({t}, {address}) && CAN_FETCH({t}, {site}, K) -> STEP({t}, {address}, word[AT({site}, K)]); "
             f"execute_word(at[{t}], {site}, K); {check}if {cases} :: else -> bad = 7 fi; CHECK"
         )
-        found.append(text.replace("K)", f"{k})"))
-    return found
+        alternatives.append(text.replace("K)", f"{k})"))
+    return alternatives
 
 
 def _moves(layout: Numbering, number: int, task: Thread) -> list[str]:

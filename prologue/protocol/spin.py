@@ -61,28 +61,28 @@ def explore(text: str, name: str) -> Exploration:
         (place / _FILE).write_text(text)
         _run(("spin", "-a", _FILE), place, name)
         _run((compiler, *_CHECKER, "-o", "pan", "pan.c"), place, name)
-        said = _run(("./pan", "-E", "-w20", "-m100000"), place, name)
-        return _outcome(said, place, name)
+        output = _run(("./pan", "-E", "-w20", "-m100000"), place, name)
+        return _outcome(output, place, name)
 
 
-def _outcome(said: str, place: Path, name: str) -> Exploration:
-    counts = re.search(r"depth reached (\d+), errors: (\d+)", said)
-    states = re.search(r"(\d+) states, stored", said)
+def _outcome(output: str, place: Path, name: str) -> Exploration:
+    counts = re.search(r"depth reached (\d+), errors: (\d+)", output)
+    states = re.search(r"(\d+) states, stored", output)
     if not counts or not states:
-        raise InternalError(f"spin's checker gave no result: {_last_line(said)}", path=name)
+        raise InternalError(f"spin's checker gave no result: {_last_line(output)}", path=name)
     trail: tuple[str, ...] = ()
     reason = ""
     if int(counts[2]):
         replay = _run(("spin", "-t", "-T", _FILE), place, name)
         trail = tuple(line.strip() for line in replay.splitlines() if re.match(r"\s*[@prm!] \d", line))
-        found = [line for line in trail if line.startswith("! ")]
-        if not found:
-            raise InternalError(f"the trail does not end with a reason: {_last_line(said)}", path=name)
-        reason = REASONS[int(found[-1].split()[1])]
+        failures = [line for line in trail if line.startswith("! ")]
+        if not failures:
+            raise InternalError(f"the trail does not end with a reason: {_last_line(output)}", path=name)
+        reason = REASONS[int(failures[-1].split()[1])]
         if reason == "model-too-small":
             raise InternalError("the model left the machine's bounds", path=name)
-    elif "Search not completed" in said or "max search depth too small" in said:
-        raise InternalError(f"spin did not explore everything: {_last_line(said)}", path=name)
+    elif "Search not completed" in output or "max search depth too small" in output:
+        raise InternalError(f"spin did not explore everything: {_last_line(output)}", path=name)
     return Exploration(reason, int(states[1]), int(counts[1]), trail)
 
 

@@ -74,44 +74,44 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
 def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, Any]:
     from prologue.report.sarif import findings_sarif
 
-    audits, found = audits_of(audit), every_finding(audit)
+    audits, findings = audits_of(audit), every_finding(audit)
     files = list(dict.fromkeys(str(file.path) for one in audits for file in one.files))
     return findings_sarif(
-        [*files, *unread], [one.finding for one in found], notes, (), unread | _unaudited(audit, files),
-        left_out=audit.left_out, memories=[one.memory for one in found], audited=[one.source for one in audits],
+        [*files, *unread], [one.finding for one in findings], notes, (), unread | _unaudited(audit, files),
+        left_out=audit.left_out, memories=[one.memory for one in findings], audited=[one.source for one in audits],
     )  # fmt: skip
 
 
 def _unaudited(audit: Audit, files: list[str]) -> dict[str, str]:
     """Errors by what they are of; ``files`` were audited, if only in one of two memories."""
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for error in all_errors(audit):
         path = str(error.path or audit.source)
         key = f"{path}, in one memory" if path in files else path
-        found[key] = f"{found[key]}; {error}" if key in found else str(error)
-    return found
+        modules[key] = f"{modules[key]}; {error}" if key in modules else str(error)
+    return modules
 
 
 def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
-    found = [
+    parts = [
         f"{count:,} {severity}"
         for severity, count in counts([one.finding for one in every_finding(audit)]).items()
         if count
     ]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
-    found += [counted(changed, "change that is not allowed", plural="changes that are not allowed")] if changed else []
+    parts += [counted(changed, "change that is not allowed", plural="changes that are not allowed")] if changed else []
     failures = len(all_errors(audit))
     left = [f"{counted(failures, 'module')} could not be audited"] if failures else []
     left += counted_undecided(audit)
-    found += [*([] if found else ["nothing wrong found"]), *left] if left else []
+    parts += [*([] if parts else ["nothing wrong found"]), *left] if left else []
     words = sum(one.audited.text for one in audit.files)
     modules = sum(1 for one in audit.files if one.name != KERNEL)
     looked = [audit.release or "release unknown", f"{counted(words, 'word')} of text"]
     looked += [counted(modules, "module")] if modules else []
     looked += [f"without {', '.join(sorted(audit.left_out))}"] if audit.left_out else []
     name = audit.source if audit.before is None else f"{audit.before.source}, {audit.source}"
-    return printable(f"{name}: {', '.join(found) or 'clean'} ({', '.join(looked)})")
+    return printable(f"{name}: {', '.join(parts) or 'clean'} ({', '.join(looked)})")
 
 
 def _text(audit: Audit, *, show_all: bool) -> str:
@@ -245,7 +245,8 @@ def _file(one: AuditedFile) -> dict[str, Any]:
         "words": one.audited.text,
         "mechanisms": [asdict(row) for row in one.audited.mechanisms],
         "agreements": [
-            {"name": found.name, "value": hex(found.value), "places": found.places} for found in one.audited.agreements
+            {"name": agreement.name, "value": hex(agreement.value), "places": agreement.places}
+            for agreement in one.audited.agreements
         ],
         "notes": list(one.audited.notes),
     }

@@ -83,5 +83,5 @@ def _draw(axis: Any, name: str, strip: Strip, blocks: U64) -> None:
 
 def _compact(words: U64, blocks: U64) -> npt.NDArray[np.float64]:
     """Bytes from the left of the picture to each word, if only those blocks are in it."""
-    found: npt.NDArray[np.float64] = np.searchsorted(blocks, words // _BLOCK) * float(_BLOCK) + words % _BLOCK
-    return found
+    places: npt.NDArray[np.float64] = np.searchsorted(blocks, words // _BLOCK) * float(_BLOCK) + words % _BLOCK
+    return places

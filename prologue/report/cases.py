@@ -89,13 +89,13 @@ def _cases(  # noqa: PLR0913  # as above
 ) -> Iterator[Case]:
     """Cases of one file; removes their findings from the groups."""
     for rule in rules:
-        found = tuple(groups.pop((path, rule.code), ()))
+        findings = tuple(groups.pop((path, rule.code), ()))
         why = left_out.get(rule.code)
         if why is None and inputs is not None and inputs[path].isdisjoint(rule.inputs):
             why = "needs " + " or ".join(INPUTS[kind] for kind in rule.inputs)
         yield Case(
             rule,
-            found,
-            tuple(f for f in found if f.severity in failing),
-            None if found or why is None else printable(why),
+            findings,
+            tuple(f for f in findings if f.severity in failing),
+            None if findings or why is None else printable(why),
         )

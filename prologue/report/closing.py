@@ -31,15 +31,15 @@ def closing_line(verdict: Verdict) -> str:
     known = f" but for {counted(len(verdict.baselined), 'known finding')}" if verdict.baselined else ""
     looked = [_looked_at(list(verdict.facts.values())), _kernels(verdict), _signatures(verdict)]
     looked += [_compared(verdict), _left_out(verdict)]
-    said = "; ".join(part for part in looked if part)
+    scope = "; ".join(part for part in looked if part)
     files = counted(len(verdict.files), "file")
-    return printable(f"{files}: {', '.join(outcome) or 'clean' + known}{f' ({said})' if said else ''}")
+    return printable(f"{files}: {', '.join(outcome) or 'clean' + known}{f' ({scope})' if scope else ''}")
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:
     """How many findings there are of each severity."""
-    found = Counter(finding.severity for finding in findings)
-    return {severity: found[severity] for severity in SEVERITIES}
+    by_severity = Counter(finding.severity for finding in findings)
+    return {severity: by_severity[severity] for severity in SEVERITIES}
 
 
 def _looked_at(files: Sequence[Facts]) -> str:
@@ -70,13 +70,13 @@ def _kernels(verdict: Verdict) -> str:
 
 def _signatures(verdict: Verdict) -> str:
     """How many modules are signed, and by whom; one whose signature is bad is a finding."""
-    found = Counter(facts.signature for facts in verdict.facts.values())
+    signatures = Counter(facts.signature for facts in verdict.facts.values())
     words: dict[Signed, str] = {
         "good": "signed by a key of the kernel",
         "unknown-key": "signed by another key, which cannot be checked",
         "not checked": "signed, which was not checked",
     }
-    return ", ".join(f"{found[signed]:,} {said}" for signed, said in words.items() if found[signed])
+    return ", ".join(f"{signatures[signed]:,} {text}" for signed, text in words.items() if signatures[signed])
 
 
 def _compared(verdict: Verdict) -> str:

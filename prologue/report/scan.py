@@ -67,7 +67,7 @@ def _sites_data(binary: Binary) -> dict[str, Any]:
         "encoding": records.encoding,
         "form": records.form,
         "records": len(records),
-        "zero_records": int((~records.live).sum()),
+        "zero_records": int((~records.nonzero).sum()),
         "moved_records": int(sites.moved.sum()),
         "sites": len(sites),
         "sites_with_mov": int(sites.has_mov.sum()),

@@ -68,9 +68,9 @@ def agreement_lines(audit: Audit) -> list[str]:
     for row in (row for one in audit.files for row in one.audited.mechanisms):
         counts[row.mechanism] += row.agreed
     named = [f"{one.name} at {one.places} places" for file in audit.files for one in file.audited.agreements]
-    said = f" ({', '.join(named)})" if named else ""
+    names = f" ({', '.join(named)})" if named else ""
     return [
-        f"decided by agreement: {count:,} words of {mechanism}: no variable says them, their places agree{said}"
+        f"decided by agreement: {count:,} words of {mechanism}: no variable says them, their places agree{names}"
         for mechanism, count in counts.items()
         if count
     ]
@@ -81,11 +81,11 @@ def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
     lines: list[str] = []
     for every in (audit.before, audit):
         for one in every.files if every is not None else ():
-            found = [finding for finding in one.findings if finding.code == UNSTABLE.code]
+            unstable = [finding for finding in one.findings if finding.code == UNSTABLE.code]
             words = [word for word in one.audited.words if word.kind == "unstable"]
-            if found and every is not None:
-                rule = f"{UNSTABLE.code} {found[0].slug} ({found[0].severity})"
-                head = f"{name_in(every.source, one.path)}: {rule}: {len(found):,}"
+            if unstable and every is not None:
+                rule = f"{UNSTABLE.code} {unstable[0].slug} ({unstable[0].severity})"
+                head = f"{name_in(every.source, one.path)}: {rule}: {len(unstable):,}"
                 lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(one, words))]
     fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE.code)
     return [*lines, *(f"  to do: {fix}" for fix in fixes)]
@@ -104,5 +104,5 @@ def _by_mechanism(one: AuditedFile, words: list[LiveWord]) -> Iterator[str]:
             continue
         held = Counter(a64.classify(word.live) or "others" for word in group)
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in held.most_common())
-        said = "" if mechanism.endswith("literals") else f"; last seen: {kinds}"
-        yield f"{mechanism or 'no mechanism'}: {count:,} words, {where[0]} to {where[1]}{said}"
+        last_seen = "" if mechanism.endswith("literals") else f"; last seen: {kinds}"
+        yield f"{mechanism or 'no mechanism'}: {count:,} words, {where[0]} to {where[1]}{last_seen}"

@@ -47,10 +47,10 @@ class TableRow(NamedTuple):
 
 def table_of(judged: JudgedWrites) -> dict[TableRow, int]:
     """How many words of each kind, most first."""
-    found: Counter[TableRow] = Counter()
+    rows: Counter[TableRow] = Counter()
     for group, codes in zip(judged.groups, judged.verdicts, strict=True):
-        found[_row(group, codes)] += len(group.rows)
-    return dict(sorted(found.items(), key=lambda item: (not item[0].against, -item[1], item[0])))
+        rows[_row(group, codes)] += len(group.rows)
+    return dict(sorted(rows.items(), key=lambda item: (not item[0].against, -item[1], item[0])))
 
 
 def _row(group: WriteGroup, codes: tuple[str, ...]) -> TableRow:
@@ -78,21 +78,21 @@ def unseen(judged: JudgedWrites) -> list[str]:
         hidden = [sight for sight in hidden if sight != "ran"]
     if not any(group.unlisted and group.executed is PriorRun.NEVER for group in judged.groups):
         hidden = [sight for sight in hidden if sight != "first_runs"]
-    said = [_UNSEEN[sight] for sight in hidden]
+    parts = [_UNSEEN[sight] for sight in hidden]
     if "pc" not in sees and "callers" not in sees:
-        said.append("who wrote: PL507 is not judged")
-    said += [f"lost: {'an unknown number' if n is None else f'{n:,}'} of {what}" for what, n in ending.lost]
+        parts.append("who wrote: PL507 is not judged")
+    parts += [f"lost: {'an unknown number' if n is None else f'{n:,}'} of {what}" for what, n in ending.lost]
     if not ending.complete:
-        said.append("the recorder was interrupted")
+        parts.append("the recorder was interrupted")
     if unreturned := sum(len(g.rows) for g in judged.groups if g.live and g.steps is None and "maintenance" in sees):
-        said.append(
+        parts.append(
             counted(
                 unreturned,
                 "live write whose writer had not returned: PL506 is not judged for it",
                 plural="live writes whose writer had not returned: PL506 is not judged for these",
             )
         )
-    return said
+    return parts
 
 
 def render_writes(judged: JudgedWrites, kind: Format, *, show_all: bool) -> str:
@@ -123,9 +123,9 @@ def _text(judged: JudgedWrites, *, show_all: bool) -> str:
 
 
 def _said(judged: JudgedWrites) -> list[str]:
-    said = [f"not decided: {printable(text)}" for text in _not_decided(judged)]
-    said += [f"not seen: {printable(text)}" for text in unseen(judged)]
-    return said + [f"note: {printable(text)}" for text in judged.recording.ending.notes]
+    notes = [f"not decided: {printable(text)}" for text in _not_decided(judged)]
+    notes += [f"not seen: {printable(text)}" for text in unseen(judged)]
+    return notes + [f"note: {printable(text)}" for text in judged.recording.ending.notes]
 
 
 def _not_decided(judged: JudgedWrites) -> list[str]:
@@ -163,10 +163,10 @@ def summary(judged: JudgedWrites) -> str:
     """The last line."""
     recording = judged.recording
     live = sum(len(group.rows) for group in judged.groups if group.live)
-    found = [f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count]
+    parts = [f"{count:,} {severity}" for severity, count in counts(judged.findings).items() if count]
     if judged.undecided:
-        found += [*([] if found else ["no finding"]), f"{counted(len(judged.undecided), 'word')} not decided"]
-    outcome = ", ".join(found)
+        parts += [*([] if parts else ["no finding"]), f"{counted(len(judged.undecided), 'word')} not decided"]
+    outcome = ", ".join(parts)
     what = ", ".join(part for part in (recording.origin.source, recording.origin.release) if part)
     clean = "no finding" if not unseen(judged) else "no finding in what was seen"
     return printable(

@@ -108,8 +108,8 @@ def _interrupted(subject: Subject) -> Iterator[Damage]:
         return
     edits: list[Edit] = []
     for stage in plan.stages:
-        found = binary.image.words_at(stage.offsets, stage.width)
-        todo = np.flatnonzero(found != stage.new)
+        words = binary.image.words_at(stage.offsets, stage.width)
+        todo = np.flatnonzero(words != stage.new)
         rows = zip(stage.offsets[todo].tolist(), stage.new[todo].tolist(), strict=True)
         edits += [Edit(offset, stage.width, new) for offset, new in rows]
     marker = {binary.marker.vaddr} if isinstance(binary, Kernel) and binary.marker else set()
@@ -194,34 +194,34 @@ def _strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> di
     if not lost:
         return {}
     bad = _doubtful(subject.binary, records, sites)
-    found = _in_order(bad, first, lost)
-    if len(found) < len(lost):  # one that leads to the begin of another function is doubtful only if nothing else is
+    ordered = _in_order(bad, first, lost)
+    if len(ordered) < len(lost):  # one that leads to the begin of another function is doubtful only if nothing else is
         bad[sites.record[~(sites.has_nop | sites.has_mov)]] = True
-        found = _in_order(bad, first, lost)
-    return found
+        ordered = _in_order(bad, first, lost)
+    return ordered
 
 
 def _in_order(bad: Bool, first: U64, lost: list[int]) -> dict[int, int]:
     """Match doubtful records with pairs by their neighbours."""
     good = np.flatnonzero(~bad & (first != 0))
-    found: dict[int, int] = {}
+    homes: dict[int, int] = {}
     for index in np.flatnonzero(bad).tolist():
         at = int(np.searchsorted(good, index))
         low = int(first[good[at - 1]]) if at else 0
         high = int(first[good[at]]) if at < len(good) else 1 << 64
-        between = [pair for pair in lost if low < pair < high and pair not in found.values()]
+        between = [pair for pair in lost if low < pair < high and pair not in homes.values()]
         rivals = bad[(int(good[at - 1]) + 1 if at else 0) : (int(good[at]) if at < len(good) else len(bad))]
         if between and (len(between) == 1 or len(between) == int(rivals.sum())):
-            found[index] = between[0]
-    return found
+            homes[index] = between[0]
+    return homes
 
 
 def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
     """Records that may have strayed: not in text, at no function's pair, zero among others, or second for a site."""
-    bad = records.live & ~binary.text.in_text(records.values)
-    sound = np.flatnonzero(records.live)
+    bad = records.nonzero & ~binary.text.in_text(records.values)
+    sound = np.flatnonzero(records.nonzero)
     if len(sound):  # zeros before all others are what scripts/sorttable leaves
-        bad[sound[0] :] |= ~records.live[sound[0] :]
+        bad[sound[0] :] |= ~records.nonzero[sound[0] :]
     bad[sites.record[~binary.symbols.is_function_start(sites.entry)]] = True
     bad[sites.record[_repeated(sites.first)]] = True
     return bad

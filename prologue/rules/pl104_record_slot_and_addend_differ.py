@@ -20,8 +20,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     differ = records.rela & (records.slots != 0) & (records.slots != records.values) & (records.slots != allowed)
     vaddrs = records.vaddrs
     for k in np.flatnonzero(differ).tolist():
-        found, addend = int(records.slots[k]), int(records.values[k])
-        yield Hit(int(vaddrs[k]), f"slot holds {found:#x}, addend {addend:#x}; the addend wins", (found,), (addend,))
+        slot, addend = int(records.slots[k]), int(records.values[k])
+        yield Hit(int(vaddrs[k]), f"slot holds {slot:#x}, addend {addend:#x}; the addend wins", (slot,), (addend,))
 
 
 RULE = Rule(

@@ -15,7 +15,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if records is None:
         return
     vaddrs = records.vaddrs
-    for k in np.flatnonzero(records.live & ~subject.binary.text.in_text(records.values)).tolist():
+    for k in np.flatnonzero(records.nonzero & ~subject.binary.text.in_text(records.values)).tolist():
         value = int(records.values[k])
         if subject.binary.relocatable and not records.rela[k]:
             value = int(records.slots[k])

@@ -17,7 +17,7 @@ _NOT_DECIDED: Final[Severity] = "info"
 def check(subject: Subject) -> Iterator[Hit]:
     """Zero records, where the kernel, or that of a module, adjusts a record before it tests it for NULL."""
     binary, records = subject.binary, subject.binary.records
-    if records is None or records.live.all() or records.form != "addresses":
+    if records is None or records.nonzero.all() or records.form != "addresses":
         return  # a processed kernel takes as many as its marker counts
     if isinstance(binary, Kernel) and binary.lost_relocations:  # PL102: zeros are all that is left
         return
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             message = f"zero record: not known whether {release} skips it: give the kernel with --vmlinux"
             severity = _NOT_DECIDED
     vaddrs = records.vaddrs
-    for k in np.flatnonzero(~records.live).tolist():
+    for k in np.flatnonzero(~records.nonzero).tolist():
         yield Hit(int(vaddrs[k]), message, (0,), severity=severity)
 
 

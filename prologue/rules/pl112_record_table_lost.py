@@ -48,7 +48,7 @@ def _table(binary: Binary) -> str:
         return f"there is no {name}"
     if not len(records):
         return "the record table is empty"
-    return "" if records.live.any() else f"all {len(records):,} records are zero"
+    return "" if records.nonzero.any() else f"all {len(records):,} records are zero"
 
 
 RULE = Rule(

@@ -40,8 +40,8 @@ def _problem(kernel: Kernel) -> str:
     except (InputError, RefusedError) as error:
         return error.message.partition("; give the plan")[0]
     for stage in plan.stages:
-        found = kernel.image.words_at(stage.offsets, stage.width)
-        for k in np.flatnonzero(found != stage.new)[:1].tolist():
+        words = kernel.image.words_at(stage.offsets, stage.width)
+        for k in np.flatnonzero(words != stage.new)[:1].tolist():
             return (
                 f"what was linked cannot be had from this file: processed again it would differ at "
                 f"{int(stage.vaddrs[k]):#x} ({stage.reason})"

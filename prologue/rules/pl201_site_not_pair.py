@@ -29,9 +29,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         wrong[subject.binary.other_layouts.places] = False
     fix = _OR_OTHER_FLAGS if sites.layout == "4,2" else ""
     for k in np.flatnonzero(wrong).tolist():
-        found = (int(sites.word0[k]), int(sites.word1[k]))
-        message = f"expected {first:08x} {a64.NOP:08x}, found {found[0]:08x} {found[1]:08x}"
-        yield Hit(int(sites.first[k]), message, found, (first, a64.NOP), fix=fix)
+        pair = (int(sites.word0[k]), int(sites.word1[k]))
+        message = f"expected {first:08x} {a64.NOP:08x}, found {pair[0]:08x} {pair[1]:08x}"
+        yield Hit(int(sites.first[k]), message, pair, (first, a64.NOP), fix=fix)
 
 
 RULE = Rule(

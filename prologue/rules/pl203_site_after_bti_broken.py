@@ -17,15 +17,15 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     before = (sites.word0 == a64.MOV_X9_X30) & (sites.word1 & a64.BTI_MASK == a64.BTI)
     for k in np.flatnonzero(before).tolist():
-        found = (int(sites.word0[k]), int(sites.word1[k]))
-        yield Hit(int(sites.first[k]), "MOV X9, X30 before the BTI landing pad", found, (a64.BTI_C, a64.MOV_X9_X30))
+        words = (int(sites.word0[k]), int(sites.word1[k]))
+        yield Hit(int(sites.first[k]), "MOV X9, X30 before the BTI landing pad", words, (a64.BTI_C, a64.MOV_X9_X30))
     entry = sites.first - np.uint64(4)
     replaced = sites.has_nop & (sites.before == a64.MOV_X9_X30)
     if replaced.any():
         replaced &= binary.symbols.is_function_start(entry)
     for k in np.flatnonzero(replaced).tolist():
-        found = (a64.MOV_X9_X30, int(sites.word0[k]))
-        yield Hit(int(entry[k]), "MOV X9, X30 in place of the BTI landing pad", found, (a64.BTI_C, a64.NOP))
+        words = (a64.MOV_X9_X30, int(sites.word0[k]))
+        yield Hit(int(entry[k]), "MOV X9, X30 in place of the BTI landing pad", words, (a64.BTI_C, a64.NOP))
 
 
 RULE = Rule(

@@ -30,9 +30,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         if unaligned[k]:
             yield Hit(int(literal[k]), _UNALIGNED)
             continue
-        found = (int(low[k]), int(high[k]))
-        message = f"expected {a64.NOP:08x} {a64.NOP:08x} before the function, found {found[0]:08x} {found[1]:08x}"
-        yield Hit(int(literal[k]), message, found, (a64.NOP, a64.NOP))
+        words = (int(low[k]), int(high[k]))
+        message = f"expected {a64.NOP:08x} {a64.NOP:08x} before the function, found {words[0]:08x} {words[1]:08x}"
+        yield Hit(int(literal[k]), message, words, (a64.NOP, a64.NOP))
 
 
 RULE = Rule(

@@ -34,9 +34,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         place = np.array([function.vaddr - 4], np.uint64)
         if not binary.text.in_text(place)[0]:
             continue
-        found, expected = int(binary.text.words(place)[0]), typeid.vaddr & 0xFFFFFFFF
-        if found != expected:
-            yield Hit(int(place[0]), f"kCFI hash is {found:08x}, expected {expected:08x}", (found,), (expected,))
+        word, expected = int(binary.text.words(place)[0]), typeid.vaddr & 0xFFFFFFFF
+        if word != expected:
+            yield Hit(int(place[0]), f"kCFI hash is {word:08x}, expected {expected:08x}", (word,), (expected,))
 
 
 RULE = Rule(

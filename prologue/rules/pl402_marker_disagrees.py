@@ -40,10 +40,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         )
 
 
-def _second_version(kernel: Kernel, marker: Marker, found: Sites | None) -> Iterator[Hit]:
+def _second_version(kernel: Kernel, marker: Marker, sites_of_table: Sites | None) -> Iterator[Hit]:
     """The flag decides how records are read, so that only sites and the table can disagree with it."""
-    sites = 0 if found is None else len(found)
-    mov = 0 if found is None else int(found.has_mov.sum())
+    sites = 0 if sites_of_table is None else len(sites_of_table)
+    mov = 0 if sites_of_table is None else int(sites_of_table.has_mov.sum())
     count = listed(kernel, marker)
     if marker.unknown_flags or marker.reserved:
         unknown = marker.unknown_flags or marker.reserved
@@ -67,7 +67,7 @@ def listed(kernel: Kernel, marker: Marker) -> int:
     if records is None or bounds is None:
         return 0
     if not (marker.processed and marker.offsets):
-        return int(records.live.sum())
+        return int(records.nonzero.sum())
     from prologue.kernel.offset_table import halves
 
     return int((halves(kernel.image, bounds)[0] != 0).sum())

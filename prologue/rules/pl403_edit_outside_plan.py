@@ -24,11 +24,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     after, before = subject.binary, subject.before
     if before is None:
         return
-    found = account(before, after)
-    if found.apart:
-        yield Hit(0, found.apart)
+    accounting = account(before, after)
+    if accounting.apart:
+        yield Hit(0, accounting.apart)
         return
-    strange = found.unexplained[~among(found.unexplained, _told_by_other_rules(before, after))]
+    strange = accounting.unexplained[~among(accounting.unexplained, _told_by_other_rules(before, after))]
     if not len(strange):
         return
     for run in np.split(strange, np.flatnonzero(np.diff(strange) > 1) + 1):
@@ -70,8 +70,8 @@ def _hit(before: Binary, after: Binary, offset: int, size: int) -> Hit:
         at = vaddr & ~3
         words = [int.from_bytes(binary.text.read_at(at, 4) or b"", "little") for binary in (before, after)]
         message += f" ({insn_text(words[0], at)} became {insn_text(words[1], at)})"
-    found, expected = (int.from_bytes(binary.image.read(offset, 8), "little") for binary in (after, before))
-    return Hit(vaddr, message, (found,), (expected,))
+    after_value, expected = (int.from_bytes(binary.image.read(offset, 8), "little") for binary in (after, before))
+    return Hit(vaddr, message, (after_value,), (expected,))
 
 
 RULE = Rule(

@@ -69,9 +69,9 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
         yield Hit(where, f"{subject.image} differs in {counted(len(other), 'word')} of {section.name} {what}")
 
 
-def _at_sites(subject: Subject, vaddrs: U64, found: U32, expected: U32) -> Iterator[Hit]:
+def _at_sites(subject: Subject, vaddrs: U64, words: U32, expected: U32) -> Iterator[Hit]:
     """Site by site; but a stale Image differs at every site in one way, and has one cause."""
-    both = found.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
+    both = words.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
     for pair in sorted_unique(both).tolist():
         here = vaddrs[both == pair].tolist()
         theirs, ours = pair & 0xFFFFFFFF, pair >> 32

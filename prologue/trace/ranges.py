@@ -183,8 +183,8 @@ def new_ranges(count: int) -> TraceRanges:
 def count_instructions(ranges: TraceRanges) -> I64:
     """How many instructions each range has."""
     words = ((ranges["end"] - ranges["start"]) >> np.uint64(2)).astype(np.int64)
-    said = ranges["insns"]
-    return np.where(said != 0, said.astype(np.int64), words) if said.any() else words
+    counts = ranges["insns"]
+    return np.where(counts != 0, counts.astype(np.int64), words) if counts.any() else words
 
 
 def shifted(times: U64, ns: int) -> U64:
@@ -193,5 +193,5 @@ def shifted(times: U64, ns: int) -> U64:
         most = np.uint64(ns)
         return np.minimum(times, ~most) + most
     less = np.uint64(-ns)
-    found: U64 = np.where(times > less, times - np.minimum(less, times), np.uint64(1))
-    return found
+    earlier: U64 = np.where(times > less, times - np.minimum(less, times), np.uint64(1))
+    return earlier

@@ -8,7 +8,7 @@ from tests.mutation.world import World
 
 
 def mutate(world: World) -> int:
-    k = world.seed.randrange(int((~world.records.live).sum()), len(world.records) - 1)
+    k = world.seed.randrange(int((~world.records.nonzero).sum()), len(world.records) - 1)
     low, high = int(world.records.values[k]), int(world.records.values[k + 1])
     world.move_record(k, high - low)
     world.move_record(k + 1, low - high)

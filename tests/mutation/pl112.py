@@ -16,7 +16,7 @@ def _cut(world: World) -> set[int]:
     low, high = (world.value(world.rows_of(name)[0]) for name in (start, stop))
     row = next(r for r in world.rows_of(stop) if world.name(r) == stop)
     count = (high - low) // 8
-    zeros = int((~world.records.live).sum())  # sorted first: they are no functions
+    zeros = int((~world.records.nonzero).sum())  # sorted first: they are no functions
     left = world.seed.choice((0, zeros + world.seed.randrange((count - zeros) * 9 // 10)))
     world.set_symbol(row, value=low + 8 * left)
     return set(world.sites.first.tolist())

@@ -71,9 +71,9 @@ def sum_command(piece: Range) -> str:
     return f'{{ {reads}}} | "$sum"\n'
 
 
-def is_sum(said: str, tool: str, data: bytes) -> bool:
+def is_sum(output: str, tool: str, data: bytes) -> bool:
     """Whether that line of the tool, one of ``SUMS``, is the checksum of the bytes.
 
     It has to notice what a kernel does to its text, not what an attacker does, who could forge the bytes as well.
     """
-    return said.split(" ", maxsplit=1)[0] == hashlib.new(SUMS[tool], data, usedforsecurity=False).hexdigest()
+    return output.split(" ", maxsplit=1)[0] == hashlib.new(SUMS[tool], data, usedforsecurity=False).hexdigest()

@@ -48,12 +48,12 @@ class Capture(PlainCore):
     def __init__(self, core: CoreFile) -> None:
         super().__init__(core)
         try:
-            said = parse_json(core.note(NOTE) or b"")
-            if said["schema"] != SCHEMA:
-                raise InputError(f"is a capture of schema {said['schema']!r}, expected {SCHEMA}", path=self.name)
-            self._state = state_from_data(said)
-            self.unstable = tuple(int(vaddr, 16) for vaddr in said["unstable"])
-            self.settled = bool(said.get("settled", not self.unstable))
+            note = parse_json(core.note(NOTE) or b"")
+            if note["schema"] != SCHEMA:
+                raise InputError(f"is a capture of schema {note['schema']!r}, expected {SCHEMA}", path=self.name)
+            self._state = state_from_data(note)
+            self.unstable = tuple(int(vaddr, 16) for vaddr in note["unstable"])
+            self.settled = bool(note.get("settled", not self.unstable))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"damaged capture: its note {NOTE} cannot be parsed ({error})", path=self.name) from error
 
@@ -77,9 +77,9 @@ def write_capture(  # noqa: PLR0913 - what a capture has
 
     """
     unstable = [hex(vaddr) for piece in pieces for vaddr in piece.unstable]
-    said = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": settled, **state.as_data()}
+    note = {"schema": SCHEMA, "source": source, "unstable": unstable, "settled": settled, **state.as_data()}
     notes = _note("VMCOREINFO", 0, vmcoreinfo)
-    notes += _note(NOTE, _NOTE_TYPE, json.dumps(said, separators=(",", ":")).encode())
+    notes += _note(NOTE, _NOTE_TYPE, json.dumps(note, separators=(",", ":")).encode())
     return _write(out, notes, pieces)
 
 

@@ -106,14 +106,14 @@ class RemoteKcore(CoreMemory):
     def _dd_all(self, pieces: Sequence[Range]) -> list[bytes]:
         """Pieces of the file, by offset."""
         pages = [(piece.vaddr // PAGE, -(-piece.end // PAGE) - piece.vaddr // PAGE) for piece in pieces]
-        said, result, at = bytearray(), [], 0
+        output, result, at = bytearray(), [], 0
         for start in range(0, len(pages), _AT_ONCE):
             some = pages[start : start + _AT_ONCE]
             commands = "".join(get_commands(first, count) for first, count in some)
-            said += self._shell.ask(GET + commands, sum(count for _, count in some) * PAGE)
+            output += self._shell.ask(GET + commands, sum(count for _, count in some) * PAGE)
         for piece, (_, count) in zip(pieces, pages, strict=True):
             start = at + piece.vaddr % PAGE
-            result.append(bytes(said[start : start + piece.size]))
+            result.append(bytes(output[start : start + piece.size]))
             at += count * PAGE
         return result
 
@@ -126,7 +126,7 @@ class RemoteKcore(CoreMemory):
         """Memory of now, of which only that is sent whose checksum is not that of ``before``."""
         wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
         moved = [False] * len(ranges)
-        found = [bytearray(data) for data in before]
+        readings = [bytearray(data) for data in before]
         places = [self.core.place_of(*piece) for piece in ranges]
         whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
         same = iter(self._same([
@@ -141,8 +141,8 @@ class RemoteKcore(CoreMemory):
         for (k, piece, differed), data in zip(wanted, self._dd_all([piece for _, piece, _ in wanted]), strict=True):
             where = slice(piece.vaddr - places[k], piece.end - places[k])
             moved[k] |= differed and data == before[k][where]
-            found[k][where] = data
-        return [SecondReading(bytes(data), changed) for data, changed in zip(found, moved, strict=True)]
+            readings[k][where] = data
+        return [SecondReading(bytes(data), changed) for data, changed in zip(readings, moved, strict=True)]
 
     def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
         """Whether each piece of the file still has those bytes; None if there is no sum that says so."""
@@ -150,7 +150,7 @@ class RemoteKcore(CoreMemory):
         tool, *sums = self._shell.ask_until(script, SUMMED).decode(errors="replace").splitlines()[:-1]
         if tool not in SUMS or len(sums) != len(pieces):
             return [None] * len(pieces)
-        return [is_sum(said, tool, data) for said, (_, data) in zip(sums, pieces, strict=True)]
+        return [is_sum(output, tool, data) for output, (_, data) in zip(sums, pieces, strict=True)]
 
     @cached_property
     def _state(self) -> KernelState:

@@ -74,14 +74,14 @@ class CompressedDump:
 
     def _index(self) -> tuple[I64, I64, I64]:
         """Offset in the whole file, size, and place in this file of every piece of a flattened dump."""
-        found: list[tuple[int, int, int]] = []
+        blocks: list[tuple[int, int, int]] = []
         at = _FLAT_HEADER
         while at + _FLAT.size <= len(self._file):
             offset, size = _FLAT.unpack_from(self._file, at)
             if offset < 0 or size < 0:
-                starts, sizes, places = np.array(found, np.int64).reshape(-1, 3).T
+                starts, sizes, places = np.array(blocks, np.int64).reshape(-1, 3).T
                 return starts, sizes, places
-            found.append((offset, size, at + _FLAT.size))
+            blocks.append((offset, size, at + _FLAT.size))
             at += _FLAT.size + size
         raise InputError("a flattened dump without its end: truncated", path=self.name)
 

@@ -49,8 +49,8 @@ class RemoteShell:
             InputError: no login, no answer, or a command failed.
 
         """
-        said = self._ask(f"{script}echo '{_DONE.decode().strip()}'\n", lambda data: len(data) >= size + len(_DONE))
-        return said[:size]
+        output = self._ask(f"{script}echo '{_DONE.decode().strip()}'\n", lambda data: len(data) >= size + len(_DONE))
+        return output[:size]
 
     def ask_until(self, script: str, end: bytes) -> bytes:
         """Run commands there until they print ``end``; what was printed, of a shell that ended all that came.
@@ -109,13 +109,13 @@ class RemoteShell:
         assert self._process is not None and self._said is not None  # noqa: PT018, S101 - one condition
         status = self._process.wait()
         self._said.seek(0)
-        said = self._said.read().decode(errors="replace").strip().splitlines() or [f"status {status}"]
+        lines = self._said.read().decode(errors="replace").strip().splitlines() or [f"status {status}"]
         self._close()
         if status == CONNECTION_BROKE:
-            raise InputError(f"ssh failed: {said[-1]}", path=self._name)
+            raise InputError(f"ssh failed: {lines[-1]}", path=self._name)
         if not status:
             raise InputError(_SHORT, path=self._name)
-        raise InputError(f"{said[-1]}: {self._hint}", path=self._name)
+        raise InputError(f"{lines[-1]}: {self._hint}", path=self._name)
 
     def _close(self) -> None:
         assert self._process is not None and self._said is not None  # noqa: PT018, S101 - one condition
@@ -123,8 +123,8 @@ class RemoteShell:
         self._process = None
 
 
-def _end(process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
-    for stream in (process.stdin, process.stdout, said):
+def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    for stream in (process.stdin, process.stdout, errors):
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):
                 stream.close()

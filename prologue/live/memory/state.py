@@ -146,7 +146,7 @@ def state_from_data(data: dict[str, Any]) -> KernelState:
     )
 
 
-def parse_state(said: str, name: str) -> KernelState:
+def parse_state(output: str, name: str) -> KernelState:
     """Read what ``SCRIPT`` printed on the machine ``name``.
 
     Raises:
@@ -154,7 +154,7 @@ def parse_state(said: str, name: str) -> KernelState:
 
     """
     # What a login shell prints before it is no part of it.
-    pieces = re.split(r"^==== (\w+)$", said, flags=re.MULTILINE)[1:]
+    pieces = re.split(r"^==== (\w+)$", output, flags=re.MULTILINE)[1:]
     parts = dict(zip(pieces[::2], (text.strip("\n") for text in pieces[1::2]), strict=False))
     if "end" not in parts or not set(_PARTS) <= set(parts):
         raise InputError("did not say what it runs: the answer is cut off", path=name)
@@ -191,8 +191,8 @@ def parse_modules(modules: str, sections: str) -> tuple[LoadedModule, ...]:
     where: dict[str, dict[str, int]] = {}
     for match in _SECTION.finditer(sections):
         where.setdefault(match[1], {})[match[2]] = int(match[3], 16)
-    found = []
+    loaded = []
     for line in modules.splitlines():
         if parts := _MODULE.fullmatch(line):
-            found.append(LoadedModule(parts[1], int(parts[2]), int(parts[3], 16), where.get(parts[1], {})))
-    return tuple(found)
+            loaded.append(LoadedModule(parts[1], int(parts[2]), int(parts[3], 16), where.get(parts[1], {})))
+    return tuple(loaded)

@@ -102,8 +102,8 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
         lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
         skipped = lead // PAGE * PAGE
         pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:], ())] if skipped < len(plain) else []
-    for piece, found in zip(ranges, others, strict=True):
-        pieces += _present(piece.vaddr, found, starts)
+    for piece, reading in zip(ranges, others, strict=True):
+        pieces += _present(piece.vaddr, reading, starts)
     pieces += list(_structures(source, read.structures, pieces))
     note = source.core.note("VMCOREINFO") or b""
     size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
@@ -117,24 +117,24 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
 def _read(
     source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow
 ) -> _Read:
-    found: list[tuple[list[bytes], Structures]] = []
+    readings: list[tuple[list[bytes], Structures]] = []
 
     def between() -> None:
-        found.append((source.read_many(data), follow(source)))
+        readings.append((source.read_many(data), follow(source)))
 
     for _ in range(_TRIES):
         steady = read_twice(source, text, between, matters)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
-        settled = not any(one.unstable for one in steady) and follow(source).deciding == found[-1][1].deciding
+        settled = not any(one.unstable for one in steady) and follow(source).deciding == readings[-1][1].deciding
         if settled or any(one.unstable for one in steady):
             break
-    return _Read(steady, *found[-1], settled)
+    return _Read(steady, *readings[-1], settled)
 
 
-def _structures(source: Kcore | RemoteKcore, found: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
     """What of the structures is not in the capture already."""
     there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
-    for vaddr, data in found.pieces:
+    for vaddr, data in structures.pieces:
         segment = source.core.segment_of(vaddr, len(data))
         if segment is not None and not any(vaddr in one for one in there):
             yield _piece(segment, vaddr, data, ())
@@ -173,19 +173,19 @@ def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
 
     Sections of modules, and what has symbols but is no module: BPF programs, and pages of kprobes and of ftrace.
     """
-    found = {}
+    starts = {}
     modules = {module.name for module in state.modules}
     for symbol in state.symbols:
         if symbol.owner and symbol.owner not in modules:
-            found[symbol.vaddr] = _Start(symbol.vaddr, _BPF_MOST, is_text=True)
+            starts[symbol.vaddr] = _Start(symbol.vaddr, _BPF_MOST, is_text=True)
     for module in state.modules:
-        found[module.base] = _Start(module.base, module.size, is_text=True)
+        starts[module.base] = _Start(module.base, module.size, is_text=True)
         for name, vaddr in module.sections.items():
             if name.startswith(_FREED):
                 continue
             is_text = "text" in name or name == ".plt"
-            found[vaddr] = _Start(vaddr, module.size, is_text)
-    return tuple(start for vaddr, start in sorted(found.items()) if vaddr and vaddr not in image)
+            starts[vaddr] = _Start(vaddr, module.size, is_text)
+    return tuple(start for vaddr, start in sorted(starts.items()) if vaddr and vaddr not in image)
 
 
 def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
@@ -205,23 +205,23 @@ def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
 def _is_text(where: Range, starts: tuple[_Start, ...]) -> Bool:
     """Which words of the range belong to something that begins with text."""
     edges = [max(start.vaddr - where.vaddr, 0) // 4 for start in starts] + [where.size // 4]
-    found = np.zeros(where.size // 4, np.bool_)
+    is_text = np.zeros(where.size // 4, np.bool_)
     for k, start in enumerate(starts):
-        found[edges[k] : edges[k + 1]] = start.is_text
-    return found
+        is_text[edges[k] : edges[k + 1]] = start.is_text
+    return is_text
 
 
-def _present(vaddr: int, found: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
+def _present(vaddr: int, reading: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
     """The runs of mapped pages in which something begins.
 
     Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.
     """
     addresses = [start.vaddr for start in starts]
-    absent = zero_pages(found.data, vaddr)  # /proc/kcore gives zeros for what is not mapped
+    absent = zero_pages(reading.data, vaddr)  # /proc/kcore gives zeros for what is not mapped
     edges = np.flatnonzero(np.diff(absent.astype(np.int8), prepend=1, append=1)).tolist()
     for low, high in zip(edges[::2], edges[1::2], strict=True):
         run = range(vaddr + low * PAGE, vaddr + high * PAGE)
         if bisect_right(addresses, run.stop - 1) == bisect_right(addresses, run.start - 1):
             continue
-        unstable = tuple(word for word in found.unstable if word in run)
-        yield Piece(run.start, NO_PADDR, found.data[low * PAGE : high * PAGE], unstable)
+        unstable = tuple(word for word in reading.unstable if word in run)
+        yield Piece(run.start, NO_PADDR, reading.data[low * PAGE : high * PAGE], unstable)

@@ -113,13 +113,13 @@ class Vmcore:
         try:
             self._program.load_debug_info([str(vmlinux)])
             _ = self._program["modules"]  # without DWARF it finds none, and says nothing
-            found = tuple(
+            modules = tuple(
                 sorted(_loaded(module) for module, _ in self._program.loaded_modules() if _is_loadable(module))
             )
         except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
             reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
             raise InputError(reason, path=self.name) from error
-        return KernelState(release=self.info.release, boot_id="", modules=found, symbols=(), kprobes=())
+        return KernelState(release=self.info.release, boot_id="", modules=modules, symbols=(), kprobes=())
 
 
 def _import_drgn(name: str) -> Any:

@@ -79,8 +79,8 @@ def _rows(perf: PokeRecording) -> Rows:
     for poke in perf.pokes:
         some = rows[at : at + len(poke.new) // _WORD]
         if poke.cpu >> 16 > 0 or max(poke.time, poke.address) >> 64:  # what a row has room for
-            said = f"a text poke at {poke.address:#x} on CPU {poke.cpu} at {poke.time:,} ns"
-            raise InputError(f"damaged: {said}: no machine has that", path=perf.path)
+            name = f"a text poke at {poke.address:#x} on CPU {poke.cpu} at {poke.time:,} ns"
+            raise InputError(f"damaged: {name}: no machine has that", path=perf.path)
         some["time"], some["cpu"] = poke.time, max(poke.cpu, 0)
         some["address"] = poke.address + np.arange(len(some), dtype=np.uint64) * np.uint64(_WORD)
         some["new"] = np.frombuffer(poke.new, "<u4")

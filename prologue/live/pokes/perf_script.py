@@ -54,8 +54,8 @@ def read_poke_script(lines: Iterable[str], path: Path) -> PokeRecording:
             begun[-1] = replace(begun[-1], poke=_with_bytes(begun[-1].poke, more))
         elif MARK in line:
             begun.append(_begun(line, number, path))
-        elif said := _HEADER.match(line):
-            header[said["name"]] = said["value"]
+        elif head := _HEADER.match(line):
+            header[head["name"]] = head["value"]
         elif gone := _LOST.search(line):
             lost += int(gone["lost"])
     pokes = _whole(begun, path)
@@ -73,11 +73,11 @@ def read_poke_script(lines: Iterable[str], path: Path) -> PokeRecording:
 
 
 def _begun(line: str, number: int, path: Path) -> _Open:
-    found = _POKE.search(line)
-    if found is None:
+    begin = _POKE.search(line)
+    if begin is None:
         raise InputError(f"line {number}: a text poke that cannot be parsed: {line.strip()[:80]!r}", path=path)
-    poke = TextPoke(address=int(found["address"], 16), old=b"", new=b"")
-    before = line[: found.start()]
+    poke = TextPoke(address=int(begin["address"], 16), old=b"", new=b"")
+    before = line[: begin.start()]
     dumped = _DUMPED.match(before)
     if dumped:
         poke = replace(poke, cpu=int(dumped["cpu"]), time=int(dumped["ns"]))
@@ -85,7 +85,7 @@ def _begun(line: str, number: int, path: Path) -> _Open:
         time = int(fields["seconds"]) * 10**9 + int(fields["fraction"].ljust(9, "0"))
         cpu, pid, tid = (-1 if fields[name] is None else int(fields[name]) for name in ("cpu", "pid", "tid"))
         poke = replace(poke, time=time, cpu=cpu, pid=pid, tid=tid)
-    return _Open(poke=poke, old=int(found["old"]), new=int(found["new"]), line=number, is_dump=dumped is not None)
+    return _Open(poke=poke, old=int(begin["old"]), new=int(begin["new"]), line=number, is_dump=dumped is not None)
 
 
 def _with_bytes(poke: TextPoke, more: re.Match[str]) -> TextPoke:

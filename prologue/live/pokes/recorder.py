@@ -55,22 +55,22 @@ def record(source: str, options: Sequence[str], ssh_options: Sequence[str] = ())
         raise InputError(f"{command[0]} is not installed", path=source) from error
     with process:
         try:
-            said, complaints = _talk(process, text.encode())
+            output, complaints = _talk(process, text.encode())
         except BaseException:
             process.terminate()  # asked twice: what it set up, it takes off
             raise
     if process.returncode:
         raise InputError(_why(process.returncode, complaints, is_ssh=source != LOCAL), path=source)
-    return said.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
 def _talk(process: subprocess.Popen[bytes], text: bytes) -> tuple[bytes, bytes]:
     from threading import Thread
 
-    found: dict[str, bytes] = {}
+    streams: dict[str, bytes] = {}
 
     def keep(name: str, stream: IO[bytes]) -> None:
-        found[name] = stream.read()
+        streams[name] = stream.read()
 
     assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - they are pipes, as asked for
     readers = [
@@ -91,7 +91,7 @@ def _talk(process: subprocess.Popen[bytes], text: bytes) -> tuple[bytes, bytes]:
             reader.join()
     _close(process.stdin)
     process.wait()
-    return found["said"], found["complaints"]
+    return streams["said"], streams["complaints"]
 
 
 def _close(stream: IO[bytes]) -> None:

@@ -85,8 +85,8 @@ def read_output(text: str, path: Path) -> RecorderOutput:
         else:
             continue
         read += 1
-    said = parts["ended"][1:2]
-    expected = int(said[0]) if said and said[0].isdecimal() else read
+    counts = parts["ended"][1:2]
+    expected = int(counts[0]) if counts and counts[0].isdecimal() else read
     if missing := {"armed", "begin", "end", "last"} - marks.keys():
         raise InputError(f"lacks the recorder's own mark {min(missing)!r}: its events are not whole", path=path)
     return RecorderOutput(
@@ -111,23 +111,23 @@ def _whole_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _parts(lines: Iterable[str], path: Path) -> dict[str, list[str]]:
     """The lines of each part of the first recording in the text."""
-    found: dict[str, list[str]] | None = None
+    parts: dict[str, list[str]] | None = None
     current: list[str] = []
     for line in lines:
         if line.startswith(ANY_START):
             if line != START:
                 raise InputError(f"was recorded by another version: {line.strip('= ')}, expected 1", path=path)
-            if found is not None:
+            if parts is not None:
                 raise InputError("holds more than one recording: split it", path=path)
-            found = {}
-        elif found is None or not line.startswith("==== "):
+            parts = {}
+        elif parts is None or not line.startswith("==== "):
             current.append(line)
         elif (name := line[5:]) == _LAST:
-            if missing := [part for part in _PARTS if part not in found]:
+            if missing := [part for part in _PARTS if part not in parts]:
                 raise InputError(f"is cut off: it has no part {missing[0]!r}", path=path)
-            return found
+            return parts
         else:
-            current = found[name] = []
-    if found is None:
+            current = parts[name] = []
+    if parts is None:
         raise InputError("holds nothing that live record printed", path=path)
-    raise InputError(f"is cut off in part {list(found)[-1] if found else 'machine'!r}: record again", path=path)
+    raise InputError(f"is cut off in part {list(parts)[-1] if parts else 'machine'!r}: record again", path=path)

@@ -109,15 +109,15 @@ class _Reader:
 
     def _chain(self, hit: ProbeHit) -> list[int]:
         """Return addresses, from the function that asked for the page on; without what maps it for all writers."""
-        found = []
+        chain = []
         for k in range(1, 11):
             address = hit.fields[f"c{k}"]
             if not address:
                 break
-            found.append(address | _KERNEL_TOP)
-        while len(found) > 1 and self.name(found[0]).startswith("patch_map"):
-            found.pop(0)
-        return found
+            chain.append(address | _KERNEL_TOP)
+        while len(chain) > 1 and self.name(chain[0]).startswith("patch_map"):
+            chain.pop(0)
+        return chain
 
     def _writes(self, hit: ProbeHit) -> Iterator[_Write]:
         fields = hit.fields
@@ -165,8 +165,8 @@ class _Reader:
 
     def _changed_words(self) -> dict[int, Changed] | None:
         """Words of the kernel's text that differ after the recording; None if it was not compared."""
-        said, *lines = self._output.parts["changed"] or [""]
-        if not said.startswith("compared "):
+        summary, *lines = self._output.parts["changed"] or [""]
+        if not summary.startswith("compared "):
             return None
         return {change.address: change for change in map(self._changed, lines)}
 
@@ -218,7 +218,7 @@ class _Reader:
         offset, old, new = line.split()
         return Changed(self._text.start // PAGE * PAGE + 4 * int(offset), int(old, 16), int(new, 16))
 
-    def _contradicts(self, first: _Write, last: _Write, found: dict[int, Changed]) -> bool:
+    def _contradicts(self, first: _Write, last: _Write, changed: dict[int, Changed]) -> bool:
         """Whether the copies of the text before and after disagree; what was written during a copy proves nothing."""
         marks = self._output.marks
         if (
@@ -228,7 +228,7 @@ class _Reader:
             or last.hit.time >= marks["end"]
         ):
             return False
-        change = found.get(first.address)
+        change = changed.get(first.address)
         expected = None if first.old == last.new else (first.old, last.new)
         return (None if change is None else (change.old, change.new)) != expected
 
@@ -274,12 +274,12 @@ class _Reader:
 
     def _notes(self) -> Iterator[str]:
         parts = self._output.parts
-        said = parts["changed"][0] if parts["changed"] else "not compared: nothing said"
-        yield f"the kernel's text before and after: {said}; modules' text was not compared"
+        comparison = parts["changed"][0] if parts["changed"] else "not compared: nothing said"
+        yield f"the kernel's text before and after: {comparison}; modules' text was not compared"
         refused: dict[str, list[str]] = {}
         for line in parts["probes"]:
-            if found := _NOTE.match(line):
-                refused.setdefault(found[2], []).append(found[1])
+            if refusal := _NOTE.match(line):
+                refused.setdefault(refusal[2], []).append(refusal[1])
         for why, names in refused.items():
             yield f"no probe on {', '.join(names)}: {why}; their writes are seen where __set_fixmap maps the page"
         if loads := sum(hit.name == "alternatives" for hit in self._output.hits):
@@ -304,15 +304,15 @@ def _functions(lines: list[str]) -> tuple[Function, ...]:
     Other lines are messages of a kernel that prints no time before them. A line that such a message tore is a name
     less, and who has no name is not taken for a known writer.
     """
-    found = []
+    functions = []
     for line in lines:
         named = _NAMED.match(line)
         if named is None:
             continue
         first = int(named["start"], 16)
         after = (first // PAGE + 1) * PAGE if named["end"] == "-" else int(named["end"], 16)
-        found.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
-    return tuple(sorted(found))
+        functions.append(Function(start=first, end=after, name=named["name"], owner=named["owner"] or ""))
+    return tuple(sorted(functions))
 
 
 def _count(online: str) -> int:

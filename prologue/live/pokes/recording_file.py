@@ -143,21 +143,21 @@ def _first(blocks: Iterator[_Block], path: Path) -> dict[str, Any]:
     block = next(blocks, None)
     if block is None or block.kind != _ORIGIN:
         raise _damaged(path, "it does not say what was recorded")
-    said = _parsed(block.payload, path)
-    schema = said.pop("schema", None)
+    header = _parsed(block.payload, path)
+    schema = header.pop("schema", None)
     if schema not in (SCHEMA, *_OLDER):
         raise InputError(f"has schema {schema!r}, expected {SCHEMA!r}: another version of prologue wrote it", path=path)
-    return said
+    return header
 
 
 def _parsed(payload: bytes, path: Path) -> dict[str, Any]:
     try:
-        said = parse_json(payload)
+        content = parse_json(payload)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"JSON that cannot be parsed ({error})") from error
-    if not isinstance(said, dict):
+    if not isinstance(content, dict):
         raise _damaged(path, "a block of JSON holds no object")
-    return said
+    return content
 
 
 def _rows(block: _Block, path: Path) -> Rows:
@@ -186,19 +186,19 @@ def _check(rows: Rows, path: Path) -> None:
             raise _damaged(path, "maintenance that is not known")
 
 
-def _origin(said: dict[str, Any], path: Path) -> Origin:
+def _origin(header: dict[str, Any], path: Path) -> Origin:
     try:
-        if said["clock"] not in ("instructions", "ns"):
-            raise ValueError(f"clock {said['clock']!r}")
-        bytes.fromhex(build_id := str(said["build_id"]))
-        if not 0 <= (cpus := int(said["cpus"])) <= _MOST_CPUS:
+        if header["clock"] not in ("instructions", "ns"):
+            raise ValueError(f"clock {header['clock']!r}")
+        bytes.fromhex(build_id := str(header["build_id"]))
+        if not 0 <= (cpus := int(header["cpus"])) <= _MOST_CPUS:
             raise ValueError(f"{cpus} CPUs")
         return Origin(
-            source=str(said["source"]),
-            machine=str(said["machine"]),
-            clock=said["clock"],
-            sees=tuple(sight for sight in SIGHTS if sight in list(said["sees"])),
-            release=str(said["release"]),
+            source=str(header["source"]),
+            machine=str(header["machine"]),
+            clock=header["clock"],
+            sees=tuple(sight for sight in SIGHTS if sight in list(header["sees"])),
+            release=str(header["release"]),
             build_id=build_id,
             cpus=cpus,
         )
@@ -206,20 +206,20 @@ def _origin(said: dict[str, Any], path: Path) -> Origin:
         raise _damaged(path, f"its header cannot be parsed ({error!r})") from error
 
 
-def _ending(said: dict[str, Any], path: Path) -> Ending:
+def _ending(ending: dict[str, Any], path: Path) -> Ending:
     try:
         return Ending(
-            slide=_number(said["slide"]),
-            complete=bool(said["complete"]),
+            slide=_number(ending["slide"]),
+            complete=bool(ending["complete"]),
             functions=tuple(
                 Function(
                     start=int(start), end=int(end), name=str(name), owner=str(owner), since=int(since), until=int(until)
                 )
-                for start, end, name, owner, since, until in said["functions"]
+                for start, end, name, owner, since, until in ending["functions"]
             ),
-            lost=tuple(Loss(str(what), _number(amount)) for what, amount in said["lost"]),
-            notes=tuple(map(str, said["notes"])),
-            ctr=_number(said["ctr"]),
+            lost=tuple(Loss(str(what), _number(amount)) for what, amount in ending["lost"]),
+            notes=tuple(map(str, ending["notes"])),
+            ctr=_number(ending["ctr"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(path, f"its last block cannot be parsed ({error!r})") from error

@@ -169,15 +169,15 @@ def _not_live(recording: Recording, row: np.void, writer: TextWriter, flags: Fla
 def _classes(words: np.ndarray[tuple[int], np.dtype[np.uint32]], names: list[str]) -> I64:
     """The index in ``names`` of each word's name; new names are appended."""
     every, which = np.unique(words, return_inverse=True)
-    found = np.zeros(len(every), np.int64)
+    numbers = np.zeros(len(every), np.int64)
     for k, word in enumerate(every.tolist()):
         name = word_name(word)
         if name == f"{word:08x}":
             name = a64.classify(word) or _ANY
         if name not in names:
             names.append(name)
-        found[k] = names.index(name)
-    index: I64 = found[which]
+        numbers[k] = names.index(name)
+    index: I64 = numbers[which]
     return index
 
 

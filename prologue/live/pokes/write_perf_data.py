@@ -72,18 +72,18 @@ def _poke(poke: TextPoke, out: Path) -> bytes:
 
 def _features(recording: PokeRecording) -> dict[Feature, bytes]:
     """Those that are known, in the order of their numbers."""
-    found = {}
+    features = {}
     if recording.build_id:
         name = (KERNEL_NAME.encode() + b"\0").ljust(24, b"\0")
         body = struct.pack("<i24s", -1, bytes.fromhex(recording.build_id)[:20]) + name
-        found[Feature.BUILD_ID] = RECORD.pack(0, HOST_KERNEL, RECORD.size + len(body)) + body
+        features[Feature.BUILD_ID] = RECORD.pack(0, HOST_KERNEL, RECORD.size + len(body)) + body
     for number, text in ((Feature.RELEASE, recording.release), (Feature.MACHINE, recording.machine)):
         if text:
             field = (text.encode("utf-8", "backslashreplace") + b"\0").ljust(64, b"\0")
-            found[number] = struct.pack("<I", len(field)) + field
+            features[number] = struct.pack("<I", len(field)) + field
     if recording.cpus:
-        found[Feature.CPUS] = struct.pack("<II", recording.cpus, recording.cpus)
-    return found
+        features[Feature.CPUS] = struct.pack("<II", recording.cpus, recording.cpus)
+    return features
 
 
 def _laid_out(sections: Iterable[bytes], at: int) -> bytes:

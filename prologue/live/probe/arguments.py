@@ -48,8 +48,8 @@ def arguments_at(vmlinux: Path, vaddr: int) -> list[Argument] | None:
             return list(_arguments(dwarf, function, vaddr)) if function is not None else None
     # pyelftools checks little: damaged debug information ends in any of these.
     except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
-        said = str(error) or type(error).__name__
-        raise InputError(f"debug information cannot be read ({said})", path=vmlinux) from error
+        reason = str(error) or type(error).__name__
+        raise InputError(f"debug information cannot be read ({reason})", path=vmlinux) from error
 
 
 def _function_at(dwarf: Any, vaddr: int) -> Any:
@@ -127,11 +127,11 @@ def _register(dwarf: Any, entry: Any, vaddr: int) -> int | None:
 def _expression(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int] | None:
     from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationExpr, LocationParser
 
-    found = LocationParser(dwarf.location_lists()).parse_from_attribute(location, entry.cu["version"], entry)
-    if isinstance(found, LocationExpr):
-        return list(found.loc_expr)
+    parsed = LocationParser(dwarf.location_lists()).parse_from_attribute(location, entry.cu["version"], entry)
+    if isinstance(parsed, LocationExpr):
+        return list(parsed.loc_expr)
     base = _base(entry)
-    for item in found:
+    for item in parsed:
         if isinstance(item, BaseAddressEntry):
             base = item.base_address
         elif isinstance(item, LocationEntry):  # not a view pair, which divides what is at one address

@@ -106,21 +106,21 @@ class Judge:
     @cached_property
     def reasons(self) -> Reasons:
         """Of every word of the text, shape (n,)."""
-        found = np.zeros(self._count, np.uint16)
+        reasons_of = np.zeros(self._count, np.uint16)
         labels, bugs, faults = jump_labels(self.kernel).code, bug_words(self.kernel)[0], exception_words(self.kernel)[0]
         named = ((Reason.JUMP_LABEL, labels), (Reason.BUG, bugs), (Reason.EXCEPTION_TABLE, faults))
         for reason, vaddrs in (*named, (Reason.SECOND_SLOT, self._second_slots)):
-            found[self._index(vaddrs)] |= np.uint16(reason)
-        found[self._words(self.text_range.stop, self.text.addr + self.text.size)] |= np.uint16(Reason.NOT_TEXT)
+            reasons_of[self._index(vaddrs)] |= np.uint16(reason)
+        reasons_of[self._words(self.text_range.stop, self.text.addr + self.text.size)] |= np.uint16(Reason.NOT_TEXT)
         for area in self.blacklist:
-            found[self._words(area.start, area.stop)] |= np.uint16(Reason.BLACKLIST)
+            reasons_of[self._words(area.start, area.stop)] |= np.uint16(Reason.BLACKLIST)
         for reason, symbols in ((Reason.NOTRACE, self._notrace), (Reason.CFI_PREAMBLE, self._preambles)):
-            found[symbols[self._symbol]] |= np.uint16(reason)
-        found[self.running.outcomes == REFUSED] |= np.uint16(Reason.INSTRUCTION)
-        found[self._exclusive[0] & (self.running.outcomes != REFUSED)] |= np.uint16(Reason.EXCLUSIVE)
-        found[~self.kernel.symbols.is_code(self.text)] |= np.uint16(Reason.DATA)
-        found[self._literals] |= np.uint16(Reason.DATA)
-        return found
+            reasons_of[symbols[self._symbol]] |= np.uint16(reason)
+        reasons_of[self.running.outcomes == REFUSED] |= np.uint16(Reason.INSTRUCTION)
+        reasons_of[self._exclusive[0] & (self.running.outcomes != REFUSED)] |= np.uint16(Reason.EXCLUSIVE)
+        reasons_of[~self.kernel.symbols.is_code(self.text)] |= np.uint16(Reason.DATA)
+        reasons_of[self._literals] |= np.uint16(Reason.DATA)
+        return reasons_of
 
     @cached_property
     def checks_notrace(self) -> bool:
@@ -176,8 +176,8 @@ class Judge:
         place = np.arange(self._count, dtype=np.int32)
         last = np.maximum.accumulate(np.where(begins | ends, place, np.int32(-1)))
         last = np.concatenate([np.array([-1], np.int32), last[:-1]])
-        found: Bool = (last >= place - self._look_back) & begins[last] & (last >= 0)
-        return found
+        is_inside: Bool = (last >= place - self._look_back) & begins[last] & (last >= 0)
+        return is_inside
 
     @cached_property
     def _look_back(self) -> npt.NDArray[np.int32]:

@@ -46,7 +46,7 @@ def rules_of(kernel: Kernel) -> tuple[int, int]:
 
 def _exclusive_mask(kernel: Kernel, version: tuple[int, int]) -> int:
     """The mask that tells LDXR and STXR: seen in the decoder, which inlines it, else as in the compared releases."""
-    symbol = kernel.symbols.function_at(found.vaddr) if (found := kernel.symbols.find(_DECODER)) else None
+    symbol = kernel.symbols.function_at(decoder.vaddr) if (decoder := kernel.symbols.find(_DECODER)) else None
     code = kernel.image.read_at(symbol.vaddr, symbol.size & ~3) if symbol else None
     words = np.frombuffer(code or b"", "<u4")
     for (mask, value), meaning in ((_LOADS_OLD, OLD_EXCLUSIVE), (_HOLDS_NEW, NEW_EXCLUSIVE)):

@@ -54,16 +54,16 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
 
 def _records(binary: Any, sections: list[Any]) -> list[Place]:
     """What each record's relocation points at, in the order of the slots."""
-    found = []
+    records = []
     for relocation in binary.object_relocations:
         if relocation.section is not None and relocation.section.name == _RECORDS:
             symbol = relocation.symbol
             if symbol.shndx >= len(sections):
                 raise InputError(f"a record refers to section {symbol.shndx}, which is not there: damaged symbols")
             target = sections[symbol.shndx]
-            found.append(((relocation.section.offset, relocation.address), target.name, symbol.value, relocation))
-    found.sort(key=lambda item: item[0])
-    return [(name, value + relocation.addend) for _, name, value, relocation in found]
+            records.append(((relocation.section.offset, relocation.address), target.name, symbol.value, relocation))
+    records.sort(key=lambda item: item[0])
+    return [(name, value + relocation.addend) for _, name, value, relocation in records]
 
 
 def _word(code: bytes, offset: int) -> int:

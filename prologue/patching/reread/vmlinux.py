@@ -111,8 +111,8 @@ def _addends(binary: Any, kind: int) -> dict[int, int]:
         if _type(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
             content = bytes(section.content)
             for offset, info, addend in struct.iter_unpack("<QQq", content[: len(content) // 24 * 24]):
-                found = info & 0xFFFFFFFF
-                if found == kind or (not kind and found not in (0, 256)):
+                kinds = info & 0xFFFFFFFF
+                if kinds == kind or (not kind and kinds not in (0, 256)):
                     addends[offset] = addend % (1 << 64)
     return addends
 

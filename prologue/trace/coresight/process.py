@@ -125,13 +125,13 @@ def decode(job: DecodeJob, version: LibraryVersion) -> Iterator[Decoded]:
     first = 0
     while first < len(job.parts):
         last, ended = first - 1, ""
-        for found in _child(job, version, first):
-            if isinstance(found, Begin):
-                last = found.part
-            if isinstance(found, str):
-                ended = found
+        for message in _child(job, version, first):
+            if isinstance(message, Begin):
+                last = message.part
+            if isinstance(message, str):
+                ended = message
             else:
-                yield found
+                yield message
         if not ended:
             return
         last = max(last, first)
@@ -150,11 +150,11 @@ def _child(job: DecodeJob, version: LibraryVersion, first: int) -> Iterator[Deco
     whole = False
     try:
         with os.fdopen(reading, "rb", _FLUSH_AT) as stream:
-            for found in _messages(stream, indexed=job.indexed):
-                if found is None:
+            for message in _messages(stream, indexed=job.indexed):
+                if message is None:
                     whole = True
                 else:
-                    yield found
+                    yield message
     finally:
         if not whole:
             with suppress(ProcessLookupError):

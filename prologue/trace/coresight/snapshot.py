@@ -154,10 +154,10 @@ def _unit(device: _Device, directory: Path) -> TraceUnit:
 def _architecture(core: str) -> int | None:
     if core in _ARCHITECTURES:
         return _ARCHITECTURES[core]
-    found = re.fullmatch(r"ARMv(\d)(?:\.(\d))?-A", core)
-    if found and found[1] == "8" and int(found[2] or 0) <= 3:
-        return V8_3 if found[2] == "3" else V8
-    return AA64 if "AA64" in core.upper() or found else None
+    version = re.fullmatch(r"ARMv(\d)(?:\.(\d))?-A", core)
+    if version and version[1] == "8" and int(version[2] or 0) <= 3:
+        return V8_3 if version[2] == "3" else V8
+    return AA64 if "AA64" in core.upper() or version else None
 
 
 def _memory(core: _Device, directory: Path) -> Iterator[CodeMemory]:

@@ -43,7 +43,7 @@ class RangeCode:
 
 def find_waypoints(words: U32) -> U32:
     """The ``Waypoint`` of each word. Encodings: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding"."""
-    found = np.zeros(len(words), np.uint32)
+    kinds = np.zeros(len(words), np.uint32)
     for pattern, kind in (
         (decode.B_OR_BL, Waypoint.DIRECT),
         (decode.B_OR_BC_COND, Waypoint.CONDITIONAL),
@@ -53,8 +53,8 @@ def find_waypoints(words: U32) -> U32:
         (decode.RETURN_PC, Waypoint.INDIRECT),
         (a64.CLASSES["ISB"], Waypoint.ISB),
     ):
-        found[decode.matches(words, pattern)] = kind
-    return found
+        kinds[decode.matches(words, pattern)] = kind
+    return kinds
 
 
 def describe(start: int, words: U32) -> RangeCode:

@@ -49,7 +49,7 @@ class TraceByPerf:
             InputError: perf fails; with what it says.
 
         """
-        said = ""
+        complaint = ""
         for fields in _FIELDS:
             command = ["perf", "script", "-i", str(self.path), "--itrace=b", "-F", fields]
             if self._vmlinux is not None:
@@ -61,8 +61,8 @@ class TraceByPerf:
                     return
                 child.wait()
                 errors.seek(0)
-                said = _last_line(errors.read())
-        raise InputError(f"perf script prints nothing of it{f': {said}' if said else ''}", path=self.path)
+                complaint = _last_line(errors.read())
+        raise InputError(f"perf script prints nothing of it{f': {complaint}' if complaint else ''}", path=self.path)
 
 
 def trace_by_perf(path: Path, session: TraceSession, account: Tally) -> TraceByPerf:
@@ -81,6 +81,6 @@ def _closing(child: subprocess.Popen[bytes], stream: Peekable, account: Tally) -
         child.kill()  # if it is still there, what it prints is not wanted any more
 
 
-def _last_line(said: bytes) -> str:
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+def _last_line(output: bytes) -> str:
+    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""

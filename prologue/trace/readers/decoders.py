@@ -49,14 +49,14 @@ class Decoder(NamedTuple):
 
     def may_ignore(self, words: U32) -> Bool:
         """Which instructions it may have taken for ones that go on; shape of ``words``."""
-        found = np.zeros(words.shape, np.bool_)
+        is_unknown = np.zeros(words.shape, np.bool_)
         for pattern, since in _SINCE:
             if self.version is None or self.version < since:
-                found |= decode.matches(words, pattern)
+                is_unknown |= decode.matches(words, pattern)
         authenticated = np.zeros(words.shape, np.bool_)
         for pattern in _AUTHENTICATED:
             authenticated |= decode.matches(words, pattern)
-        return found & ~authenticated if self.authenticates else found | authenticated
+        return is_unknown & ~authenticated if self.authenticates else is_unknown | authenticated
 
     def why(self, word: int) -> str:
         """Say why it ignored an instruction, and which versions do not."""

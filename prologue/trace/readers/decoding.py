@@ -103,23 +103,23 @@ class DecodedTrace:
                 raise InternalError("a trace is read before its program is known")
             job = replace(job, memory=self._memory)
         reader = ElementReader(self.account, namings[0])
-        for found in decode(job, self.version):
-            if isinstance(found, Begin):
-                reader.naming = namings[job.parts[found.part].source]
+        for message in decode(job, self.version):
+            if isinstance(message, Begin):
+                reader.naming = namings[job.parts[message.part].source]
                 reader.begin()
                 if self.progress:
                     self.progress(done, total)
-                done += job.parts[found.part].size
-            elif isinstance(found, Elements):
-                ranges = reader.ranges(found)
+                done += job.parts[message.part].size
+            elif isinstance(message, Elements):
+                ranges = reader.ranges(message)
                 if self.name_tasks is not None:
                     self.name_tasks(ranges, reader.names)
                 if len(ranges):
                     yield Batch(ranges, reader.names.tasks, reader.names.dsos)
-            elif isinstance(found, DecoderText):
-                reader.text(found)
+            elif isinstance(message, DecoderText):
+                reader.text(message)
             else:
-                reader.failed(found)
+                reader.failed(message)
 
 
 def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> DecodedTrace:
@@ -300,13 +300,13 @@ class _Plan:
                     unit.cpu in self._session.ids and self._session.ids[unit.cpu].sink == sink
                 )
             ]  # fmt: skip
-        found: dict[int, TraceUnit] = {}
+        units: dict[int, TraceUnit] = {}
         for unit in wanted:
             if unit.protocol is TraceProtocol.ETM3:
                 self._account.add(f"trace units left out: {_OLD_UNITS}", one=f"trace unit left out: {_OLD_UNITS}")
-            elif unit.trace_id in found:
+            elif unit.trace_id in units:
                 what = "whose trace ID another one has"
                 self._account.add(f"trace units {what}", one=f"trace unit {what}")
             elif fragment.raw or 0 < unit.trace_id < 0x70:
-                found[unit.trace_id] = unit
-        return tuple(found.values())
+                units[unit.trace_id] = unit
+        return tuple(units.values())

@@ -54,9 +54,9 @@ def hex16(words: npt.NDArray[Any], at: I64) -> tuple[U64, Bool]:
     # Addresses of one kernel nearly all begin with the same digits.
     high, high_good = hexadecimal(top.ravel()[:1] if _are_equal(top) else top)
     value, good = hexadecimal(low)
-    said = low >> np.uint64(56) != np.uint64(0x20)
-    said &= (low & np.uint64(0xFF) != np.uint64(0x20)) | (top >> np.uint64(56) == np.uint64(0x20))
-    return high << np.uint64(32) | value, good & high_good & said
+    is_given = low >> np.uint64(56) != np.uint64(0x20)
+    is_given &= (low & np.uint64(0xFF) != np.uint64(0x20)) | (top >> np.uint64(56) == np.uint64(0x20))
+    return high << np.uint64(32) | value, good & high_good & is_given
 
 
 def _is_padding(blank: U64) -> Bool:

@@ -117,25 +117,25 @@ class ElementReader:
         if error is None:
             return
         source = None if error.source is None else self._sources.get(self.naming.cpu(error.source))
-        said = f"{error.name}, {error.message}" if error.message else error.name
+        line = f"{error.name}, {error.message}" if error.message else error.name
         where = "" if error.source is None else f" on trace ID {error.source:#x}"
-        self._named("errors of the decoder", f"{where}: {said}", "error of the decoder")
+        self._named("errors of the decoder", f"{where}: {line}", "error of the decoder")
         if error.source is None:
             self._forget()
             return
         if error.name in _OF_IMAGE:
-            self._blame(source or _Source(), self.naming.cpu(error.source), said)
+            self._blame(source or _Source(), self.naming.cpu(error.source), line)
         if source is not None:
             source.flags, source.last, source.failed = GAP | LOST, None, True
 
-    def ranges(self, found: Elements) -> TraceRanges:
+    def ranges(self, elements: Elements) -> TraceRanges:
         """The ranges among some elements, in their order."""
-        rows = found.rows
+        rows = elements.rows
         is_range = rows["kind"] == _RANGE
         ranges = new_ranges(int(is_range.sum()))
         place = np.cumsum(is_range) - 1  # of each range's element: its row in ranges
-        for number in np.unique(found.ids).tolist():
-            at = np.flatnonzero(found.ids == number)
+        for number in np.unique(elements.ids).tolist():
+            at = np.flatnonzero(elements.ids == number)
             cpu = self.naming.cpu(number)
             source = self._sources.setdefault(cpu, _Source())
             self._of_source(rows[at], ranges, place[at], source, cpu)
@@ -181,9 +181,9 @@ class ElementReader:
         What packets say is not known here, so every return may have been taken from the stack.
         """
         kinds = rows["kind"]
-        found = np.zeros(int((kinds == _RANGE).sum()), np.uint8)
+        unsure = np.zeros(int((kinds == _RANGE).sum()), np.uint8)
         if source.calls is None and not np.isin(kinds, _UNKNOWN_CODE).any():
-            return found
+            return unsure
         number = 0
         columns = (rows[name].tolist() for name in ("kind", "value", "last_kind", "last_subkind", "flags"))
         for kind, value, last, subkind, flags in zip(*columns, strict=True):
@@ -199,10 +199,10 @@ class ElementReader:
                 calls.lose()
             elif kind == _RANGE:
                 if calls is not None:
-                    found[number] = UNSURE if calls.enter() else 0
+                    unsure[number] = UNSURE if calls.enter() else 0
                     calls.leave(_tail(last, subkind, flags))
                 number += 1
-        return found
+        return unsure
 
     def _leave_out(self, ranges: TraceRanges, mine: I64, bad: Bool, source: _Source) -> None:
         """Ranges that cannot be are damage in the library or the pipe; the next range has a gap before it."""
@@ -334,8 +334,8 @@ def _can_be(rows: npt.NDArray[Any]) -> Bool:
     isa, count = rows["isa"], rows["value"].astype(np.uint64)
     words = (start & np.uint64(3) == 0) & (size == 4 * count)
     halves = (2 * count <= size) & (size <= 4 * count)
-    found: Bool = good & np.where(np.isin(isa, _WORDS), words, ~np.isin(isa, _HALVES) | halves)
-    return found
+    is_possible: Bool = good & np.where(np.isin(isa, _WORDS), words, ~np.isin(isa, _HALVES) | halves)
+    return is_possible
 
 
 def _tail(kind: int, subkind: int, flags: int) -> bytes:

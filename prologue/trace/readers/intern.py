@@ -36,17 +36,17 @@ class Interner:
             Numbers, shape of ``keys``; rows, ascending with their new numbers.
 
         """
-        found = self._find(keys)
-        misses = np.flatnonzero(found < 0)
+        numbers_of = self._find(keys)
+        misses = np.flatnonzero(numbers_of < 0)
         if not len(misses):
-            return found, misses
+            return numbers_of, misses
         distinct, first, inverse = np.unique(keys[misses], return_index=True, return_inverse=True)
         order = np.argsort(first)
         numbers = np.empty(len(distinct), np.int64)
         numbers[order] = np.arange(self._count, self._count + len(distinct))
-        found[misses] = numbers[inverse]
+        numbers_of[misses] = numbers[inverse]
         self._add(distinct, numbers)
-        return found, misses[first[order]]
+        return numbers_of, misses[first[order]]
 
     def _make(self, bits: int) -> None:
         self._shift = np.uint64(64 - bits)
@@ -60,15 +60,15 @@ class Interner:
     def _find(self, keys: U64) -> I64:
         """The number of each key; -1 for those that are not there."""
         slots = self._slots(keys)
-        found = self._values[slots]
-        rest = np.flatnonzero((self._keys[slots] != keys) & (found >= 0))
+        candidates = self._values[slots]
+        rest = np.flatnonzero((self._keys[slots] != keys) & (candidates >= 0))
         slots, wanted = slots[rest], keys[rest]
         while len(rest):
             slots = slots + 1 & self._mask
-            found[rest] = values = self._values[slots]
+            candidates[rest] = values = self._values[slots]
             more = (self._keys[slots] != wanted) & (values >= 0)
             rest, slots, wanted = rest[more], slots[more], wanted[more]
-        return found
+        return candidates
 
     def _add(self, keys: U64, numbers: I64) -> None:
         """Put in keys that are not there, each once."""

@@ -146,7 +146,7 @@ class _Reader:
         self._block, self._at = whole_lines(block, _LOST_LINE), 0
         watched = loses_the_way(self._block) or any(source.calls for source in self._sources.values())
         lines = self._after_packets() if watched else ELEMENT.findall(self._block)
-        for name, start, end, count, isa, tail, element, said, other in lines:
+        for name, start, end, count, isa, tail, element, content, other in lines:
             if not name:
                 if other:
                     self._other(other)
@@ -174,7 +174,7 @@ class _Reader:
                 rows.append(row)
                 source.flags, source.last, source.tail, source.failed = 0, row, tail, False
             else:
-                self._apply(source, int(name, 16), element, said)
+                self._apply(source, int(name, 16), element, content)
         return np.array(rows, RANGE)
 
     def _after_packets(self) -> Iterator[tuple[bytes, ...]]:
@@ -302,20 +302,20 @@ class _Reader:
 
     # elements
 
-    def _apply(self, source: _Source, cpu: int, element: bytes, said: bytes) -> None:
+    def _apply(self, source: _Source, cpu: int, element: bytes, content: bytes) -> None:
         if element in BREAKS:
-            self._break(source, cpu, element, said)
+            self._break(source, cpu, element, content)
         elif element == b"EXCEPTION":
             source.flags |= EXCEPTION
             source.interrupt()
         elif element == b"EXCEPTION_RET":
             source.flags |= RETURN
             source.interrupt()
-        elif element == b"TIMESTAMP" and (time := TIME.fullmatch(said)) and int(time[1], 16) <= _LATEST:
+        elif element == b"TIMESTAMP" and (time := TIME.fullmatch(content)) and int(time[1], 16) <= _LATEST:
             source.time = self._counter.time(int(time[1], 16))
-        elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(said)):
+        elif element == b"PE_CONTEXT" and (context := CONTEXT.fullmatch(content)):
             self._context(source, *context.groups())
-        elif element == b"MEMTRANS" and (kind := said.partition(b" ")[0]) in TRANSACTIONS:
+        elif element == b"MEMTRANS" and (kind := content.partition(b" ")[0]) in TRANSACTIONS:
             if kind == b"Fail":  # what ran since its start was undone, and execution went on after the TSTART
                 source.flags, source.last = GAP, None
                 if source.calls is not None:
@@ -329,9 +329,9 @@ class _Reader:
             self._named("elements", f" of a kind that is not known here, {name}: a gap on every CPU", "element")
             self._forget()
 
-    def _break(self, source: _Source, cpu: int, element: bytes, said: bytes) -> None:
-        lost = LOST if b"overflow" in said or element != b"TRACE_ON" else 0
-        if element == b"NO_SYNC" and _BAD_IMAGE in said and not source.failed:
+    def _break(self, source: _Source, cpu: int, element: bytes, content: bytes) -> None:
+        lost = LOST if b"overflow" in content or element != b"TRACE_ON" else 0
+        if element == b"NO_SYNC" and _BAD_IMAGE in content and not source.failed:
             self._blame(source, cpu, "bad-program-image", Packets())
         # A decoder that reported an error says next that it is out of synchronisation: one gap, counted once.
         if element != b"NO_SYNC" or not source.failed:

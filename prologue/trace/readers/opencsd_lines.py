@@ -97,10 +97,10 @@ class DecoderError(NamedTuple):
 
 def read_error(line: bytes) -> DecoderError | None:
     """Read the line of an error; None if it is none."""
-    found = _ERROR.fullmatch(line) if b"; " in line[:_LONGEST_ERROR] and len(line) <= _LONGEST_ERROR else None
-    if found is None:
+    error = _ERROR.fullmatch(line) if b"; " in line[:_LONGEST_ERROR] and len(line) <= _LONGEST_ERROR else None
+    if error is None:
         return None
-    component, name, index, source, message = found.groups()
+    component, name, index, source, message = error.groups()
     # Components of one source have its ID in their name, in decimal digits.
     digits = component.rpartition(b"_")[2] if component else b""
     number = int(source, 16) if source else int(digits) if digits.isdigit() and len(digits) == 4 else None
@@ -125,7 +125,7 @@ def whole_lines(block: bytes, lost: bytes) -> bytes:
     ``lost`` is a line that is put where an element or packet begins in the middle of anything but an error: there the
     text has a hole.
     """
-    starts = [found.start() for found in _PROGRAM.finditer(block)]
+    starts = [program.start() for program in _PROGRAM.finditer(block)]
     for code in _CODE.finditer(block):
         component = _COMPONENT.search(block, max(code.start() - 40, 0), code.start())
         starts += [component.start()] if component else []

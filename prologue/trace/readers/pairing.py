@@ -107,11 +107,11 @@ class Pairing:
 
 def _can_be(vaddrs: npt.NDArray[np.uint64]) -> Bool:
     """Which are addresses of instructions: also of the one after it, so the last word of all is none."""
-    found: Bool = (vaddrs & np.uint64(3) == 0) & (vaddrs < np.uint64(_LAST))
-    return found
+    is_possible: Bool = (vaddrs & np.uint64(3) == 0) & (vaddrs < np.uint64(_LAST))
+    return is_possible
 
 
 def _may_be_t32(vaddrs: npt.NDArray[np.uint64]) -> Bool:
     """Which are addresses of T32 instructions only: compat tasks have them, kernels do not."""
-    found: Bool = (vaddrs & np.uint64(3) == 2) & (vaddrs < np.uint64(KERNEL_HALF))
-    return found
+    is_t32: Bool = (vaddrs & np.uint64(3) == 2) & (vaddrs < np.uint64(KERNEL_HALF))
+    return is_t32

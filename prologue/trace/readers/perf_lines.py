@@ -161,11 +161,11 @@ def _read_line(line: bytes) -> PerfLine:
         if head is not None and head.kind is LineKind.HEAD:
             return head
     for pattern in _LINES:
-        found = pattern.match(line)
-        if found and _is_whole(found):
-            if not _can_be(found):
+        match = pattern.match(line)
+        if match and _is_whole(match):
+            if not _can_be(match):
                 return PerfLine(LineKind.UNREADABLE)
-            return PerfLine(_kind(found), found, (found["event"] or b"").decode("ascii", "backslashreplace"))
+            return PerfLine(_kind(match), match, (match["event"] or b"").decode("ascii", "backslashreplace"))
     if _FIELDS.match(line):
         return PerfLine(LineKind.FIELDS)
     if _NOTE.match(line):
@@ -195,92 +195,92 @@ def _read_head(head: re.Match[bytes] | None) -> PerfLine | None:
         return None
     if not _can_be(head):
         return PerfLine(LineKind.UNREADABLE)
-    said = head["cpu"] or head["sec"] or head["tid"]
+    given = head["cpu"] or head["sec"] or head["tid"]
     name = (head["event"] or head["rest"].split()[0]).decode("ascii", "backslashreplace")
     if head["one"] and name.startswith("PERF_RECORD_"):
-        said = head["one"]
+        given = head["one"]
     if not name.startswith(("branches", "instructions")):
         damaged = _OF_BRANCHES.search(head.string, head.start("rest")) is not None
-        return PerfLine(LineKind.OTHER, head, name) if said and not damaged else None
+        return PerfLine(LineKind.OTHER, head, name) if given and not damaged else None
     return PerfLine(LineKind.HEAD, head, name) if _WAITS.fullmatch(head["after"]) else None
 
 
-def _is_whole(found: re.Match[bytes]) -> bool:
+def _is_whole(match: re.Match[bytes]) -> bool:
     """Whether a match says something: an address alone is a line of a stack, and a line may not hold a second one.
 
     perf prints addresses 16 columns wide: one that has fewer was cut.
     """
-    arrow, end = found["arrow"] is not None, found.end("ip")
-    if found["event"] and not arrow and found["data"] is None and end - found.end("event") - 2 in _DATA_ENDS:
+    arrow, end = match["arrow"] is not None, match.end("ip")
+    if match["event"] and not arrow and match["data"] is None and end - match.end("event") - 2 in _DATA_ENDS:
         return False
-    if not (found["event"] or found["cpu"] or found["sec"] or found["tid"] or arrow):
+    if not (match["event"] or match["cpu"] or match["sec"] or match["tid"] or arrow):
         return False
-    if arrow and found.end("addr") - found.start("arrow") != _WIDEST:
+    if arrow and match.end("addr") - match.start("arrow") != _WIDEST:
         return False
-    padded = found.string[max(end - 16, 0) : end]
-    if end <= 16 or found.string[end - 17 : end - 16] != b" " or padded.strip(b" 0123456789abcdef"):
+    padded = match.string[max(end - 16, 0) : end]
+    if end <= 16 or match.string[end - 17 : end - 16] != b" " or padded.strip(b" 0123456789abcdef"):
         return False
-    if found["data" if arrow else "callee"] is not None:
+    if match["data" if arrow else "callee"] is not None:
         return False
-    return b" => " not in found["more"] and not found["more"].startswith(b": ")
+    return b" => " not in match["more"] and not match["more"].startswith(b": ")
 
 
-def _can_be(found: re.Match[bytes]) -> bool:
+def _can_be(match: re.Match[bytes]) -> bool:
     """Whether there can be such a CPU; perf prints -1 where it does not know."""
-    return found["cpu"] is None or NO_CPU <= int(found["cpu"]) <= HIGHEST_CPU
+    return match["cpu"] is None or NO_CPU <= int(match["cpu"]) <= HIGHEST_CPU
 
 
-def _kind(found: re.Match[bytes]) -> LineKind:
-    event = found["event"]
+def _kind(match: re.Match[bytes]) -> LineKind:
+    event = match["event"]
     if event is None:
-        return LineKind.BRANCH if found["arrow"] is not None else LineKind.SAMPLE
+        return LineKind.BRANCH if match["arrow"] is not None else LineKind.SAMPLE
     if event.startswith(b"branches"):
         return LineKind.BRANCH
     if event.startswith(b"instructions"):
         return LineKind.SAMPLE
     # Nothing but a branch has a target: the event's name is damaged.
-    return LineKind.OTHER if found["arrow"] is None else LineKind.UNREADABLE
+    return LineKind.OTHER if match["arrow"] is None else LineKind.UNREADABLE
 
 
 def dso_of(text: bytes) -> str:
     """The program after a symbol, ``sym+0x10 (PROGRAM)`` or ``(PROGRAM+0x10)``; empty if there is none."""
-    found = _DSO.search(text)
-    return _DSO_OFFSET.sub(b"", found["dso"]).decode("utf-8", "backslashreplace") if found else ""
+    match = _DSO.search(text)
+    return _DSO_OFFSET.sub(b"", match["dso"]).decode("utf-8", "backslashreplace") if match else ""
 
 
 class Shape:
     """The columns of a line's fields. What is no field (brackets, colons, the event) must be equal in other lines."""
 
-    def __init__(self, line: bytes, found: re.Match[bytes]) -> None:
-        self.kind = _kind(found)
-        self.has_target = found["arrow"] is not None
-        self.machine = (found["machine"] or b"").decode().replace(" ", "")
-        self.task_end = found.end("task")
+    def __init__(self, line: bytes, match: re.Match[bytes]) -> None:
+        self.kind = _kind(match)
+        self.has_target = match["arrow"] is not None
+        self.machine = (match["machine"] or b"").decode().replace(" ", "")
+        self.task_end = match.end("task")
         self.task = line[: self.task_end]
-        self.cpu = self._span(found, "cpu")
-        self.sec, self.frac = self._span(found, "sec"), self._span(found, "frac")
-        end = found.end("ip")
+        self.cpu = self._span(match, "cpu")
+        self.sec, self.frac = self._span(match, "sec"), self._span(match, "frac")
+        end = match.end("ip")
         self.ip = end - 16
         self.length = end + 1
         self.colons = line.count(b": ")
-        self.dso = dso_of(found["from"]) != ""
-        self._masks = self._literals(line, found)
+        self.dso = dso_of(match["from"]) != ""
+        self._masks = self._literals(line, match)
 
     @staticmethod
-    def is_common(found: re.Match[bytes]) -> bool:
+    def is_common(match: re.Match[bytes]) -> bool:
         """Whether other lines may have the shape of this one."""
         # With --call-trace the name that is called, and so where the address is, are others in each line.
-        if found["callee"] or found["more"].strip():
+        if match["callee"] or match["more"].strip():
             return False
-        return found["arrow"] is not None or (_kind(found) is LineKind.SAMPLE and not found["fields"])
+        return match["arrow"] is not None or (_kind(match) is LineKind.SAMPLE and not match["fields"])
 
     @staticmethod
-    def _span(found: re.Match[bytes], name: str) -> tuple[int, int] | None:
-        return found.span(name) if found[name] is not None else None
+    def _span(match: re.Match[bytes], name: str) -> tuple[int, int] | None:
+        return match.span(name) if match[name] is not None else None
 
-    def _literals(self, line: bytes, found: re.Match[bytes]) -> list[tuple[int, np.uint64, np.uint64]]:
+    def _literals(self, line: bytes, match: re.Match[bytes]) -> list[tuple[int, np.uint64, np.uint64]]:
         fixed = bytearray(b"\xff" * self.length)
-        for span in (found.span("task"), self.cpu, self.sec, self.frac, (self.ip, self.length - 1)):
+        for span in (match.span("task"), self.cpu, self.sec, self.frac, (self.ip, self.length - 1)):
             if span:
                 fixed[span[0] : span[1]] = bytes(span[1] - span[0])
         if self.sec:  # blanks before it are padding

@@ -72,17 +72,17 @@ class _Reader:
     def rows(self, block: bytes) -> npt.NDArray[Any]:
         """The branches and samples of a block of lines."""
         text = TextBlock(block)
-        found = _Found(text.count)
+        rows_read = _Found(text.count)
         rest = np.arange(text.count)
         for shape in list(self._shapes):
-            rest = self._take(shape, text, rest, found)
+            rest = self._take(shape, text, rest, rows_read)
         while len(rest):
-            rest = self._look(text, rest, found)
+            rest = self._look(text, rest, rows_read)
         if self._next != text.count:
-            self._give_up(found)
+            self._give_up(rows_read)
         self._next -= text.count
-        rows = found.rows(self._era)
-        self._era += len(found.breaks)
+        rows = rows_read.rows(self._era)
+        self._era += len(rows_read.breaks)
         self._part_unlike(rows)
         self._note -= text.count
         self._comment -= text.count
@@ -118,17 +118,17 @@ class _Reader:
         if self._sorted_by == _BY_CPU and has_cpu.all():
             return
         has_task = np.array([task.tid >= 0 for task in self.names.tasks])[rows["task"]]
-        said = np.where(has_cpu, _BY_CPU, has_task.astype(np.int64))
-        before = said[:1] if self._sorted_by is None else [self._sorted_by]
-        unlike = np.diff(said, prepend=before) != 0
-        self._sorted_by = int(said[-1])
+        kinds = np.where(has_cpu, _BY_CPU, has_task.astype(np.int64))
+        before = kinds[:1] if self._sorted_by is None else [self._sorted_by]
+        unlike = np.diff(kinds, prepend=before) != 0
+        self._sorted_by = int(kinds[-1])
         if unlike.any():
             rows["era"] += np.cumsum(unlike).astype(np.uint32)
             self._era += int(unlike.sum())
             what = "with other fields than the one before: a gap on every CPU"
             self._account.add(f"lines {what}", int(unlike.sum()), one=f"line {what}")
 
-    def _look(self, text: TextBlock, rest: I64, found: _Found) -> I64:
+    def _look(self, text: TextBlock, rest: I64, rows_read: _Found) -> I64:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
         at = int(rest[0])
         line = text.line(at)
@@ -142,11 +142,11 @@ class _Reader:
         if one and read.found is not None and Shape.is_common(read.found):
             shape = Shape(line, read.found)
             if shape.key not in [known.key for known in self._shapes]:
-                left = self._take(shape, text, rest, found)
+                left = self._take(shape, text, rest, rows_read)
                 if not len(left) or left[0] != at:
                     self._shapes = [shape, *self._shapes][:_MOST_SHAPES]
                     return left
-        self._alone(read, at, found)
+        self._alone(read, at, rows_read)
         return rest[1:]
 
     def _like_others(self, read: PerfLine) -> PerfLine:
@@ -160,7 +160,7 @@ class _Reader:
         self._has_arrow |= read.kind is LineKind.BRANCH
         return read
 
-    def _take(self, shape: Shape, text: TextBlock, rest: I64, found: _Found) -> I64:
+    def _take(self, shape: Shape, text: TextBlock, rest: I64, rows_read: _Found) -> I64:
         """Read all remaining lines that have a shape; return the others."""
         if not len(rest):
             return rest
@@ -189,7 +189,7 @@ class _Reader:
         if not good.all():
             lines, rows = lines[good], rows[good]
         rows["task"] = self._tasks_of(text, lines, shape)
-        found.add(lines, rows)
+        rows_read.add(lines, rows)
         if len(lines) == len(rest):
             return rest[:0]
         left = np.ones(len(rest), np.bool_)
@@ -211,8 +211,8 @@ class _Reader:
         heads = np.flatnonzero(fresh)
         for row in new.tolist():
             self._task_rows.append(self._task(read_line(text.line(int(lines[heads[row]])))))
-        found: I64 = np.array(self._task_rows, np.int64)[numbers][np.cumsum(fresh) - 1]
-        return found
+        tasks: I64 = np.array(self._task_rows, np.int64)[numbers][np.cumsum(fresh) - 1]
+        return tasks
 
     def _task(self, line: PerfLine) -> int:
         one = line.number("one")
@@ -236,69 +236,69 @@ class _Reader:
                 break
         good = np.ones(len(ends), np.bool_)
         while len(rest):  # a program not met before, or one of more than are worth a comparison each time
-            said = text.before(int(ends[rest[0]]))
-            name = dso_of(said)
+            lines_before = text.before(int(ends[rest[0]]))
+            name = dso_of(lines_before)
             if name:
                 same = text.ends_with(names[rest], f" ({name}".encode())
             else:
-                same = text.ends_with(ends[rest], said[-_MOST_SHAPES:])
+                same = text.ends_with(ends[rest], lines_before[-_MOST_SHAPES:])
             same[0] = True
             numbers[rest[same]], good[rest[same]] = self.names.dso(prefix + name) if name else 0, bool(name)
             rest = rest[~same]
         return numbers, good
 
-    def _alone(self, line: PerfLine, at: int, found: _Found) -> None:
+    def _alone(self, line: PerfLine, at: int, rows_read: _Found) -> None:
         """Use a line that was read alone."""
         kind = line.kind
         if kind in (LineKind.STACK, LineKind.TARGET, LineKind.NOTE, LineKind.FIELDS):
-            self._stack(line, at, found)
+            self._stack(line, at, rows_read)
             return
-        self._give_up(found)
+        self._give_up(rows_read)
         if kind is LineKind.BLANK and at == self._next:
             return
         if kind is LineKind.COMMENT:
-            self._header(at, found)
+            self._header(at, rows_read)
             return
         if kind in (LineKind.HEAD, LineKind.OTHER):  # others have stacks, too
             self._next = at + 1
         if kind in (LineKind.BRANCH, LineKind.SAMPLE):
             if kind is LineKind.BRANCH and line.number("addr", 16) is None:
                 self._untargeted += 1
-                found.breaks.append(at)
+                rows_read.breaks.append(at)
                 self._account.add(
                     "branches without a target: a gap on every CPU", one="branch without a target: a gap on every CPU"
                 )
                 return
-            found.add(np.array([at]), self._row(line))
+            rows_read.add(np.array([at]), self._row(line))
         elif kind is LineKind.HEAD and not line.event and self._has_event:
-            self._unreadable(at, found)
+            self._unreadable(at, rows_read)
         elif kind is LineKind.HEAD:
             self._waiting, self._has_event = self._row(line), self._has_event or line.event != ""
         elif kind is LineKind.LOSS:
-            found.breaks.append(at)
+            rows_read.breaks.append(at)
             self._account.add(
                 "losses that perf says: a gap on every CPU", one="loss that perf says: a gap on every CPU"
             )
         elif kind in (LineKind.UNREADABLE, LineKind.BLANK):
-            self._unreadable(at, found)
+            self._unreadable(at, rows_read)
         elif kind is LineKind.OTHER:
             self._account.add(f"other events: {line.event}", one=f"other event: {line.event}")
 
-    def _header(self, at: int, found: _Found) -> None:
+    def _header(self, at: int, rows_read: _Found) -> None:
         """Use a line of perf script --header: after rows another run begins, and no row before it leads to the next."""
-        if at != self._comment and (self.samples or found.any_before(at)):
-            found.breaks.append(at)
+        if at != self._comment and (self.samples or rows_read.any_before(at)):
+            rows_read.breaks.append(at)
             self._account.add("other headers: a gap on every CPU", one="other header: a gap on every CPU")
         self._comment = at + 1
 
-    def _unreadable(self, at: int, found: _Found) -> None:
-        found.breaks.append(at)
+    def _unreadable(self, at: int, rows_read: _Found) -> None:
+        rows_read.breaks.append(at)
         self._account.add(
             "lines that are none of perf script's: a gap on every CPU",
             one="line that is none of perf script's: a gap on every CPU",
         )
 
-    def _give_up(self, found: _Found) -> None:
+    def _give_up(self, rows_read: _Found) -> None:
         """Of a branch whose target does not follow, nothing but that it was there is known.
 
         Where perf prints neither events nor targets, it is no branch.
@@ -308,28 +308,28 @@ class _Reader:
             return
         if waiting["ip"] and not self._has_event and not self._has_arrow:
             waiting["sample"] = True
-            found.add(np.array([max(self._next - 1, 0)]), waiting)
+            rows_read.add(np.array([max(self._next - 1, 0)]), waiting)
         else:
-            self._unreadable(self._next, found)
+            self._unreadable(self._next, rows_read)
 
-    def _stack(self, line: PerfLine, at: int, found: _Found) -> None:
+    def _stack(self, line: PerfLine, at: int, rows_read: _Found) -> None:
         """Use one of the lines after a sample: the first address of its stack, and the target, complete it."""
         if at != self._next:
-            self._give_up(found)
+            self._give_up(rows_read)
             # A line of source comes after a sample that was read among others; of two, one belongs to what is lost.
             if line.kind is not LineKind.NOTE or at - 1 == self._note:
-                self._unreadable(at, found)
+                self._unreadable(at, rows_read)
             self._note = at
             return
         self._next = -1 if line.kind is LineKind.TARGET else at + 1
         self._has_arrow |= line.kind is LineKind.TARGET
         waiting, ip, addr = self._waiting, line.number("ip", 16), line.number("addr", 16)
         if waiting is not None and not waiting["ip"] and line.kind in (LineKind.NOTE, LineKind.FIELDS):
-            self._give_up(found)  # they come after the stack: its first line is damaged
+            self._give_up(rows_read)  # they come after the stack: its first line is damaged
             return
         if waiting is None:
             if line.kind is LineKind.TARGET:
-                self._unreadable(at, found)
+                self._unreadable(at, rows_read)
             return
         if ip is not None and not waiting["ip"]:
             waiting["ip"] = ip
@@ -337,7 +337,7 @@ class _Reader:
         if addr is not None:
             waiting["addr"] = addr
         if (waiting["ip"] and waiting["sample"]) or line.kind is LineKind.TARGET:
-            found.add(np.array([at]), waiting)
+            rows_read.add(np.array([at]), waiting)
             self._waiting = None
 
     def _row(self, line: PerfLine) -> Any:

@@ -111,11 +111,11 @@ class _Zstd:
                 return b""
             if self._frame is None:
                 self._frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
-            found: bytes = self._frame.decompress(data)
+            content: bytes = self._frame.decompress(data)
             if self._frame.eof:
                 self._input, self._frame = self._frame.unused_data, None
-            if found:
-                return found
+            if content:
+                return content
 
 
 @contextmanager

@@ -27,8 +27,8 @@ _TRIPLES: Final = np.array([b"%03d" % k for k in range(1000)], "S3")
 
 def pick(things: npt.NDArray[np.object_], rows: I64) -> list[Any]:
     """Several members of an array of objects, by row."""
-    found: list[Any] = things[rows].tolist()
-    return found
+    picked: list[Any] = things[rows].tolist()
+    return picked
 
 
 def distinct(keys: I64) -> tuple[I64, I64]:
@@ -49,12 +49,12 @@ def time_texts(times: U64, heads: list[bytes], rows: I64, tail: bytes = b"  ") -
     sizes = np.array([len(text) for text in texts], np.int64)
     if texts and (sizes == sizes[0]).all():
         return _fixed(texts, inverse, rest, tail)
-    found = np.empty(len(times), object)
+    rendered = np.empty(len(times), object)
     for size in np.unique(sizes).tolist():
         mine = np.flatnonzero(sizes[inverse] == size)
         same = [text if len(text) == size else bytes(size) for text in texts]
-        found[mine] = _fixed(same, inverse[mine], rest[mine], tail)
-    every: list[bytes] = found.tolist()
+        rendered[mine] = _fixed(same, inverse[mine], rest[mine], tail)
+    every: list[bytes] = rendered.tolist()
     return every
 
 
@@ -89,8 +89,8 @@ def gap_rows(ranges: TraceRanges, seen: set[int]) -> I64:
 
 def _within(rows: I64, first: int) -> list[int]:
     """Those of some rows that are in the piece of text that begins with row ``first``."""
-    found: list[int] = rows[(rows >= first) & (rows < first + _AT_ONCE)].tolist()
-    return found
+    rows_here: list[int] = rows[(rows >= first) & (rows < first + _AT_ONCE)].tolist()
+    return rows_here
 
 
 class PerfLines:
@@ -143,8 +143,8 @@ class PerfLines:
         if key not in self._heads:
             comm, pid, tid = batch.tasks[row]
             # The kernel's script prints -1, which perf has for what it does not know, without a sign.
-            said = (pid & 0xFFFFFFFF, tid & 0xFFFFFFFF, cpu & 0xFFFFFFFF) if row else (pid, tid, cpu & 0xFFFFFFFF)
-            self._heads[key] = f"{comm:>16} {said[0]:5}/{said[1]:<5} [{said[2]:04}] ".encode()
+            ids = (pid & 0xFFFFFFFF, tid & 0xFFFFFFFF, cpu & 0xFFFFFFFF) if row else (pid, tid, cpu & 0xFFFFFFFF)
+            self._heads[key] = f"{comm:>16} {ids[0]:5}/{ids[1]:<5} [{ids[2]:04}] ".encode()
         return self._heads[key]
 
     def _block(self, number: int) -> bytes:
@@ -219,12 +219,12 @@ class JsonLines:
         tasks = [_task_json(task) for task in batch.tasks]
         parts = []
         for body, time, cpu, level, vmid, task, flags in zip(bodies, *columns, strict=True):
-            said = [f'{{"time": {time}, "cpu": {cpu if cpu >= 0 else "null"}']
-            said += [f', "level": {level}'] if level != NO_LEVEL else []
-            said += [f', "vmid": {vmid}'] if vmid != NO_VMID else []
-            said += [tasks[task]] if task else []
-            said += [', "gap": true'] if flags & GAP else []
-            parts.append("".join(said).encode() + body)
+            fields = [f'{{"time": {time}, "cpu": {cpu if cpu >= 0 else "null"}']
+            fields += [f', "level": {level}'] if level != NO_LEVEL else []
+            fields += [f', "vmid": {vmid}'] if vmid != NO_VMID else []
+            fields += [tasks[task]] if task else []
+            fields += [', "gap": true'] if flags & GAP else []
+            parts.append("".join(fields).encode() + body)
         yield b"".join(parts)
 
     def _body(self, number: int) -> bytes:

@@ -39,14 +39,14 @@ class SourceBlocks:
         own = self._known.kernels.programs[program]
         owner = own.pieces[row].owner
         tables = self._lines.setdefault(id(owner), LineTables(owner))
-        said, last = [f"{plain_place(own, start)}\n"], ("", 0)
+        lines, last = [f"{plain_place(own, start)}\n"], ("", 0)
         for insn in instructions(own, start, self._known.words(number)):
             place = tables.line((insn.vaddr - owner.slide) & TOP)
             if place and place != last:
-                said.append(f"  {place[0]}:{place[1]}{self._source(*place)}\n")
+                lines.append(f"  {place[0]}:{place[1]}{self._source(*place)}\n")
                 last = place
-            said.append(f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n")
-        return "".join(said).encode("utf-8", "backslashreplace")
+            lines.append(f"    {insn.vaddr:x}: {insn.word:08x}  {insn.text}\n")
+        return "".join(lines).encode("utf-8", "backslashreplace")
 
     def _source(self, file: str, line: int) -> str:
         """The line itself, where the source is on this machine."""
@@ -120,10 +120,10 @@ class LineTables:
             return [(e.begin_addr, e.begin_addr + e.length, e.info_offset) for e in ranges.entries if e.begin_addr]
         from prologue.live.probe.arguments import code_of
 
-        found = []
+        spans = []
         for unit in self._dwarf.iter_CUs():
-            found += [(low, high, unit.cu_offset) for low, high in code_of(self._dwarf, unit.get_top_DIE()) if low]
-        return found
+            spans += [(low, high, unit.cu_offset) for low, high in code_of(self._dwarf, unit.get_top_DIE()) if low]
+        return spans
 
     def _unit(self, offset: int) -> tuple[U64, I64, list[str], I64]:
         if offset not in self._units:

@@ -86,12 +86,12 @@ class TraceSummary:
         runs = self.runs
         ranges, distinct = int(runs.sum()), int((runs > 0).sum())
         cpus = "1 CPU" if len(self._cpus) == 1 else f"{len(self._cpus)} CPUs"
-        said = [
+        notes = [
             f"{ranges:,} {'range' if ranges == 1 else 'ranges'} ({distinct:,} distinct), {self.instructions:,} "
             f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
             f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
         ]
-        return [*said, *self._of_file(), *(one.line() for one in self.unknown())]
+        return [*notes, *self._of_file(), *(one.line() for one in self.unknown())]
 
     def _of_file(self) -> list[str]:
         """Ranges in text that memory was asked for and does not have, such as init text after boot."""

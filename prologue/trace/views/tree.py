@@ -31,27 +31,27 @@ class CallTrees:
 
     def render(self, batch: Batch, numbers: I64, keep: Bool) -> Iterator[bytes]:
         """The lines of a batch, lane by lane; only those of ranges that are kept, but calls are of all that ran."""
-        said = [(change.row, self._lines(batch, change)) for change in self._walk.changes(batch, numbers)]
-        yield "".join(line for row, lines in said if keep[row] for line in lines).encode()
+        changes = [(change.row, self._lines(batch, change)) for change in self._walk.changes(batch, numbers)]
+        yield "".join(line for row, lines in changes if keep[row] for line in lines).encode()
 
     def _lines(self, batch: Batch, change: StackChange) -> list[str]:
         stack, lane = change.stack, change.lane
-        said: list[str] = []
+        lines: list[str] = []
         top = stack[-1]
         base, root = self._inside.get(lane, (None, top))
         if base is not None and change.what == REPLACE and len(stack) == base + 1:
             self._inside[lane] = base, top
         elif base is not None and (change.what == FORGET or stack[base : base + 1] != [root]):
             del self._inside[lane]
-            said = [self._head(batch, change.row) + "(gap)\n"] if change.what == FORGET else []
+            lines = [self._head(batch, change.row) + "(gap)\n"] if change.what == FORGET else []
             base = None
         start = int(batch.ranges["start"][change.row])
         # A new task's first function (ret_from_fork) is entered by the return that ends cpu_switch_to.
         if change.what in (POP, LEAVE) and (base is not None or start != top.function):
-            return said
+            return lines
         if base is None:
             if (top.program, top.function) not in self._roots or start != top.function:
-                return said
+                return lines
             self.entered.add((top.program, top.function))
             base = len(stack) - 1
             self._inside[lane] = base, top
@@ -59,8 +59,8 @@ class CallTrees:
         if depth <= self._depth:
             name = self._known.kernels.programs[top.program].name_at(top.function) if top.program >= 0 else "[user]"
             mark = "(exception) " if change.what in (ENTER, REENTER) else ""
-            said.append(f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n")
-        return said
+            lines.append(f"{self._head(batch, change.row)}{'  ' * depth}{mark}{name or '[unknown]'}\n")
+        return lines
 
     @staticmethod
     def _head(batch: Batch, row: int) -> str:

@@ -90,34 +90,34 @@ class Walk:
         table = self._known.table
         before, after = table[steps["before"]], table[steps["after"]]
         kind = classes(self._known.last_words(steps["before"]))
-        found = np.full(len(steps), STAY, np.uint8)
+        kinds = np.full(len(steps), STAY, np.uint8)
         moved = self._functions[steps["before"]] != self._functions[steps["after"]]
         moved |= before["program"] != after["program"]
         entry = after["start"] == self._functions[steps["after"]]
-        found[np.isin(kind, (B, CONDITIONAL, INDIRECT)) & (moved | entry)] = REPLACE
-        found[(before["piece"] < 0) & moved] = FORGET
-        found[moved & (found == STAY)] = REPLACE  # by going on
-        found[np.isin(kind, (BL, CALL)) & (after["start"] != before["end"])] = PUSH
-        found[kind == RET] = POP
-        found[kind == ERET] = LEAVE
+        kinds[np.isin(kind, (B, CONDITIONAL, INDIRECT)) & (moved | entry)] = REPLACE
+        kinds[(before["piece"] < 0) & moved] = FORGET
+        kinds[moved & (kinds == STAY)] = REPLACE  # by going on
+        kinds[np.isin(kind, (BL, CALL)) & (after["start"] != before["end"])] = PUSH
+        kinds[kind == RET] = POP
+        kinds[kind == ERET] = LEAVE
         entered = np.isin(after["start"], np.concatenate([program.vectors for program in self._programs]))
         entered |= steps["flags"] & np.uint8(EXCEPTION) != 0
-        found[entered] = np.where(np.isin(before["program"], (USER, WORLD)), FORGET, ENTER)[entered]
+        kinds[entered] = np.where(np.isin(before["program"], (USER, WORLD)), FORGET, ENTER)[entered]
         returned = np.flatnonzero(entered & (kind == ERET))
-        found[returned[~self._in_guest_entry(before[returned])]] = REENTER
-        return found
+        kinds[returned[~self._in_guest_entry(before[returned])]] = REENTER
+        return kinds
 
     def _in_guest_entry(self, ranges: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         """Which ranges end where KVM enters a guest: the exception that ends its run returns to KVM's callers.
 
         ``__guest_enter`` (arch/arm64/kvm/hyp/entry.S, 6.1-7.2), to whose caller ``__guest_exit`` returns.
         """
-        found = np.zeros(len(ranges), np.bool_)
+        is_entry = np.zeros(len(ranges), np.bool_)
         for row, program in enumerate(self._programs):
             places = [place for name in _GUEST_ENTRIES for place in program.find(name)]
             mine = np.flatnonzero(ranges["program"] == row)
-            found[mine] = np.isin(program.place_starts(ranges["end"][mine] - np.uint64(4)), places)
-        return found
+            is_entry[mine] = np.isin(program.place_starts(ranges["end"][mine] - np.uint64(4)), places)
+        return is_entry
 
 
 def _unwind(stack: list[Frame], back: int) -> None:
