@@ -168,7 +168,7 @@ def open_kernels(args: Namespace, trace: Trace, slide: int | None = None) -> Ker
         trace.decoded.follow(decoder_text(host, memory), args.vmlinux)
     if host.missing:
         without = f"without a file in {args.modules}, of no image here: {', '.join(host.missing)}"
-        trace.account.add(f"loaded modules {without}", len(host.missing), one=f"loaded module {without}")
+        trace.account.add(f"loaded modules {without}", len(host.missing), singular=f"loaded module {without}")
     for what, count in host.doubts:
         trace.account.add(what, count)
     guests = tuple(_guest(text, trace) for text in args.guest_vmlinux)

@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
         selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
         for batch, every in check.executed(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
-            trace.account.add("instruction samples: not counted", samples, one="instruction sample: not counted")
+            trace.account.add("instruction samples: not counted", samples, singular="instruction sample: not counted")
             keep = filters.mask(batch, every, known)
             summary.add(*selection.take(batch, every, keep))
             if stacks is not None:

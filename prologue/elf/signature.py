@@ -157,7 +157,9 @@ def _check_signer(signer: Any, module: bytes | memoryview | mmap.mmap, known: Se
     digest = hashlib.new(algorithm, module).digest()
     attributes = signer["signed_attrs"]
     if not isinstance(attributes, core.Void):
-        stated = [one["values"].native for one in attributes if one["type"].native == "message_digest"]
+        stated = [
+            attribute["values"].native for attribute in attributes if attribute["type"].native == "message_digest"
+        ]
         if stated != [[digest]]:
             return "bad"
         # What was signed is a SET OF, though the message has it with another tag (RFC 5652, 5.4).

@@ -34,17 +34,17 @@ def judge(
         InputError: a baseline cannot be read, or is not filled in.
 
     """
-    verified = [(one.result, one.result.facts) for one in every if one.result.facts is not None]
-    exceptions = left_out_notes(one.settings for one in every)
+    verified = [(target.result, target.result.facts) for target in every if target.result.facts is not None]
+    exceptions = left_out_notes(target.settings for target in every)
     parts = Split(new=[], baselined=[], unused=[], exceeded=[])
     # One baseline is shared by all its files: its counts are of the whole run.
-    for baseline in dict.fromkeys(one.settings.baseline for one in every):
-        group = [one for one in every if one.settings.baseline == baseline]
+    for baseline in dict.fromkeys(target.settings.baseline for target in every):
+        group = [target for target in every if target.settings.baseline == baseline]
         part = _split(group, baseline, release=release)
         exceptions += baseline_notes(part, baseline) if baseline is not None else []
         parts = replace(parts, new=parts.new + part.new, baselined=parts.baselined + part.baselined)
     return Verdict(
-        files=[str(one.result.path) for one in every],
+        files=[str(target.result.path) for target in every],
         findings=parts.new,
         baselined=parts.baselined,
         notes=list(dict.fromkeys([*(note for result, _ in verified for note in result.notes), *notes])),
@@ -52,7 +52,7 @@ def judge(
         release=release,
         require=require,
         failing=_FAILING_RELEASE if release else FAILING,
-        settings={str(one.result.path): one.settings for one in every},
+        settings={str(target.result.path): target.settings for target in every},
         facts={str(result.path): facts for result, facts in verified},
         inputs={str(result.path): result.inputs for result, _ in verified},
         refused=[
@@ -60,7 +60,7 @@ def judge(
             for result, facts in verified
             for finding in _refused(result, facts, release=release, require=require)
         ],
-        unreadable={str(one.result.path): one.result.error for one in every if one.result.facts is None},
+        unreadable={str(target.result.path): target.result.error for target in every if target.result.facts is None},
     )
 
 
@@ -75,11 +75,11 @@ def _refused(result: Verified, facts: Facts, *, release: bool, require: Required
 
 def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> Split:
     """Separate known findings from new ones; a release knows none that are fatal, and none of most rules."""
-    findings = [finding for one in group for finding in one.result.findings]
+    findings = [finding for target in group for finding in target.result.findings]
     if baseline is None:
         return Split(new=findings, baselined=[], unused=[], exceeded=[])
-    files = [str(one.result.path) for one in group]
-    rules = dict.fromkeys(rule for one in group for rule in one.settings.rules)
+    files = [str(target.result.path) for target in group]
+    rules = dict.fromkeys(rule for target in group for rule in target.settings.rules)
     parts = split(findings, in_scope(load_baseline(baseline), files, rules))
     if not release:
         return parts

@@ -93,15 +93,15 @@ def require_releasable(settings: Settings) -> None:
 def left_out_notes(settings: Iterable[Settings]) -> list[str]:
     """Return the notes for reports: which rules did not run, and by whose choice."""
     notes: list[str] = []
-    for one in settings:
+    for setting in settings:
         by: dict[tuple[str, str], list[str]] = {}
-        for rule, how, source in one.left_out:
+        for rule, how, source in setting.left_out:
             by.setdefault((how, source), []).append(f"{rule.code} {rule.slug}")
         for (choice, source), names in by.items():
             if choice == "ignored":
                 notes.append(f"ignored by {source}, did not run: {', '.join(names)}")
             else:
-                ran = ", ".join(rule.code for rule in one.rules)
+                ran = ", ".join(rule.code for rule in setting.rules)
                 others = f"{len(names)} other rule{'s' if len(names) != 1 else ''}"
                 notes.append(f"selected by {source}: {ran}; {others} did not run")
     return list(dict.fromkeys(notes))

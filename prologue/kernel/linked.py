@@ -37,8 +37,8 @@ class PlacedWords(NamedTuple):
 def with_words(kernel: Kernel, words: Iterable[PlacedWords]) -> Kernel:
     """Read the kernel that the file would be with these words."""
     content = private_copy(kernel.image)
-    for one in words:
-        unaligned(content, one.width)[one.offsets] = one.words
+    for edit in words:
+        unaligned(content, edit.width)[edit.offsets] = edit.words
     result = Kernel(ElfImage(kernel.path, content))
     result.symbols = kernel.symbols  # nothing writes symbols, and finding them takes a while
     return result

@@ -50,23 +50,23 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     every = audits_of(audit)
     notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_notes(audit)]
     notes += [*_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
-    left = [one for one in every if is_open(one, lacking_allowed=lacking_allowed)]
-    unread = {f"words of {one.source}": "; ".join(why_undecided(one)) for one in left}
+    left = [each_audit for each_audit in every if is_open(each_audit, lacking_allowed=lacking_allowed)]
+    unread = {f"words of {each_audit.source}": "; ".join(why_undecided(each_audit)) for each_audit in left}
     if kind == "sarif":
         return json.dumps(_sarif(audit, notes, unread), indent=2)
     from prologue.report.junit import findings_junit
     from prologue.report.ktap import findings_ktap
 
-    files = [name_in(one.source, file.path) for one in every for file in one.files]
-    for one in every:
-        for error in one.errors:
-            name = name_in(one.source, error.path or "modules")
+    files = [name_in(each_audit.source, file.path) for each_audit in every for file in each_audit.files]
+    for each_audit in every:
+        for error in each_audit.errors:
+            name = name_in(each_audit.source, error.path or "modules")
             unread[name] = f"{unread[name]}; {error}" if name in unread else str(error)
     live: frozenset[Input] = frozenset({"C"})
     write = findings_junit if kind == "junit" else findings_ktap
     left_out = dict.fromkeys(files, audit.left_out)
     return write(
-        [*files, *unread], [one.named for one in every_finding(audit)], notes, FAILING, LIVE_RULES,
+        [*files, *unread], [each_audit.named for each_audit in every_finding(audit)], notes, FAILING, LIVE_RULES,
         inputs=dict.fromkeys(files, live), left_out=left_out, unreadable=unread,
     )  # fmt: skip
 
@@ -75,10 +75,10 @@ def _sarif(audit: Audit, notes: list[str], unread: dict[str, str]) -> dict[str, 
     from prologue.report.sarif import findings_sarif
 
     audits, findings = audits_of(audit), every_finding(audit)
-    files = list(dict.fromkeys(str(file.path) for one in audits for file in one.files))
+    files = list(dict.fromkeys(str(file.path) for item in audits for file in item.files))
     return findings_sarif(
-        [*files, *unread], [one.finding for one in findings], notes, (), unread | _unaudited(audit, files),
-        left_out=audit.left_out, memories=[one.memory for one in findings], audited=[one.source for one in audits],
+        [*files, *unread], [item.finding for item in findings], notes, (), unread | _unaudited(audit, files),
+        left_out=audit.left_out, memories=[item.memory for item in findings], audited=[item.source for item in audits],
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def closing(audit: Audit) -> str:
     """Such as ``kernel: clean (6.12.0, 3,661,312 words of text)``: clean is what was decided, all of it."""
     parts = [
         f"{count:,} {severity}"
-        for severity, count in counts([one.finding for one in every_finding(audit)]).items()
+        for severity, count in counts([item.finding for item in every_finding(audit)]).items()
         if count
     ]
     changed = sum(transition.words for transition in audit.transitions if not transition.allowed)
@@ -105,8 +105,8 @@ def closing(audit: Audit) -> str:
     left = [f"{counted(failures, 'module')} could not be audited"] if failures else []
     left += counted_undecided(audit)
     parts += [*([] if parts else ["nothing wrong found"]), *left] if left else []
-    words = sum(one.audited.text for one in audit.files)
-    modules = sum(1 for one in audit.files if one.name != KERNEL)
+    words = sum(item.audited.text for item in audit.files)
+    modules = sum(1 for item in audit.files if item.name != KERNEL)
     looked = [audit.release or "release unknown", f"{counted(words, 'word')} of text"]
     looked += [counted(modules, "module")] if modules else []
     looked += [f"without {', '.join(sorted(audit.left_out))}"] if audit.left_out else []
@@ -115,8 +115,10 @@ def closing(audit: Audit) -> str:
 
 
 def _text(audit: Audit, *, show_all: bool) -> str:
-    findings = [one.named for one in every_finding(audit)]
-    lines = finding_lines([one for one in findings if show_all or one.code != UNSTABLE.code], show_all=show_all)
+    findings = [finding.named for finding in every_finding(audit)]
+    lines = finding_lines(
+        [finding for finding in findings if show_all or finding.code != UNSTABLE.code], show_all=show_all
+    )
     lines += [] if show_all else unstable_lines(audit, findings)
     lines += unknown_lines(audit, show_all=show_all)
     lines += _table(audit)
@@ -132,8 +134,8 @@ def _text(audit: Audit, *, show_all: bool) -> str:
 def _rows(audit: Audit) -> list[MechanismCount]:
     """Counts of all files together."""
     rows: dict[str, MechanismCount] = {}
-    for one in audit.files:
-        for row in one.audited.mechanisms:
+    for audited_file in audit.files:
+        for row in audited_file.audited.mechanisms:
             old = rows.get(row.mechanism)
             rows[row.mechanism] = row if old is None else old.plus(row)
     return [row for row in rows.values() if row.words]
@@ -168,7 +170,7 @@ def _transitions(audit: Audit) -> list[str]:
 
 
 def _notes(audit: Audit) -> list[str]:
-    return [note for one in audit.files for note in one.audited.notes]
+    return [note for audited_file in audit.files for note in audited_file.audited.notes]
 
 
 def _struct_offsets(audit: Audit) -> list[str]:
@@ -178,9 +180,9 @@ def _struct_offsets(audit: Audit) -> list[str]:
 def _not_looked_at(audit: Audit) -> list[str]:
     modules: dict[str, list[int]] = {}
     lacking = []
-    for one in audit.files:
-        for section, words in one.audited.unlooked:
-            if one.name == KERNEL:
+    for audited_file in audit.files:
+        for section, words in audited_file.audited.unlooked:
+            if audited_file.name == KERNEL:
                 lacking.append(f"{section}: {counted(words, 'word')} that memory does not have")
             else:
                 modules.setdefault(section, []).append(words)
@@ -199,20 +201,20 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
-        "counts": counts([one.finding for one in every_finding(audit)]),
+        "counts": counts([item.finding for item in every_finding(audit)]),
         "struct_offsets": audit.struct_offsets or None,
         "undecided": all_undecided(audit)._asdict(),
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
-        "files": [_file(one) | {"memory": audit.source} for one in audit.files],
+        "files": [_file(item) | {"memory": audit.source} for item in audit.files],
         "not_looked_at": _not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
-        "findings": [_finding(audit, one) for one in every_finding(audit)],
+        "findings": [_finding(audit, item) for item in every_finding(audit)],
         "unknown": [
-            _unknown(one.path, word) | {"memory": every.source}
+            _unknown(item.path, word) | {"memory": every.source}
             for every in audits_of(audit)
-            for one in every.files
-            for word in one.unknown
+            for item in every.files
+            for word in item.unknown
         ],
     }  # fmt: skip
 
@@ -232,21 +234,23 @@ def _unknown(path: Path, unknown: UnknownWord) -> dict[str, Any]:
     }
 
 
-def _finding(audit: Audit, one: MemoryFinding) -> dict[str, Any]:
-    earlier = audit.before is not None and one.memory == audit.before.source
-    message = f"in {one.memory}: {one.finding.message}" if earlier else one.finding.message
-    return finding_data(one.finding) | {"message": message, "memory": one.memory}
+def _finding(audit: Audit, memory_finding: MemoryFinding) -> dict[str, Any]:
+    earlier = audit.before is not None and memory_finding.memory == audit.before.source
+    message = (
+        f"in {memory_finding.memory}: {memory_finding.finding.message}" if earlier else memory_finding.finding.message
+    )
+    return finding_data(memory_finding.finding) | {"message": message, "memory": memory_finding.memory}
 
 
-def _file(one: AuditedFile) -> dict[str, Any]:
+def _file(audited_file: AuditedFile) -> dict[str, Any]:
     return {
-        "file": str(one.path),
-        "name": one.name,
-        "words": one.audited.text,
-        "mechanisms": [asdict(row) for row in one.audited.mechanisms],
+        "file": str(audited_file.path),
+        "name": audited_file.name,
+        "words": audited_file.audited.text,
+        "mechanisms": [asdict(row) for row in audited_file.audited.mechanisms],
         "agreements": [
             {"name": agreement.name, "value": hex(agreement.value), "places": agreement.places}
-            for agreement in one.audited.agreements
+            for agreement in audited_file.audited.agreements
         ],
-        "notes": list(one.audited.notes),
+        "notes": list(audited_file.audited.notes),
     }

@@ -31,7 +31,7 @@ def plot_audit(audit: Audit, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    kernel = next(one for one in audit.files if one.name == KERNEL)
+    kernel = next(file for file in audit.files if file.name == KERNEL)
     strips = _strips(kernel)
     every = np.concatenate([could for could, _, _ in strips.values()])
     blocks = sorted_unique(every // _BLOCK)

@@ -37,7 +37,7 @@ def why_undecided(audit: Audit) -> list[str]:
     lines = []
     if words.restless:
         lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")
-    missing = sum(one.audited.missing for every in audits_of(audit) for one in every.files)
+    missing = sum(audited_file.audited.missing for every in audits_of(audit) for audited_file in every.files)
     if missing:
         lines.append(f"not decided: text that the kernel keeps and memory does not have: {missing:,}; {_MISSING}")
     if words.lacking > missing:
@@ -51,23 +51,25 @@ def unknown_lines(audit: Audit, *, show_all: bool) -> list[str]:
     """Words that do not fit, of which nothing can be said: the first few of each file."""
     lines: list[str] = []
     for every in audits_of(audit):
-        for one in every.files:
-            if not one.unknown:
+        for audited_file in every.files:
+            if not audited_file.unknown:
                 continue
-            shown = one.unknown if show_all else one.unknown[:_SHOWN]
-            lines.append(printable(f"{name_in(every.source, one.path)}: not decided: {len(one.unknown):,}"))
+            shown = audited_file.unknown if show_all else audited_file.unknown[:_SHOWN]
+            lines.append(
+                printable(f"{name_in(every.source, audited_file.path)}: not decided: {len(audited_file.unknown):,}")
+            )
             lines += [printable(f"  {where}: {word.message}") for where, word in shown]
-            if len(one.unknown) > len(shown):
-                lines.append(f"  ... and {len(one.unknown) - len(shown):,} more (--all)")
+            if len(audited_file.unknown) > len(shown):
+                lines.append(f"  ... and {len(audited_file.unknown) - len(shown):,} more (--all)")
     return [*lines, f"  to do: {_REPORT}"] if lines else []
 
 
 def agreement_lines(audit: Audit) -> list[str]:
     """What was decided because all places of a value agree, as a line for each mechanism."""
     counts: Counter[str] = Counter()
-    for row in (row for one in audit.files for row in one.audited.mechanisms):
+    for row in (row for item in audit.files for row in item.audited.mechanisms):
         counts[row.mechanism] += row.agreed
-    named = [f"{one.name} at {one.places} places" for file in audit.files for one in file.audited.agreements]
+    named = [f"{item.name} at {item.places} places" for file in audit.files for item in file.audited.agreements]
     names = f" ({', '.join(named)})" if named else ""
     return [
         f"decided by agreement: {count:,} words of {mechanism}: no variable says them, their places agree{names}"
@@ -80,22 +82,22 @@ def unstable_lines(audit: Audit, findings: list[Finding]) -> list[str]:
     """What PL504 found, with one line for each mechanism: a tracer that is switched leaves thousands of words."""
     lines: list[str] = []
     for every in (audit.before, audit):
-        for one in every.files if every is not None else ():
-            unstable = [finding for finding in one.findings if finding.code == UNSTABLE.code]
-            words = [word for word in one.audited.words if word.kind == "unstable"]
+        for audited_file in every.files if every is not None else ():
+            unstable = [finding for finding in audited_file.findings if finding.code == UNSTABLE.code]
+            words = [word for word in audited_file.audited.words if word.kind == "unstable"]
             if unstable and every is not None:
                 rule = f"{UNSTABLE.code} {unstable[0].slug} ({unstable[0].severity})"
-                head = f"{name_in(every.source, one.path)}: {rule}: {len(unstable):,}"
-                lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(one, words))]
+                head = f"{name_in(every.source, audited_file.path)}: {rule}: {len(unstable):,}"
+                lines += [printable(head), *(printable(f"  {text}") for text in _by_mechanism(audited_file, words))]
     fixes = dict.fromkeys(finding.fix for finding in findings if finding.code == UNSTABLE.code)
     return [*lines, *(f"  to do: {fix}" for fix in fixes)]
 
 
-def _by_mechanism(one: AuditedFile, words: list[LiveWord]) -> Iterator[str]:
+def _by_mechanism(audited_file: AuditedFile, words: list[LiveWord]) -> Iterator[str]:
     groups: dict[str, list[LiveWord]] = {}
     for word in words:
         groups.setdefault(word.mechanism, []).append(word)
-    places = {f.where.vaddr: f.where for f in one.findings if f.code == UNSTABLE.code}
+    places = {f.where.vaddr: f.where for f in audited_file.findings if f.code == UNSTABLE.code}
     for mechanism, group in groups.items():
         count = sum(word.words for word in group)
         where = [str(places.get(word.vaddr, hex(word.vaddr))) for word in (group[0], group[-1])]

@@ -28,17 +28,19 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
 def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
     """Run the rules, and separate root causes from what follows from them."""
     hits, mended = run_hits(subject, rules), subject.binary
-    if not subject.running and any((one.hit.severity or one.rule.severity) in FAILING for one in hits):
+    if not subject.running and any((traced.hit.severity or traced.rule.severity) in FAILING for traced in hits):
         from prologue.rules.roots import trace_to_roots  # the build step starts without it
 
         hits, mended = trace_to_roots(subject, hits)
     path = str(subject.binary.path)
-    places = subject.binary.symbols.locate_all([one.hit.vaddr for one in hits]) if hits else []
+    places = subject.binary.symbols.locate_all([traced.hit.vaddr for traced in hits]) if hits else []
     resumes = _resumes(subject.binary, hits)
     return Examined(
         tuple(
-            one.rule.finding(path, where, one.hit, _fix(subject.binary, one.rule, resumes=resumes), one.follows_from)
-            for one, where in zip(hits, places, strict=True)
+            traced.rule.finding(
+                path, where, traced.hit, _fix(subject.binary, traced.rule, resumes=resumes), traced.follows_from
+            )
+            for traced, where in zip(hits, places, strict=True)
         ),
         mended,
     )
@@ -47,7 +49,7 @@ def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
 def _resumes(binary: Binary, hits: list[Traced]) -> bool:
     """Whether ``patch`` would finish this file: interrupted, and with no damage that it refuses."""
     refused = {rule.code for rule in DECIDING if not rule.open_while_unfinished}
-    return bool(hits) and binary.state == "unfinished" and not any(one.rule.code in refused for one in hits)
+    return bool(hits) and binary.state == "unfinished" and not any(traced.rule.code in refused for traced in hits)
 
 
 def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:

@@ -169,7 +169,7 @@ def _records(subject: Subject) -> Iterator[Damage]:
 def _around(sites: Sites, record: int) -> set[int]:
     """Where rules report the site of a record."""
     at = np.flatnonzero(sites.record == record)
-    return {int(one) for k in at for one in (sites.entry[k], sites.first[k] - np.uint64(4))}
+    return {int(vaddr) for k in at for vaddr in (sites.entry[k], sites.first[k] - np.uint64(4))}
 
 
 def _record_damage(binary: Binary, records: Records, index: int, value: int, places: set[int]) -> Iterator[Damage]:

@@ -24,29 +24,33 @@ def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], 
         The hits, and the file as it would be without what could be mended.
 
     """
-    fired = tuple(dict.fromkeys(one.rule for one in hits))
+    fired = tuple(dict.fromkeys(item.rule for item in hits))
     original, done, left = subject.binary, list[Edit](), hits
     decided: list[Traced] = []
     for mender in MENDERS:
         try:
-            damages = [one for one in mender.find(subject) if _changes(subject.binary, one)]
+            damages = [item for item in mender.find(subject) if _changes(subject.binary, item)]
             if not damages or not left:
                 continue
-            edits = [*done, *(edit for one in damages for edit in one.edits)]
+            edits = [*done, *(edit for item in damages for edit in item.edits)]
             mended = subject._replace(binary=_mended(original, edits))
-            after = {one.key: one for one in run_hits(mended, fired)}
+            after = {item.key: item for item in run_hits(mended, fired)}
         except PrologueError:
             continue  # damage that only shows in what was mended: nothing is known of what follows
-        gone = [one for one in left if one.key not in after]
+        gone = [item for item in left if item.key not in after]
         roots = _roots(mender, damages, gone)
         if not roots:
             continue
-        codes = tuple(dict.fromkeys(one.rule.code for one in roots))
+        codes = tuple(dict.fromkeys(item.rule.code for item in roots))
         decided += roots.values()
-        decided += [one._replace(follows_from=codes) for one in gone if one not in roots]
-        left = [Traced(one.rule, after[one.key].hit) for one in left if one.key in after]
+        decided += [item._replace(follows_from=codes) for item in gone if item not in roots]
+        left = [Traced(item.rule, after[item.key].hit) for item in left if item.key in after]
         subject, done = mended, edits
-    every = [*(one for one in decided if not one.follows_from), *left, *(one for one in decided if one.follows_from)]
+    every = [
+        *(item for item in decided if not item.follows_from),
+        *left,
+        *(item for item in decided if item.follows_from),
+    ]
     return every, subject.binary
 
 
@@ -58,25 +62,29 @@ def _changes(binary: Binary, damage: Damage) -> bool:
 def _roots(mender: Mender, damages: list[Damage], gone: list[Traced]) -> dict[Traced, Traced]:
     """For each damaged place, the findings of the rule that names it best, and what they say as roots."""
     at: dict[int, list[Traced]] = {}
-    for one in gone:
-        at.setdefault(one.hit.vaddr, []).append(one)
+    for traced in gone:
+        at.setdefault(traced.hit.vaddr, []).append(traced)
     roots: dict[Traced, Traced] = {}
     for damage in damages:
-        here = [one for place in damage.places & at.keys() for one in at[place]]
+        here = [traced for place in damage.places & at.keys() for traced in at[place]]
         if not here:
             continue
-        best = min(here, key=lambda one: _rank(mender, one)).rule.code
-        for one in sorted((one for one in here if one.rule.code == best), key=lambda one: one.hit.vaddr):
-            message = f"{one.hit.message}; {damage.note}" if damage.note else one.hit.message
-            roots.setdefault(one, one._replace(hit=one.hit._replace(message=message, fix=damage.fix or one.hit.fix)))
+        best = min(here, key=lambda traced: _rank(mender, traced)).rule.code
+        for traced in sorted(
+            (traced for traced in here if traced.rule.code == best), key=lambda traced: traced.hit.vaddr
+        ):
+            message = f"{traced.hit.message}; {damage.note}" if damage.note else traced.hit.message
+            roots.setdefault(
+                traced, traced._replace(hit=traced.hit._replace(message=message, fix=damage.fix or traced.hit.fix))
+            )
     return roots
 
 
-def _rank(mender: Mender, one: Traced) -> tuple[bool, int]:
+def _rank(mender: Mender, traced: Traced) -> tuple[bool, int]:
     """Failing findings first, then the rules that name this kind of damage best."""
     codes = mender.codes
-    code = codes.index(one.rule.code) if one.rule.code in codes else len(codes)
-    return (one.hit.severity or one.rule.severity) not in FAILING, code
+    code = codes.index(traced.rule.code) if traced.rule.code in codes else len(codes)
+    return (traced.hit.severity or traced.rule.severity) not in FAILING, code
 
 
 def _mended(binary: Binary, edits: list[Edit]) -> Binary:

@@ -159,11 +159,11 @@ class Tally:
         reported = self.bad_images.setdefault(bad, Reported(cpu=cpu, time=time))
         reported.count += 1
 
-    def add(self, what: str, count: int = 1, *, one: str = "") -> None:
+    def add(self, what: str, count: int = 1, *, singular: str = "") -> None:
         """Count something; nothing if ``count`` is 0. ``one`` is what a single one is called, if not the same."""
         if count:
             self.counts[what] += count
-            self._one[what] = one or what
+            self._one[what] = singular or what
 
     def lines(self) -> list[str]:
         """One line for each thing, the most frequent first."""

@@ -93,7 +93,7 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     starts = _starts(state, range(segment.vaddr, segment.vaddr + segment.filesz))
     ranges = list(_ranges(starts))
     first, *rest = kept
-    matters = [np.ones(text.size // 4, np.bool_), *(_is_text(one, starts) for one in ranges)]
+    matters = [np.ones(text.size // 4, np.bool_), *(_is_text(piece_range, starts) for piece_range in ranges)]
     read = _read(source, [text, *ranges], matters, [Range(text.end, first.end - text.end), *rest], follow)
     kernel, *others = read.text
     pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
@@ -125,8 +125,10 @@ def _read(
     for _ in range(_TRIES):
         steady = read_twice(source, text, between, matters)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
-        settled = not any(one.unstable for one in steady) and follow(source).deciding == readings[-1][1].deciding
-        if settled or any(one.unstable for one in steady):
+        settled = (
+            not any(reading.unstable for reading in steady) and follow(source).deciding == readings[-1][1].deciding
+        )
+        if settled or any(reading.unstable for reading in steady):
             break
     return _Read(steady, *readings[-1], settled)
 

@@ -95,9 +95,9 @@ def _with_bytes(poke: TextPoke, more: re.Match[str]) -> TextPoke:
 
 def _whole(begun: list[_Open], path: Path) -> list[TextPoke]:
     """All that was begun, which must have got its bytes; -D with --show-text-poke-events prints every poke twice."""
-    for one in begun:
-        if (len(one.poke.old), len(one.poke.new)) != (one.old, one.new):
-            has = f"{len(one.poke.old)} old and {len(one.poke.new)} new bytes"
-            raise InputError(f"line {one.line}: has {has}, and says {one.old} and {one.new}: cut off?", path=path)
-    dumped = [one.poke for one in begun if one.is_dump]
-    return dumped or [one.poke for one in begun]
+    for entry in begun:
+        if (len(entry.poke.old), len(entry.poke.new)) != (entry.old, entry.new):
+            has = f"{len(entry.poke.old)} old and {len(entry.poke.new)} new bytes"
+            raise InputError(f"line {entry.line}: has {has}, and says {entry.old} and {entry.new}: cut off?", path=path)
+    dumped = [entry.poke for entry in begun if entry.is_dump]
+    return dumped or [entry.poke for entry in begun]

@@ -265,11 +265,11 @@ class _Reader:
             if hit.name == "fixmap":
                 waiting[hit.cpu] = hit
             elif hit.name == "word" and (mapped := waiting.pop(hit.cpu, None)):
-                one, other = mapped.fields, hit.fields
+                ours, other = mapped.fields, hit.fields
                 names = {4: ("old", "new"), 8: ("old", "next")}[other["size"]]
-                wrong += any(one[name] != other[name] for name in names)
+                wrong += any(ours[name] != other[name] for name in names)
                 if other["size"] == 8:
-                    wrong += (one["low"], one["new"]) != (other["new"], other["high"])
+                    wrong += (ours["low"], ours["new"]) != (other["new"], other["high"])
         return wrong
 
     def _notes(self) -> Iterator[str]:

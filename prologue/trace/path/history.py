@@ -138,7 +138,7 @@ class TextHistory:
             account.add("recording of writes that has no end: its recorder was killed, later writes are missing")
         account.add(
             "writes whose old word is not what the write before them left: one between is missing", self._jumps,
-            one="write whose old word is not what the write before it left: one between is missing",
+            singular="write whose old word is not what the write before it left: one between is missing",
         )  # fmt: skip
         times = self._times
         low, high = shifted(np.array([self._begin], np.uint64), -self._skew), self._end + self._skew
@@ -147,7 +147,7 @@ class TextHistory:
             of_trace = _seconds(self._begin, self._end)
             account.add(
                 f"writes, none within the trace's times: these are {of_trace}, theirs {of_writes}", len(times),
-                one=f"write, not within the trace's times: these are {of_trace}, its is {of_writes}",
+                singular=f"write, not within the trace's times: these are {of_trace}, its is {of_writes}",
             )  # fmt: skip
 
     def words(self, start: int, end: int, text: int, words: U32) -> U32:
@@ -293,4 +293,4 @@ def _jumps(rows: Rows) -> int:
 
 
 def _add_near(account: Tally, what: str) -> None:
-    account.add(f"ranges near {what}", one=f"range near {what.replace('their', 'its')}")
+    account.add(f"ranges near {what}", singular=f"range near {what.replace('their', 'its')}")

@@ -73,7 +73,7 @@ def _timed(batches: Iterator[Batch], name: str, account: Tally) -> Iterator[Batc
         there = int((batch.ranges["time"] != 0).sum())
         begun |= there > 0
         without = "without a time, among those of other traces"
-        account.add(f"ranges {without}", len(batch.ranges) - there, one=f"range {without}")
+        account.add(f"ranges {without}", len(batch.ranges) - there, singular=f"range {without}")
         if begun:
             yield from held
             held = []

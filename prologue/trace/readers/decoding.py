@@ -132,7 +132,7 @@ def open_snapshot(directory: Path, account: Tally, counter: Counter | None) -> D
     buffers = read_snapshot(directory)
     for buffer in buffers:
         for unit in buffer.left_out:
-            account.add(f"trace units left out: {unit}", one=f"trace unit left out: {unit}")
+            account.add(f"trace units left out: {unit}", singular=f"trace unit left out: {unit}")
     usable = [buffer for buffer in buffers if buffer.source.units and buffer.path.is_file()]
     if not usable:
         units = sorted({unit for buffer in buffers for unit in buffer.left_out})
@@ -163,7 +163,7 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     session = read_session(path)
     for what, count in session.counts.items():
         first, blank, rest = what.partition(" ")
-        account.add(what, count, one=first.removesuffix("s") + blank + rest)
+        account.add(what, count, singular=first.removesuffix("s") + blank + rest)
     plan = _Plan(session, account)
     try:
         version = require_library()
@@ -281,7 +281,7 @@ class _Plan:
                     cpus.append({unit.trace_id: unit.cpu for unit in units})
             if rows[key] < 0:
                 what = "of CPUs whose trace unit is not described: a gap"
-                self._account.add(f"recordings {what}", one=f"recording {what}")
+                self._account.add(f"recordings {what}", singular=f"recording {what}")
             else:
                 parts.append(TracePart(rows[key], fragment.at, fragment.size))
         return sources, parts, cpus
@@ -303,10 +303,10 @@ class _Plan:
         units: dict[int, TraceUnit] = {}
         for unit in wanted:
             if unit.protocol is TraceProtocol.ETM3:
-                self._account.add(f"trace units left out: {_OLD_UNITS}", one=f"trace unit left out: {_OLD_UNITS}")
+                self._account.add(f"trace units left out: {_OLD_UNITS}", singular=f"trace unit left out: {_OLD_UNITS}")
             elif unit.trace_id in units:
                 what = "whose trace ID another one has"
-                self._account.add(f"trace units {what}", one=f"trace unit {what}")
+                self._account.add(f"trace units {what}", singular=f"trace unit {what}")
             elif fragment.raw or 0 < unit.trace_id < 0x70:
                 units[unit.trace_id] = unit
         return tuple(units.values())

@@ -206,7 +206,7 @@ class ElementReader:
 
     def _leave_out(self, ranges: TraceRanges, mine: I64, bad: Bool, source: _Source) -> None:
         """Ranges that cannot be are damage in the library or the pipe; the next range has a gap before it."""
-        self._account.add("ranges that cannot be: a gap", int(bad.sum()), one="range that cannot be: a gap")
+        self._account.add("ranges that cannot be: a gap", int(bad.sum()), singular="range that cannot be: a gap")
         ranges["end"][mine[bad]] = 0
         after = np.flatnonzero(bad) + 1
         inside = after[after < len(mine)]
@@ -238,15 +238,15 @@ class ElementReader:
         kind, value = int(row["kind"]), int(row["value"])
         if kind == _TRANSACTION:
             undone = "that failed and were rolled back: a gap"
-            self._account.add(f"transactions {undone}", one="transaction that failed and was rolled back: a gap")
+            self._account.add(f"transactions {undone}", singular="transaction that failed and was rolled back: a gap")
             return 0
         failed = source.failed and not had_range
         if kind == _NO_SYNC and value == _BAD_IMAGE and self.naming.checks_images and not failed:
             self._blame(source, cpu, "bad-program-image")
         begun = kind == _END or (kind == _NO_SYNC and value in _BEGUN)
         if not begun and not (kind == _NO_SYNC and failed):
-            one, many, rest = BREAKS[_BREAKS[kind]]
-            self._account.add(many + rest, one=one + rest)
+            singular, many, rest = BREAKS[_BREAKS[kind]]
+            self._account.add(many + rest, singular=singular + rest)
         source.failed = False
         return LOST if kind != _TRACE_ON or value == _OVERFLOW else 0
 
@@ -256,7 +256,7 @@ class ElementReader:
         known = [(source.level, source.vmid, source.task, source.world)]
         fields = rows[["security", "level", "context", "vmid", "valid"]][contexts].tolist()
         times = self._times(rows, contexts, source, keep=False).tolist()
-        known += [self._context(one, time) for one, time in zip(fields, times, strict=True)]
+        known += [self._context(context, time) for context, time in zip(fields, times, strict=True)]
         table = np.array(known, np.int64)
         source.level, source.vmid, source.task, source.world = known[-1]
         level, vmid, task, world = table[np.searchsorted(contexts, at)].T
@@ -296,7 +296,7 @@ class ElementReader:
         """Report that the decoder says of its image that it cannot be what ran."""
         if source.calls is not None and source.calls.may_be_astray:
             what = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
-            self._account.add(f"reports {what}", one=f"report {what}")
+            self._account.add(f"reports {what}", singular=f"report {what}")
             return
         last, onward = source.last, Onward.UNKNOWN
         if last is not None and not source.flags and last[3] != _INDIRECT:
@@ -312,12 +312,12 @@ class ElementReader:
         )
         self._account.report(bad, cpu, source.time)
 
-    def _named(self, what: str, which: str, one: str) -> None:
+    def _named(self, what: str, which: str, singular: str) -> None:
         """Count something by its name, as long as not too many have one: a damaged trace has many."""
         if which not in self._kinds and len(self._kinds) >= _MOST_KINDS:
             which = ", others"
         self._kinds.add(which)
-        self._account.add(what + which, one=one + which)
+        self._account.add(what + which, singular=singular + which)
 
     def _forget(self) -> None:
         for source in self._sources.values():

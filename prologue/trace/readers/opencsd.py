@@ -201,7 +201,7 @@ class _Reader:
         if self._sources and element not in FIRST:
             self._lose(
                 "trace IDs that begin in the middle: a gap on every CPU",
-                one="trace ID that begins in the middle: a gap on every CPU",
+                singular="trace ID that begins in the middle: a gap on every CPU",
             )
         source = self._sources[name] = _Source()
         return source
@@ -223,7 +223,7 @@ class _Reader:
         elif is_fatal(line):
             self._lose(
                 "fatal errors of the decoder: what comes after is missing",
-                one="fatal error of the decoder: what comes after is missing",
+                singular="fatal error of the decoder: what comes after is missing",
             )
         elif line.startswith(BANNER):
             # Another run, perhaps of another trace: all begins anew, as at the start of the text.
@@ -253,18 +253,18 @@ class _Reader:
         if source is not None:
             source.flags, source.last, source.failed = GAP | LOST, None, True
 
-    def _named(self, what: str, which: str, one: str) -> None:
+    def _named(self, what: str, which: str, singular: str) -> None:
         """Count something by its name, as long as not too many have one: a damaged text has many."""
         if which not in self._kinds and len(self._kinds) >= _MOST_KINDS:
             which = ", others"
         self._kinds.add(which)
-        self._account.add(what + which, one=one + which)
+        self._account.add(what + which, singular=singular + which)
 
     def _blame(self, source: _Source, cpu: int, why: str, packets: Packets) -> None:
         """Report that the decoder says of its image that it cannot be what ran."""
         if source.calls is not None and source.calls.may_be_astray:
             what = "of the decoder on its image, after a return that it may have followed wrongly: not judged"
-            self._account.add(f"reports {what}", one=f"report {what}")
+            self._account.add(f"reports {what}", singular=f"report {what}")
             return
         last = source.last
         onward = Onward.NEXT
@@ -286,11 +286,13 @@ class _Reader:
         self._account.report(bad, cpu, source.time)
 
     def _unreadable(self) -> None:
-        self._lose("lines that cannot be read: a gap on every CPU", one="line that cannot be read: a gap on every CPU")
+        self._lose(
+            "lines that cannot be read: a gap on every CPU", singular="line that cannot be read: a gap on every CPU"
+        )
 
-    def _lose(self, what: str, *, one: str) -> None:
+    def _lose(self, what: str, *, singular: str) -> None:
         """Whatever it was, it may have been of any CPU, and a change of its context."""
-        self._account.add(what, one=one)
+        self._account.add(what, singular=singular)
         self._forget()
 
     def _forget(self) -> None:
@@ -321,7 +323,9 @@ class _Reader:
                 if source.calls is not None:
                     source.calls.lose()
                 undone = "that failed and were rolled back: a gap"
-                self._account.add(f"transactions {undone}", one="transaction that failed and was rolled back: a gap")
+                self._account.add(
+                    f"transactions {undone}", singular="transaction that failed and was rolled back: a gap"
+                )
         elif element in (b"PE_CONTEXT", b"TIMESTAMP", b"MEMTRANS", b"INSTR_RANGE"):
             self._unreadable()
         elif element not in BESIDE:
@@ -335,8 +339,8 @@ class _Reader:
             self._blame(source, cpu, "bad-program-image", Packets())
         # A decoder that reported an error says next that it is out of synchronisation: one gap, counted once.
         if element != b"NO_SYNC" or not source.failed:
-            one, many, rest = BREAKS[element]
-            self._account.add(many + rest, one=one + rest)
+            singular, many, rest = BREAKS[element]
+            self._account.add(many + rest, singular=singular + rest)
         source.flags, source.last, source.failed = GAP | lost, None, False
         if element in FIRST:
             source.calls = None

@@ -61,7 +61,7 @@ class Pairing:
             good = rows["sample"] & (_can_be(rows["ip"]) | t32)
             homeless = int((rows["sample"] & ~good).sum())
             what = "at no instruction's address"
-            self._account.add(f"samples {what}", homeless, one=f"sample {what}")
+            self._account.add(f"samples {what}", homeless, singular=f"sample {what}")
             good[branch] = whole
             ranges["start"], ranges["flags"] = rows["ip"], np.where(t32, np.uint8(SAMPLE | AARCH32), np.uint8(SAMPLE))
             ranges["start"][branch] = start
@@ -87,7 +87,7 @@ class Pairing:
         impossible = int((there & ~whole).sum())
         self._account.add(
             "ranges that end before they begin, or are too long: samples are missing", impossible,
-            one="range that ends before it begins, or is too long: samples are missing",
+            singular="range that ends before it begins, or is too long: samples are missing",
         )  # fmt: skip
         joined = np.zeros(len(rows), np.bool_)
         joined[1:] = whole[:-1]
@@ -97,7 +97,7 @@ class Pairing:
         for k in np.flatnonzero(np.append(first[1:], True)).tolist() if len(rows) else []:
             self._last[int(lane[k])] = _Last(int(addr[k]), int(era[k]), bool(whole[k]))
         began = "where tracing began (trace on)"
-        self._account.add(f"places {began}", int((ip == 0).sum()), one=f"place {began}")
+        self._account.add(f"places {began}", int((ip == 0).sum()), singular=f"place {began}")
         if order is None:
             return start, whole, joined
         back = np.empty_like(order)

@@ -99,11 +99,11 @@ class _Reader:
         idle = (rows["cpu"] < 0) & (tids == 0)
         self._account.add(
             "branches of idle tasks that do not say their CPU", int(idle.sum()),
-            one="branch of an idle task that does not say its CPU",
+            singular="branch of an idle task that does not say its CPU",
         )  # fmt: skip
         self._account.add(
             "branches without CPU and thread, taken for those of one", int((rows["lane"] == -1).sum()),
-            one="branch without CPU and thread",
+            singular="branch without CPU and thread",
         )  # fmt: skip
         return rows[~idle] if idle.any() else rows
 
@@ -126,7 +126,7 @@ class _Reader:
             rows["era"] += np.cumsum(unlike).astype(np.uint32)
             self._era += int(unlike.sum())
             what = "with other fields than the one before: a gap on every CPU"
-            self._account.add(f"lines {what}", int(unlike.sum()), one=f"line {what}")
+            self._account.add(f"lines {what}", int(unlike.sum()), singular=f"line {what}")
 
     def _look(self, text: TextBlock, rest: I64, rows_read: _Found) -> I64:
         """Read the first of the remaining lines alone; if it has a new shape, others may have it, too."""
@@ -138,8 +138,8 @@ class _Reader:
         if self._has_stacks and read.kind is LineKind.SAMPLE and not read.event:
             read = read_head(line)
         read = self._like_others(read)
-        one = read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None
-        if one and read.found is not None and Shape.is_common(read.found):
+        is_single = read.kind in (LineKind.BRANCH, LineKind.SAMPLE) and self._waiting is None
+        if is_single and read.found is not None and Shape.is_common(read.found):
             shape = Shape(line, read.found)
             if shape.key not in [known.key for known in self._shapes]:
                 left = self._take(shape, text, rest, rows_read)
@@ -215,9 +215,9 @@ class _Reader:
         return tasks
 
     def _task(self, line: PerfLine) -> int:
-        one = line.number("one")
+        number = line.number("one")
         pid, tid = line.number("pid"), line.number("tid")
-        pid, tid = (one, one) if pid is None else (pid, tid)
+        pid, tid = (number, number) if pid is None else (pid, tid)
         return self.names.task(TracedTask(line.text("comm"), -1 if pid is None else pid, -1 if tid is None else tid))
 
     def _dsos_before(self, text: TextBlock, ends: I64, shape: Shape) -> tuple[I64, Bool]:
@@ -266,7 +266,8 @@ class _Reader:
                 self._untargeted += 1
                 rows_read.breaks.append(at)
                 self._account.add(
-                    "branches without a target: a gap on every CPU", one="branch without a target: a gap on every CPU"
+                    "branches without a target: a gap on every CPU",
+                    singular="branch without a target: a gap on every CPU",
                 )
                 return
             rows_read.add(np.array([at]), self._row(line))
@@ -277,25 +278,25 @@ class _Reader:
         elif kind is LineKind.LOSS:
             rows_read.breaks.append(at)
             self._account.add(
-                "losses that perf says: a gap on every CPU", one="loss that perf says: a gap on every CPU"
+                "losses that perf says: a gap on every CPU", singular="loss that perf says: a gap on every CPU"
             )
         elif kind in (LineKind.UNREADABLE, LineKind.BLANK):
             self._unreadable(at, rows_read)
         elif kind is LineKind.OTHER:
-            self._account.add(f"other events: {line.event}", one=f"other event: {line.event}")
+            self._account.add(f"other events: {line.event}", singular=f"other event: {line.event}")
 
     def _header(self, at: int, rows_read: _Found) -> None:
         """Use a line of perf script --header: after rows another run begins, and no row before it leads to the next."""
         if at != self._comment and (self.samples or rows_read.any_before(at)):
             rows_read.breaks.append(at)
-            self._account.add("other headers: a gap on every CPU", one="other header: a gap on every CPU")
+            self._account.add("other headers: a gap on every CPU", singular="other header: a gap on every CPU")
         self._comment = at + 1
 
     def _unreadable(self, at: int, rows_read: _Found) -> None:
         rows_read.breaks.append(at)
         self._account.add(
             "lines that are none of perf script's: a gap on every CPU",
-            one="line that is none of perf script's: a gap on every CPU",
+            singular="line that is none of perf script's: a gap on every CPU",
         )
 
     def _give_up(self, rows_read: _Found) -> None:

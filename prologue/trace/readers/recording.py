@@ -196,10 +196,10 @@ class _Reader:
         wrong = senseless(records, self._cpus)
         notes = (size == 0) & ~wrong
         lost = "where the recorder lost data"
-        self._account.add(f"places {lost}", int(notes.sum()), one=f"place {lost}")
+        self._account.add(f"places {lost}", int(notes.sum()), singular=f"place {lost}")
         self._account.add(
             "records that make no sense: a gap on every CPU", int(wrong.sum()),
-            one="record that makes no sense: a gap on every CPU",
+            singular="record that makes no sense: a gap on every CPU",
         )  # fmt: skip
         ranges = new_ranges(len(records))
         for name in ("time", "start", "cpu", "vmid", "level"):

@@ -47,7 +47,9 @@ class Trace:
 
         Runs of several versions in one text have no version that is known.
         """
-        decoders = [one.decoder for one in (self, *(guest for _, guest in self.guests)) if one.decoder is not None]
+        decoders = [
+            trace.decoder for trace in (self, *(guest for _, guest in self.guests)) if trace.decoder is not None
+        ]
         if not decoders:
             return None
         several = len(self.account.versions) > 1

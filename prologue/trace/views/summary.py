@@ -91,7 +91,7 @@ class TraceSummary:
             f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
             f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
         ]
-        return [*notes, *self._of_file(), *(one.line() for one in self.unknown())]
+        return [*notes, *self._of_file(), *(image.line() for image in self.unknown())]
 
     def _of_file(self) -> list[str]:
         """Ranges in text that memory was asked for and does not have, such as init text after boot."""
@@ -112,8 +112,8 @@ class TraceSummary:
             (EITHER, None, table["program"] == UNDECIDED),
             (ELSEWHERE, None, table["program"] == WORLD),
             *(
-                (OUTSIDE, one.name, (table["program"] == row) & (table["piece"] < 0))
-                for row, one in enumerate(programs)
+                (OUTSIDE, program.name, (table["program"] == row) & (table["piece"] < 0))
+                for row, program in enumerate(programs)
             ),
         ]
         return [
@@ -130,8 +130,8 @@ class TraceSummary:
     def why_no_step(self, unjudged: Counter[str]) -> str:
         """Why no step of the trace could be judged, and what to do; ``unjudged`` are counts of steps by reason."""
         unknown: Counter[str] = Counter()
-        for one in self.unknown():
-            unknown[one.why] += one.ranges
+        for image in self.unknown():
+            unknown[image.why] += image.ranges
         if unknown.total() < self.runs.sum():
             reasons = [f"{counted(count, 'step')}{what.removeprefix('steps')}" for what, count in unjudged.items()]
             return ", ".join(reasons) or "no two ranges of the image follow each other without a gap"
@@ -153,9 +153,9 @@ class TraceSummary:
     def data(self) -> dict[str, Any]:
         """The same for JSON."""
         unknown = [
-            {"why": one.why, "image": one.image, "ranges": one.ranges,
-             "areas": [[hex(area), count] for area, count in one.areas.items()]}
-            for one in self.unknown()
+            {"why": image.why, "image": image.image, "ranges": image.ranges,
+             "areas": [[hex(area), count] for area, count in image.areas.items()]}
+            for image in self.unknown()
         ]  # fmt: skip
         counts = {"ranges": int(self.runs.sum()), "instructions": self.instructions, "gaps": self.gaps}
         return {**counts, "unknown": unknown}
