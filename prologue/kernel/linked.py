@@ -69,12 +69,27 @@ def as_linked(kernel: Kernel) -> Kernel:
     return with_words(kernel, _words_before(kernel, kernel.marker))
 
 
+def strange_fields(kernel: Kernel, marker: Marker) -> str:
+    """Why the marker's fields for tools cannot be those of this kernel, if it is processed; empty if they can."""
+    if marker.encoding >= len(ENCODINGS):
+        return f"its marker names the encoding {marker.encoding}, which is not known"
+    encoding = ENCODINGS[marker.encoding]
+    if encoding == "static" and kernel.relocates_itself:
+        return f"its marker names a static link, but {kernel.relocates_itself[0]}"
+    kind = encoding.split()[0]
+    if encoding != "static" and not relocation_sections(kernel.image, kind):
+        return f"its marker names the encoding {encoding}, but there is no {kind} table"
+    if marker.first and not marker.extent:
+        return f"its marker says that no relocations were taken out, and that the first was {marker.first:,}"
+    return ""
+
+
 def _words_before(kernel: Kernel, marker: Marker) -> Iterator[PlacedWords]:
     bounds, records, sites = kernel.bounds, kernel.records, kernel.sites
     if bounds is None or records is None or sites is None or len(sites) != marker.sites:
         raise _lost(kernel, "its marker counts other sites than there are")
-    if marker.encoding >= len(ENCODINGS):
-        raise _lost(kernel, f"its marker names the encoding {marker.encoding}, which is not known")
+    if why := strange_fields(kernel, marker):
+        raise _lost(kernel, why)
     yield PlacedWords(kernel.image.offsets(sites.first), np.full(len(sites), a64.NOP, np.uint64), 4)
     if marker.offsets:
         yield from _offset_table(kernel, marker, bounds, sites)

@@ -31,7 +31,7 @@ VERSIONS: Final = (1, 2)
 BUILT: Final = 1  # MOVs, records and relocations are in place: set last
 OFFSETS: Final = 1 << 1  # the kernel takes records as 32-bit offsets from _text: set in its source
 WRITING: Final = 1 << 31  # a tool writes into the file: set first, cleared by the last write
-_SIZES: Final = {1: 24, 2: 40}
+SIZES: Final = {1: 24, 2: 40}
 _FLAGS: Final = {1: BUILT, 2: BUILT | OFFSETS | WRITING}
 _HEAD: Final = struct.Struct("<QIIQ")
 _TAIL: Final = struct.Struct("<4I")
@@ -103,7 +103,7 @@ def find_marker(image: ElfImage, symbols: Symbols) -> Marker | None:
         return Marker(symbol.vaddr, offset, flags, sites)
     tail = image.read_at(symbol.vaddr + _HEAD.size, _TAIL.size)
     if tail is None:
-        raise InputError(f"the marker is not {_SIZES[2]} bytes of the file", path=image.path, where=where)
+        raise InputError(f"the marker is not {SIZES[2]} bytes of the file", path=image.path, where=where)
     encoding, first, extent, reserved = _TAIL.unpack(tail)
     return Marker(
         symbol.vaddr, offset, flags, sites,

@@ -77,7 +77,7 @@ def read_offsets(image: ElfImage, symbols: Symbols, bounds: Bounds, marker: Mark
 def relocations_of_table(image: ElfImage, bounds: Bounds) -> U64:
     """Return the addresses in the table, or up to 7 bytes before it, that a relocation still writes."""
     rela = rela_in(image, bounds.start, bounds.stop).targets
-    return np.concatenate([rela, relr_in(image, bounds.start, bounds.stop)])
+    return np.concatenate([rela, relr_in(image, bounds.start - 7, bounds.stop)])
 
 
 def pack_places(places: SlotRanks) -> U32:

@@ -107,10 +107,10 @@ def read_records(image: ElfImage, bounds: Bounds) -> Records:
     count = (bounds.stop - bounds.start) // 8
     slots = np.frombuffer(image.read(bounds.file_offset, count * 8), "<u8")
     entries = rela_in(image, bounds.start, bounds.stop)
+    covered = relr_in(image, bounds.start - 7, bounds.stop)  # addresses need not be multiples of 8
+    across = covered % np.uint64(8) != 0
     relr = np.zeros(count, np.bool_)
-    relr[((relr_in(image, bounds.start, bounds.stop) - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)] = (
-        True
-    )
+    relr[((covered[~across] - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)] = True
 
     aligned = entries.targets % np.uint64(8) == 0
     index = ((entries.targets - np.uint64(bounds.start)) >> np.uint64(3)).astype(np.int64)
@@ -132,7 +132,7 @@ def read_records(image: ElfImage, bounds: Bounds) -> Records:
         relr=relr,
         rela_count=rela_count,
         bad_types=tuple(zip(entries.targets[wrong].tolist(), entries.types[wrong].tolist(), strict=True)),
-        misaligned=tuple(entries.targets[~aligned].tolist()),
+        misaligned=(*entries.targets[~aligned].tolist(), *covered[across].tolist()),
     )
 
 

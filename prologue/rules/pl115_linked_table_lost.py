@@ -21,11 +21,13 @@ def check(subject: Subject) -> Iterator[Hit]:
     kernel, marker = subject.kernel, subject.kernel.marker
     if marker is None or marker.version == 1 or marker.reserved or kernel.state != "processed":
         return
-    if not marker.extent and (marker.encoding or not marker.offsets):
-        return  # the file does not say that it can
     if any(relocated(subject)) or any(cut_off(subject)):
         return
-    problem = _problem(kernel)
+    from prologue.sites.linked import strange_fields
+
+    problem = strange_fields(kernel, marker)
+    if not problem and (marker.extent or (marker.offsets and not marker.encoding)):  # else it does not say that it does
+        problem = _problem(kernel)
     if problem:
         yield Hit(marker.vaddr, problem)
 
@@ -69,7 +71,8 @@ RULE = Rule(
     severity="error",
     inputs=("V",),
     what="A kernel processed for version 2 of the marker that does not give back what was linked, although its marker "
-    "says so: the order of its records in the second half of the table, or where relocations were taken out.",
+    "says so: the order of its records in the second half of the table, or where relocations were taken out; or a "
+    "marker that names relocations of a kind that this kernel does not have.",
     why="No kernel reads this, but nothing except prologue writes it: something changed the file after it was "
     "processed. `prologue patch --reverse` would make another file than the one that was linked.",
     example="slots 17 and 18 both name record 17",

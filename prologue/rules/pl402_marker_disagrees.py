@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.marker import BUILT, Marker
+from prologue.kernel.marker import BUILT, SIZES, SYMBOL, Marker
 from prologue.kernel.sites import Sites
 from prologue.rules.base import Hit, Rule, Subject
 from prologue.words import counted
@@ -18,6 +18,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield from _second_version(subject.kernel, marker, sites)
         return
     if sites is None or marker is None:
+        return
+    symbol = subject.kernel.symbols.find(SYMBOL)
+    if symbol is not None and symbol.size == SIZES[2]:
+        yield Hit(marker.vaddr, f"has version 1, in an object of {SIZES[2]} bytes, the size of version 2")
         return
     done = bool(sites.has_mov.all() and sites.moved.all()) and len(sites) > 0
     if marker.processed and not done:

@@ -13,7 +13,7 @@ from prologue.insn import a64
 from tests.mini_kernel.build import Form, Spec
 from tests.rules.fixture import process
 from tests.support.built import Mini
-from tests.support.elf_edit import ElfEdit
+from tests.support.elf_edit import ElfEdit, edit
 
 Change = Callable[[ElfEdit], None]
 
@@ -44,6 +44,21 @@ def leftover(elf: ElfEdit) -> None:
     struct.pack_into("<Q", elf.data, entry, elf.value("__start_mcount_loc") + 16)
 
 
+def relr_before_table(elf: ElfEdit) -> None:
+    """Let the last word of RELR relocate 8 bytes of which the last 4 are the first offset."""
+    section = elf.elf.get_section_by_name(".relr.dyn")
+    elf.set_quad(section["sh_addr"] + section["sh_size"] - 8, elf.value("__start_mcount_loc") - 4)
+
+
+def marker_tail(encoding: int, first: int, count: int) -> Change:
+    def write(elf: ElfEdit) -> None:
+        at = elf.value("__ftrace_prologue_marker") + 24
+        elf.set_quad(at, encoding | first << 32)
+        elf.set_quad(at + 8, count)
+
+    return write
+
+
 DAMAGE: dict[str, tuple[str, Form, Change]] = {
     "flag cleared": ("PL402", "rela", marker(8, 1 << 32)),
     "flag cleared, RELR": ("PL402", "relr", marker(8, 1 << 32)),
@@ -53,6 +68,12 @@ DAMAGE: dict[str, tuple[str, Form, Change]] = {
     "unknown flag": ("PL402", "rela", marker(8, 1 << 40)),
     "reserved": ("PL402", "static", marker(32, 1 << 32)),
     "encoding": ("PL115", "rela", marker(24, 8)),
+    "encoding, nothing to undo": ("PL115", "static", marker(24, 9)),
+    "RELA where there is none": ("PL115", "static", marker(24, 1)),
+    "RELR where there is none": ("PL115", "rela", marker_tail(3, 0, 0)),
+    "first of nothing": ("PL115", "relr", marker_tail(3, 1, 0)),
+    "static, and relocates itself": ("PL115", "relr", marker_tail(0, 0, 0)),
+    "relocated from before the table": ("PL113", "relr", relr_before_table),
     "first slot": ("PL202", "rela", word(0, a64.NOP)),
     "second slot": ("PL201", "rela", word(4, 0x94000010)),
     "offset in a body": ("PL201", "relr", offset(3, 8)),
@@ -95,6 +116,30 @@ def test_an_unprocessed_kernel_with_a_wrong_marker(mini: Mini, name: str, capsys
     found = json.loads(capsys.readouterr().out)["findings"]
     assert "PL402" in {finding["code"] for finding in found}
     assert main(["patch", str(vmlinux), "--in-place"]) == 2
+
+
+def test_relr_across_two_records(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """RELR addresses need not be multiples of 8."""
+    with edit(vmlinux := mini(Spec(marker=2, form="relr", plain=True))) as elf:
+        relr_before_table(elf)
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["code"] for finding in found if not finding["follows_from"]} == {"PL102"}
+    assert main(["patch", str(vmlinux), "--in-place"]) == 2
+
+
+def test_version_1_in_the_place_of_version_2(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
+    """Undone as version 1, the file would keep the numbers of version 2."""
+    with edit(vmlinux := process(mini(Spec(marker=2, form="rela", plain=True)))) as elf:
+        marker(8, 1 ^ 2)(elf)
+    before = vmlinux.read_bytes()
+    capsys.readouterr()
+    assert main(["verify", str(vmlinux), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["code"] for finding in found} == {"PL402"}
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse"]) == 2
+    assert vmlinux.read_bytes() == before
 
 
 def test_patch_names_the_rule_of_an_unprocessed_kernel(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
