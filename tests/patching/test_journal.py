@@ -166,6 +166,15 @@ def outside(journal: Path) -> None:
     _changed(journal, change)
 
 
+def beyond_64_bits(journal: Path) -> None:
+    """Its end is more than 64 bits hold."""
+
+    def change(rows: np.ndarray) -> None:
+        rows["offset"][3] = (1 << 63) - 4
+
+    _changed(journal, change)
+
+
 def negative(journal: Path) -> None:
     def change(rows: np.ndarray) -> None:
         rows["offset"][3] = -4
@@ -185,7 +194,8 @@ def gone(journal: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [cut, no_journal, empty, of_another_version, other_build, outside, negative, other_words, gone]
+    "spoil",
+    [cut, no_journal, empty, of_another_version, other_build, outside, beyond_64_bits, negative, other_words, gone],
 )
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_bad_journal_is_refused_and_nothing_is_written(
