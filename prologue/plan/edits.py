@@ -137,6 +137,8 @@ def from_json(data: Any, path: object) -> PatchPlan:
         stages = []
         for stage in data["stages"]:
             rows = stage["edits"]
+            if stage["width"] not in (4, 8):
+                raise ValueError("an edit is 4 or 8 bytes wide")
             if any(len(row) != 4 or type(row[1]) is not int for row in rows):
                 raise ValueError("an edit is address, file offset, old and new")
             columns = [[row[k] if k == 1 else int(row[k], 16) for row in rows] for k in range(4)]

@@ -142,6 +142,20 @@ def test_the_plan_of_another_file_undoes_nothing(mini: Mini, capsys: pytest.Capt
         assert vmlinux.read_bytes() == before
 
 
+@pytest.mark.parametrize("width", ["x", 3, 0, None, [8]])
+def test_a_plan_with_a_width_that_no_word_has(mini: Mini, width: object, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = mini(Spec(marker=2, form="relr"))
+    plan = vmlinux.with_name("plan")
+    assert main(["patch", str(vmlinux), "--in-place", "--save-plan", str(plan)]) == 0
+    data, before = json.loads(plan.read_text()), vmlinux.read_bytes()
+    data["stages"][1]["width"] = width
+    plan.write_text(json.dumps(data))
+    capsys.readouterr()
+    assert main(["patch", str(vmlinux), "--in-place", "--reverse", str(plan)]) == 2
+    assert "not a plan that prologue saved" in capsys.readouterr().err
+    assert vmlinux.read_bytes() == before
+
+
 def test_relocations_that_are_no_run_need_the_saved_plan(mini: Mini, capsys: pytest.CaptureFixture[str]) -> None:
     """Two entries of .rela.dyn exchanged, one of a record and another."""
     vmlinux = mini(Spec(marker=2, form="rela", zeros=True))
