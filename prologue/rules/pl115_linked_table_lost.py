@@ -23,7 +23,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     if any(relocated(subject)) or any(cut_off(subject)):
         return
-    from prologue.sites.linked import strange_fields
+    from prologue.kernel.linked import strange_fields
 
     problem = strange_fields(kernel, marker)
     if not problem and (marker.extent or (marker.offsets and not marker.encoding)):  # else it does not say that it does
