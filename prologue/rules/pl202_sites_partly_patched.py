@@ -21,7 +21,7 @@ _NOT_MOVED: Final = (
 )
 _WRITING: Final = "unfinished: a run that writes in place was interrupted"
 _FROM_JOURNAL: Final = (
-    "run the same `prologue patch` command again: it finishes the file from the journal beside it; "
+    "run the same `prologue patch` command again, by the same name of the file: it finishes from the journal there; "
     "if the journal is gone, link again"
 )
 _STILL_WRITES: Final = "unfinished: all {count} sites hold the MOV, but {init} would still write prologues"
