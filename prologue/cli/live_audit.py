@@ -18,7 +18,7 @@ from prologue.live.audit.compare import audit_both
 from prologue.live.audit.outcome import all_errors, failed, is_open
 from prologue.live.audit.run import LIVE_RULES, Audit, audit
 from prologue.live.memory.sources import open_memory
-from prologue.live.overlay.overlay_modules import module_files
+from prologue.live.system.module_files import module_files
 from prologue.outputs import require_distinct, require_other, write_text
 from prologue.report.audit import closing, render_audit
 from prologue.report.printable import printable

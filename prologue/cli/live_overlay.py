@@ -14,9 +14,10 @@ from prologue.errors import OutputError
 from prologue.live.memory.sources import open_memory
 from prologue.live.overlay.overlay_kernel import OverlaidKernel, overlay_kernel
 from prologue.live.overlay.overlay_module import OverlaidModule
-from prologue.live.overlay.overlay_modules import OverlaidModules, module_files, overlay_modules
+from prologue.live.overlay.overlay_modules import OverlaidModules, overlay_modules
 from prologue.live.overlay.overlay_text import SectionText
-from prologue.live.system.running_kernel import open_running
+from prologue.live.system.module_files import module_files
+from prologue.live.system.system import System
 from prologue.report.printable import printable
 from prologue.words import counted
 
@@ -27,15 +28,16 @@ def run(args: Namespace) -> int:
     """Write what is really running."""
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
     runtime = args.at == "runtime"
+    system = System(args.vmlinux, memory)
     if args.modules is None:
-        kernel, modules = overlay_kernel(args.vmlinux, memory, args.output, runtime=runtime), None
+        kernel, modules = overlay_kernel(system, args.output, runtime=runtime), None
     else:
-        # Refused before anything is written: the wrong kernel, no files, and a source that does not know its modules.
-        open_running(args.vmlinux, memory)
-        files, state = module_files(args.modules), memory.state(args.vmlinux)
+        # Refused before anything is written: no files, and a source that does not know its modules.
+        system.files = module_files(args.modules)
+        _ = system.state
         _make_directory(args.output)
-        kernel = overlay_kernel(args.vmlinux, memory, args.output / "vmlinux", runtime=runtime)
-        modules = overlay_modules(files, memory, state, args.output)
+        kernel = overlay_kernel(system, args.output / "vmlinux", runtime=runtime)
+        modules = overlay_modules(system, args.output)
     if args.json:
         data = {"schema": SCHEMA, "source": args.source, **_kernel_data(kernel)}
         print(json.dumps(data | ({} if modules is None else _modules_data(modules)), indent=2))

@@ -12,7 +12,12 @@ import pytest
 from prologue.cli.trace_inputs import open_history
 from prologue.cli.trace_stats import first_slots
 from prologue.elf.image import ElfImage
+from prologue.kernel.kernel import Kernel
+from prologue.live.memory.sources import open_memory
+from prologue.live.memory.state import LoadedModule
 from prologue.live.pokes.recording import Ending, Recording
+from prologue.live.system.module_placer import ModulePlacer
+from prologue.live.system.running_module import RunningModule
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.trace.readers.sources import open_trace
@@ -20,6 +25,8 @@ from prologue_bench.guest.kbuild import CROSS
 from tests.live.pokes.made import ORIGIN, rows_of, write_recording
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
+from tests.support.cores import NO_PADDR, core, image_of, vmcoreinfo
+from tests.support.cores import SLIDE as CORE_SLIDE
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL, MadeKernel, perf_text
 from tests.trace.test_history import BRANCH, NOP, write
@@ -61,14 +68,19 @@ def test_the_first_slots_are_those_of_the_kernel(tmp_path: Path, mini: Mini, sli
     assert found.tolist() == alone.tolist()
 
 
-def test_init_text_of_modules_hides_nothing(tmp_path: Path) -> None:
+def test_init_text_of_modules_hides_nothing(mini: Mini, tmp_path: Path) -> None:
     """It is free when it has run: the text of the next module may be at its addresses."""
     needs_tools(f"{CROSS}gcc")
-    source, out = tmp_path / "m.c", tmp_path / "m.ko"
+    source, ko = tmp_path / "m.c", tmp_path / "m.ko"
     source.write_text('int f(void) { return 1; }\n__attribute__((section(".init.text"))) int g(void) { return 2; }\n')
-    places = "-Wl,-e,0,-Ttext=0x100000,--section-start=.init.text=0x180000"
-    subprocess.run(
-        [f"{CROSS}gcc", "-nostdlib", "-static", "-Wl,--build-id=none", places, source, "-o", out], check=True
+    subprocess.run([f"{CROSS}gcc", "-c", source, "-o", ko], check=True)
+    image, vmlinux = ElfImage(ko), mini(Spec())
+    (text,) = (image.data(section) for section in image.text_sections if section.name == ".text")
+    loaded = LoadedModule("m", 0x1000, 0x100000, {".text": 0x100000, ".init.text": 0x180000})
+    placed = ModulePlacer(loaded, image, {}).place(for_debuggers=True)
+    start, kernel = image_of(vmlinux)
+    source.with_name("core").write_bytes(
+        core([(start + CORE_SLIDE, NO_PADDR, bytes(kernel)), (0x100000, NO_PADDR, text)], [vmcoreinfo()])
     )
-    assert {section.name for section in ElfImage(out).text_sections} == {".text", ".init.text"}
-    assert [piece.vaddr for piece in _module_pieces("m", out)] == [0x100000]
+    module = RunningModule(placed, open_memory(str(source.with_name("core"))), Kernel(vmlinux))
+    assert [piece.vaddr for piece in _module_pieces(module)] == [0x100000]

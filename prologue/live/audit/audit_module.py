@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -12,13 +11,7 @@ from prologue.arrays import U32, U64, among
 from prologue.insn import a64
 from prologue.insn.decode import ADD_IMM, ADRP, adr_immediate
 from prologue.insn.disasm import insn_text
-from prologue.kernel.binary import LinkedBinary, Pointers
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.module_loader import RECORDS
-from prologue.kernel.records import Records
-from prologue.kernel.sites import Layout, Sites, find_sites
-from prologue.kernel.state import State, module_state
-from prologue.kernel.text import Text
 from prologue.live.audit.alternatives import claim_alternatives
 from prologue.live.audit.audit_kernel import KernelFacts, is_restless, lift, unlooked
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount
@@ -27,91 +20,17 @@ from prologue.live.audit.describe import Describer
 from prologue.live.audit.ftrace import claim_ftrace
 from prologue.live.audit.judge import TextJudge, without_verdict
 from prologue.live.audit.jump_labels import claim_jump_labels
-from prologue.live.audit.placing import FREED, PlacedModule
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
-from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE, Range
 from prologue.live.memory.reading import read_twice
-from prologue.live.system.running_kernel import LiveText
-from prologue.live.system.running_text import LiveSection, Placed, nothing_there, read_sections, require_loaded
+from prologue.live.system.running_module import RunningModule
+from prologue.live.system.running_text import LiveSection
 
 _MOST: Final = 1 << 20  # bytes of PLT entries: what begins further away is no neighbour
 
 
-class LiveModule(LinkedBinary):
-    """A placed module with the text that memory has."""
-
-    def __init__(self, placed: PlacedModule, layout: Layout, memory: Memory) -> None:
-        super().__init__(placed.image)
-        self.placed, self.memory = placed, memory
-        self._layout = layout
-        every = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
-        found = read_sections(memory, [one for one in every if not one.section.name.startswith(FREED)])
-        require_loaded(found, self.path, memory)
-        given_away = [nothing_there(one) for one in every if one.section.name.startswith(FREED)]
-        self.live_text = LiveText(self.image, [*found, *given_away])
-
-    @property
-    def text(self) -> Text:
-        """What runs."""
-        return self.live_text
-
-    @cached_property
-    def records(self) -> Records | None:
-        """The records, which the loader relocated."""
-        section = self.image.section(RECORDS)
-        if section is None or not section.has_bytes or not section.allocated:
-            return None
-        slots: U64 = self.image.view(section, "<u8").astype(np.uint64)
-        none = np.zeros(len(slots), np.bool_)
-        return Records(
-            encoding="ABS64",
-            vaddrs=np.uint64(section.addr) + np.arange(len(slots), dtype=np.uint64) * np.uint64(8),
-            slots=slots,
-            values=slots,
-            homes=np.full(len(slots), -1, np.int64),
-            rela=none,
-            relr=none,
-            rela_count=np.zeros(len(slots), np.int64),
-            bad_types=(),
-            misaligned=(),
-        )
-
-    @cached_property
-    def sites(self) -> Sites | None:
-        """The sites by the words of the file."""
-        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
-
-    @property
-    def layout(self) -> Layout:
-        """The kernel's."""
-        return self._layout
-
-    @property
-    def state(self) -> State:
-        """How far processing got."""
-        return module_state(self.sites) if self.sites is not None else "no sites"
-
-    @property
-    def version(self) -> tuple[int, int] | None:
-        """The kernel's is not asked for here."""
-        return None
-
-    @property
-    def pointers(self) -> Pointers:
-        """All were carried out."""
-        return Pointers(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
-
-    def absolute64(self, fields: U64) -> U64:
-        """What stands there."""
-        offsets = self.image.offsets(fields)
-        result = np.zeros(len(fields), np.uint64)
-        result[offsets >= 0] = self.image.words_at(offsets[offsets >= 0], 8)
-        return result
-
-
-def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
+def audit_module(module: RunningModule, kernel: Kernel, slide: int, facts: KernelFacts) -> Audited:
     """Judge a module's text."""
     lifted = lift(module.live_text, 0, facts.breakpoints)
     restless = is_restless(module.memory, module.live_text)
@@ -147,7 +66,7 @@ def audit_module(module: LiveModule, kernel: Kernel, slide: int, facts: KernelFa
     )
 
 
-def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
+def _linked(module: RunningModule, plts: Plts, one: LiveSection) -> U32:
     """The words of the file; calls that reach their target by a PLT entry are as the loader made them."""
     words: U32 = module.image.view(one.section, "<u4").copy()
     for place, target in module.placed.far.items():
@@ -165,7 +84,7 @@ def _linked(module: LiveModule, plts: Plts, one: LiveSection) -> U32:
     return words
 
 
-def _claim_unknown(module: LiveModule) -> Claims:
+def _claim_unknown(module: RunningModule) -> Claims:
     """Words whose relocation refers to what has no known place: the other bits have to be those of the file.
 
     Those that refer to an empty section are right if it is where the loader's layout has it.
@@ -189,7 +108,7 @@ class Plts:
     are addresses of which memory has nothing, ``hidden_calls`` words that call what is there.
     """
 
-    def __init__(self, module: LiveModule, facts: KernelFacts) -> None:
+    def __init__(self, module: RunningModule, facts: KernelFacts) -> None:
         self.targets: dict[int, int] = {}
         self.wrong: list[LiveWord] = []
         self.unread: list[range] = []
@@ -204,7 +123,7 @@ class Plts:
         ours = sorted(entry for entry, target in self.targets.items() if target in facts.ftrace.trampolines)
         self.of_ftrace: U64 = np.array(ours, np.uint64)
 
-    def _read(self, module: LiveModule, where: Range) -> None:
+    def _read(self, module: RunningModule, where: Range) -> None:
         (steady,) = read_twice(module.memory, [where])
         if not steady.there[:1].any():
             self.unread.append(range(where.vaddr, where.end))

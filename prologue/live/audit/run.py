@@ -9,24 +9,24 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from prologue.elf.image import ElfImage
 from prologue.errors import InputError, Location, PrologueError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.audit_kernel import audit_kernel, read_facts
-from prologue.live.audit.audit_module import LiveModule
 from prologue.live.audit.audit_modules import audit_modules
 from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
 from prologue.live.audit.findings import audit_findings
 from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState
 from prologue.live.system.own_text import AnotherKernelError
-from prologue.live.system.running_kernel import RunningKernel, open_running
+from prologue.live.system.running_kernel import RunningKernel
+from prologue.live.system.running_module import RunningModule
+from prologue.live.system.system import System
 from prologue.rules.base import Finding, Rule, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import RULES
 
 NOT_ALLOWED: Final = "NOT ALLOWED live"
-RunningBinary = RunningKernel | LiveModule
+RunningBinary = RunningKernel | RunningModule
 KERNEL: Final = "kernel"  # what the vmlinux is called among the files
 _TRIES: Final = 3  # further looks at a running kernel of which something seems wrong
 LIVE_RULES: Final = tuple(rule for rule in RULES if "C" in rule.inputs)
@@ -133,13 +133,13 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
         InputError: as ``audit``.
 
     """
-    image = open_running(vmlinux, memory)
-    look = seen = _look(image, memory, modules)
+    system = System(vmlinux, memory, modules)
+    look = seen = _look(system)
     for _ in range(_TRIES if memory.live else 0):
         if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
             break
         # With what was seen, not with what was made of it: there, new words are wrong no more.
-        before, seen = seen, _look(image, memory, modules)
+        before, seen = seen, _look(system.reread())
         look = _again(before, seen)
     return look
 
@@ -186,16 +186,16 @@ def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> 
     return Audit(source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=())
 
 
-def _look(image: ElfImage, memory: Memory, modules: dict[str, list[Path]] | None) -> Look:
-    kernel = RunningKernel(image, memory)
+def _look(system: System) -> Look:
+    kernel, memory = system.kernel, system.memory
     # What modules a dump has takes drgn and DWARF; the kernel's own text needs neither.
-    state = memory.state(image.path) if modules is not None else _state(memory)
+    state = system.state if system.files is not None else _state(memory)
     facts = read_facts(kernel, state)
     files: list[tuple[str, RunningBinary, Audited]] = [(KERNEL, kernel, audit_kernel(kernel, facts))]
     notes: list[str] = []
     errors: tuple[PrologueError, ...] = ()
-    if modules is not None and state is not None:
-        done = audit_modules(modules, state, kernel, facts)
+    if system.files is not None:
+        done = audit_modules(system, facts)
         files += [(name, module, audited) for name, module, audited in done.done]
         notes, errors = [*done.unlooked], done.errors
     elif state is None:

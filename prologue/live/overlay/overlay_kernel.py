@@ -8,13 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
-from prologue.elf.symbols import Symbols
-from prologue.live.memory.base import Memory
 from prologue.live.overlay.overlay_text import SectionText, section_text
 from prologue.live.overlay.runtime import carry_out, find_moves
-from prologue.live.system.running_kernel import find_slide, open_running, read_text
+from prologue.live.system.system import System
 from prologue.outputs import new_file, require_other
 from prologue.patching.copying import copied_meanwhile
 
@@ -31,23 +28,22 @@ class OverlaidKernel:
     sections: tuple[SectionText, ...]
 
 
-def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = False) -> OverlaidKernel:
-    """Write a copy of ``vmlinux`` whose executable sections hold what ``memory`` has.
+def overlay_kernel(system: System, out: Path, *, runtime: bool = False) -> OverlaidKernel:
+    """Write a copy of the vmlinux whose executable sections hold what memory has.
 
     Its addresses stay, or become those at which the kernel runs (``runtime``).
 
     Raises:
-        InputError: no unstripped vmlinux, or not the one of the kernel in memory; or memory cannot be read; or, for
-            run-time addresses, its debug sections are compressed.
+        InputError: no unstripped vmlinux, or memory of another kernel, or that cannot be read; or, for run-time
+            addresses, its debug sections are compressed.
         OutputError: ``out`` is an input, a link or no regular file, or cannot be written.
 
     """
+    image, memory, vmlinux = system.image, system.memory, system.image.path
     require_other(out, vmlinux, Path(memory.name))
-    image = open_running(vmlinux, memory)
     with new_file(out, like=vmlinux) as temporary, copied_meanwhile(vmlinux, temporary) as wait:
-        symbols = Symbols(image)
-        slide = find_slide(symbols, memory)
-        sections = tuple(running_sections(image, symbols, memory, slide))
+        slide = system.kernel.slide
+        sections = tuple(section_text(image, one, slide) for one in system.kernel.live_text.live.values())
         taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
         moves = find_moves(image, slide, taken) if runtime and slide else None
         wait()
@@ -67,13 +63,3 @@ def overlay_kernel(vmlinux: Path, memory: Memory, out: Path, *, runtime: bool = 
         runtime=runtime,
         sections=sections,
     )
-
-
-def running_sections(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> list[SectionText]:
-    """The executable sections as memory has them, in the order of the file.
-
-    Raises:
-        InputError: the file has no text, or memory cannot be read, or has other text.
-
-    """
-    return [section_text(image, one, one.section.addr + slide) for one in read_text(image, symbols, memory, slide)]

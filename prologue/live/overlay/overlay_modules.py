@@ -1,4 +1,4 @@
-"""All loaded modules: their files in a directory, and what of them was written."""
+"""All loaded modules: what of them was written, and which were not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prologue.errors import PrologueError
-from prologue.kernel.load import find_modules, open_binary
-from prologue.live.memory.base import Memory
-from prologue.live.memory.state import KernelState
-from prologue.live.overlay.overlay_module import OverlaidModule, overlay_module, placed_by_symbols
+from prologue.live.overlay.overlay_module import OverlaidModule, overlay_module
+from prologue.live.system.module_files import ModuleFile
+from prologue.live.system.system import System
 
 
 class OverlaidModules(NamedTuple):
@@ -20,36 +19,15 @@ class OverlaidModules(NamedTuple):
     errors: tuple[PrologueError, ...]
 
 
-def module_files(directory: Path) -> dict[str, list[Path]]:
-    """The modules below a directory, by the name that the kernel gives them; several may have one name.
+def overlay_modules(system: System, out: Path) -> OverlaidModules:
+    """Write every loaded module that has a file to ``out``/NAME.ko."""
 
-    Raises:
-        InputError: there is none.
+    def overlay(file: ModuleFile) -> OverlaidModule:
+        return overlay_module(system.read_module(file), out / f"{file.loaded.name}.ko")
 
-    """
-    # Dashes and commas of file names become underscores (scripts/Makefile.lib, "name-fix-token", 6.1-6.12).
-    fixed = str.maketrans("-,", "__")
-    found: dict[str, list[Path]] = {}
-    for path in find_modules(directory):
-        found.setdefault(path.name.partition(".ko")[0].translate(fixed), []).append(path)
-    return found
-
-
-def overlay_modules(files: dict[str, list[Path]], memory: Memory, state: KernelState, out: Path) -> OverlaidModules:
-    """Write every module of ``state`` that has a file to ``out``/NAME.ko."""
-    written: list[OverlaidModule] = []
-    errors: list[PrologueError] = []
-    for loaded in state.modules:
-        failed = []
-        for path in files.get(loaded.name, ()):
-            try:
-                image = open_binary(path, unsigned=True).image
-                place = loaded if loaded.sections else placed_by_symbols(loaded, image, state)
-                written.append(overlay_module(place, image, memory, out / f"{loaded.name}.ko"))
-                break
-            except PrologueError as error:
-                failed.append(error)
-        else:
-            errors += failed
-    missing = tuple(loaded.name for loaded in state.modules if loaded.name not in files)
-    return OverlaidModules(tuple(written), missing, tuple(errors))
+    opened = list(system.open_modules(overlay))
+    return OverlaidModules(
+        written=tuple(module for _, module, _ in opened if module is not None),
+        missing=tuple(loaded.name for loaded, module, errors in opened if module is None and not errors),
+        errors=tuple(error for _, _, errors in opened for error in errors),
+    )

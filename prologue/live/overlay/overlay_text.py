@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from prologue.arrays import U64
 from prologue.elf.image import ElfImage
 from prologue.live.system.running_text import LiveSection
@@ -36,24 +38,25 @@ class SectionText:
         return self.words - self.kept
 
 
-def section_text(image: ElfImage, live: LiveSection, vaddr: int, relocated: U64 | None = None) -> SectionText:
-    """A section as it was read at ``vaddr``.
+def section_text(image: ElfImage, live: LiveSection, slide: int, relocated: U64 | None = None) -> SectionText:
+    """Describe a section that runs ``slide`` bytes from where the file has it.
 
-    Words with an index in ``relocated`` do not count as changed: a loader had to fill them in.
+    Words at addresses in ``relocated`` do not count as changed: a loader had to fill them in.
     """
     section, linked = live.section, image.data(live.section)
     differ = live.words != image.view(section, "<u4")
     if relocated is not None:
-        differ[relocated[relocated < len(differ)].astype("i8")] = False
+        rows = (relocated - np.uint64(section.addr)) >> np.uint64(2)  # of other sections: beyond all
+        differ[rows[rows < len(differ)].astype(np.int64)] = False
     return SectionText(
         name=section.name,
         offset=section.offset,
-        vaddr=vaddr,
+        vaddr=section.addr + slide,
         words=len(live.words),
         changed=int(differ.sum()),
         kept=int((~live.there).sum()),
         missing=live.missing,
         zeros=int(live.zeros.sum()),
-        unstable=tuple(place - section.addr + vaddr for place in live.unstable),
+        unstable=tuple(place + slide for place in live.unstable),
         data=live.words.astype("<u4").tobytes() + linked[4 * len(live.words) :],
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,11 +17,10 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE
-from prologue.live.overlay.overlay_kernel import running_sections
-from prologue.live.overlay.overlay_module import INIT
-from prologue.live.overlay.overlay_modules import module_files, overlay_modules
-from prologue.live.overlay.overlay_text import SectionText
-from prologue.live.system.running_kernel import find_slide, open_running
+from prologue.live.system.module_files import module_files
+from prologue.live.system.running_module import RunningModule
+from prologue.live.system.running_text import LiveSection
+from prologue.live.system.system import System
 from prologue.trace.path.trampoline import find_trampoline
 from prologue.trace.ranges import TOP
 
@@ -302,44 +300,42 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
         InputError: another kernel, or memory that cannot be read, or that does not say where modules are.
 
     """
-    image = open_running(vmlinux, memory)
-    symbols = Symbols(image)
-    slide = find_slide(symbols, memory)
-    owner = Owner("", image, symbols, slide)
-    sections = running_sections(image, symbols, memory, slide)
+    system = System(vmlinux, memory, None if modules is None else module_files(modules))
+    kernel = system.kernel
+    owner = Owner("", kernel.image, kernel.symbols, kernel.slide)
+    sections = kernel.live_text.live.values()
     pieces = [
-        TextPiece(text.vaddr, np.frombuffer(text.data, "<u4", text.words), owner, of_file=not text.taken)
-        for text in sections
+        TextPiece(one.section.addr + kernel.slide, one.words, owner, of_file=not one.there.any()) for one in sections
     ]
     pieces += _trampoline(owner, pieces)
-    doubts = _doubts("", sections)
-    missing: Sequence[str] = ()
-    if modules is not None:
-        with TemporaryDirectory(prefix="prologue-") as directory:
-            out = Path(directory)
-            done = overlay_modules(module_files(modules), memory, memory.state(vmlinux), out)
-            for error in done.errors:
-                raise error
-            for module in done.written:
-                pieces += _module_pieces(module.name, module.path)
-                doubts += _doubts(f" [{module.name}]", module.sections)
-            missing = done.missing
+    doubts = list(_doubts("", sections))
+    missing: list[str] = []
+    if system.files is not None:
+        for loaded, module, errors in system.open_modules(system.read_module):
+            if errors:
+                raise errors[0]
+            if module is None:
+                missing.append(loaded.name)
+            else:
+                pieces += _module_pieces(module)
+                doubts += _doubts(f" [{loaded.name}]", module.live_text.live.values())
     return Program(str(vmlinux), owner, pieces, missing, doubts)
 
 
-def _doubts(label: str, sections: Iterable[SectionText]) -> list[tuple[str, int]]:
-    found = []
-    for text in sections:
-        if text.missing:
-            found.append((f"words of {text.name}{label} that memory does not have: those of the file", text.missing))
-        if text.zeros:
-            found.append((f"words of {text.name}{label} in pages of zeros, wiped or not read", text.zeros))
-    return found
+def _doubts(label: str, sections: Iterable[LiveSection]) -> Iterator[tuple[str, int]]:
+    for one in sections:
+        name, zeros = f"{one.section.name}{label}", int(one.zeros.sum())
+        if one.missing:
+            yield f"words of {name} that memory does not have: those of the file", one.missing
+        if zeros:
+            yield f"words of {name} in pages of zeros, wiped or not read", zeros
 
 
-def _module_pieces(name: str, path: Path) -> list[TextPiece]:
-    image = ElfImage(path, path.read_bytes())
-    owner = Owner(name, image, Symbols(image), 0)
+def _module_pieces(module: RunningModule) -> Iterator[TextPiece]:
+    owner = Owner(module.placed.loaded.name, module.image, module.symbols, 0)
     # Init text is freed when it has run, and the next module may be loaded there.
-    sections = [section for section in image.text_sections if section.addr and not section.name.startswith(INIT)]
-    return [TextPiece(section.addr, image.view(section, "<u4"), owner) for section in sections]
+    for one in module.live_text.live.values():
+        if not one.freed:
+            yield TextPiece(one.section.addr, one.words, owner)
+    for vaddr in module.placed.plts:
+        yield TextPiece(vaddr, np.frombuffer(module.read_plt(vaddr), "<u4"), owner)

@@ -23,9 +23,9 @@ from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.run import audit
 from prologue.live.memory.sources import open_memory
-from prologue.live.overlay.overlay_modules import module_files
 from prologue.live.pokes.recorder import script
 from prologue.live.pokes.sources import read_any
+from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.real_kernels.states import PROBES, programs, states, visit
 from tests.support import qmp

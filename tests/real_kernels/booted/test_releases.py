@@ -11,7 +11,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.live.audit.run import KERNEL, audit
 from prologue.live.memory.sources import open_memory
-from prologue.live.overlay.overlay_modules import module_files
+from prologue.live.system.module_files import module_files
 from prologue.live.system.running_kernel import RunningKernel, open_running
 from tests.support.live_guest import TRACING, Guest, live_guest
 from tests.support.needs import needs_kernel, needs_modules

@@ -1,7 +1,7 @@
-"""A module as its loader left it in memory: its file with every section at its address and every relocation done.
+"""Places a module as its loader does: every section gets its address, and every relocation is carried out.
 
 The loader is ``kernel/module/main.c`` and ``arch/arm64/kernel/module.c`` (6.1-7.2); relocations are those of AAELF64,
-"Relocation codes". Symbols of others come by name. What refers to data of each CPU is not known: the loader gives them
+"Relocation codes". Symbols of others come by name. References to data of each CPU are not known: the loader gives them
 another place, and nothing in memory says which. Sections without a byte (``.bss`` with a lock_class_key, which is empty
 without lockdep) have an address, too, but sysfs leaves them out: it is where the loader's layout has them.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import RELA
-from prologue.elf.image import ElfImage
+from prologue.elf.image import SHF_COMPRESSED, ElfImage
 from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, Section
 from prologue.elf.structs import SHDR
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
@@ -59,21 +59,29 @@ def _kind_of_memory(section: Section) -> tuple[int, bool]:
     return section.flags & (_SHF_WRITE | SHF_EXECINSTR), section.name.startswith(FREED)
 
 
+def _holds_plt(section: Section) -> bool:
+    """Return whether the loader makes PLT entries in the section: the file has one byte of it."""
+    return section.executable and section.size < 4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedModule:
-    """A module's file at run-time addresses.
+    """The file of the module ``loaded`` at run-time addresses.
 
     ``unknown`` are words of text whose relocation refers to what has no known place, each with the bits that it fills
     in; of these, ``laid_out`` have in the image what they hold if an empty section is where the loader's layout has it.
-    ``far`` are calls that a PLT entry has to extend: their places and targets. ``calls`` are the targets of all.
+    ``relocated`` are the addresses of all words of text that a relocation fills in, shape (n,). ``far`` are calls that
+    a PLT entry has to extend: their places and targets. ``calls`` are the targets of all.
     """
 
+    loaded: LoadedModule
     image: ElfImage
     unknown: dict[int, int]
     laid_out: frozenset[int]
+    relocated: U64
     far: dict[int, int]
     calls: frozenset[int]
-    plts: tuple[int, ...]  # where sections of PLT entries begin
+    plts: dict[int, Section]  # sections of PLT entries, by the address where they begin
 
 
 def wanted_names(images: Iterable[ElfImage]) -> set[str]:
@@ -86,17 +94,17 @@ def wanted_names(images: Iterable[ElfImage]) -> set[str]:
     return found - {""}
 
 
-class Placer:
+class ModulePlacer:
     """Places one module."""
 
     def __init__(self, loaded: LoadedModule, image: ElfImage, others: Mapping[str, int]) -> None:
         """``image`` is the module's file without a signature; ``others`` has symbols of the kernel and other modules.
 
         Raises:
-            InputError: the file is damaged, or nothing says where its text is.
+            InputError: the file is damaged, or memory does not say where its text is.
 
         """
-        self._image = image
+        self._loaded, self._image = loaded, image
         self._content = bytearray(image.content)
         self._symbols = Symbols(image)
         names = [section.name for section in image.sections if section.allocated]
@@ -107,29 +115,42 @@ class Placer:
             if s.allocated and s.size and s.name in places and names.count(s.name) == 1
         }
         if not any(section.index in self._placed for section in image.text_sections):
-            raise InputError(f"nothing says where the sections of {loaded.name} are", path=image.path)
+            raise InputError(f"memory does not say where the sections of {loaded.name} are", path=image.path)
         self._empty = self._empty_sections()
         self._values, self._known = self._symbol_values(others)
         self._unknown: dict[int, int] = {}
+        self._relocated: list[U64] = []
         self._laid_out: set[int] = set()
         self._far: dict[int, int] = {}
         self._calls: set[int] = set()
 
-    def place(self) -> PlacedModule:
-        """Carry everything out."""
-        for section in self._image.sections:
-            if section.type == "SHT_RELA" and section.has_bytes and section.info in self._placed:
-                self._relocate(self._image.sections[section.info], section)
+    def place(self, *, for_debuggers: bool = False) -> PlacedModule:
+        """Place sections and symbols, and carry out relocations.
+
+        For debuggers those of DWARF, too, and none of text: they want the text that memory has.
+        """
+        for table in self._image.sections:
+            if table.type != "SHT_RELA" or not table.has_bytes or table.info >= len(self._image.sections):
+                continue
+            target = self._image.sections[table.info]
+            if target.index in self._placed:
+                self._relocate(target, table, self._known, skip=for_debuggers and target.executable)
+            elif for_debuggers and target.has_bytes and not target.flags & (SHF_EXECINSTR | SHF_COMPRESSED):
+                self._relocate(target, table, self._symbols.defined, skip=False)
         self._place_headers()
         self._place_symbols()
-        small = [s for s in self._image.sections if s.allocated and 0 < s.size < 4 and s.index in self._placed]
-        # Those of init text are free again with it, and may be another module's text by now.
-        plts = tuple(self._placed[s.index] for s in small if s.flags & SHF_EXECINSTR and not s.name.startswith(FREED))
-        image = ElfImage(self._image.path, bytes(self._content))
+        # PLTs of init text are free again with it, and may be another module's text by now.
+        plts = {
+            self._placed[s.index]: s
+            for s in self._image.sections
+            if s.index in self._placed and _holds_plt(s) and not s.name.startswith(FREED)
+        }
         return PlacedModule(
-            image=image,
+            loaded=self._loaded,
+            image=ElfImage(self._image.path, bytes(self._content)),
             unknown=self._unknown,
             laid_out=frozenset(self._laid_out),
+            relocated=np.concatenate([np.zeros(0, np.uint64), *self._relocated]),
             far=self._far,
             calls=frozenset(self._calls),
             plts=plts,
@@ -182,20 +203,25 @@ class Placer:
                 values[row], known[row] = place, True
         return values, known
 
-    def _relocate(self, target: Section, section: Section) -> None:
+    def _relocate(self, target: Section, section: Section, known_symbols: Bool, *, skip: bool) -> None:
+        """Carry out the relocations of ``target`` to symbols with a known value, and note the others of text."""
         table = self._image.view(section, RELA)
         types = (table["info"] & np.uint64(0xFFFFFFFF)).astype(np.int64)
         rows = (table["info"] >> np.uint64(32)).astype(np.int64)
         if len(table) and (int(rows.max()) >= len(self._values) or int(table["offset"].max()) >= target.size):
             raise InputError(f"a relocation of {target.name} has no symbol or no place: damaged", path=self._image.path)
-        places = np.uint64(self._placed[target.index]) + table["offset"]
+        places = np.uint64(self._placed.get(target.index, 0)) + table["offset"]
         values = self._values[rows] + table["addend"].astype(np.uint64)
-        known = self._known[rows]
+        known = known_symbols[rows]
         laid_out: Bool = ~known & np.isin(self._symbols.table["shndx"][rows], list(self._empty))
-        for k in np.flatnonzero(~known).tolist() if target.flags & SHF_EXECINSTR else ():
-            bits = _bits(int(places[k]), int(types[k]))
-            self._unknown |= bits
-            self._laid_out.update(bits if laid_out[k] else ())
+        if target.executable:
+            self._relocated.append(places & ~np.uint64(3))
+            if skip:
+                return
+            for k in np.flatnonzero(~known).tolist():
+                bits = _bits(int(places[k]), int(types[k]))
+                self._unknown |= bits
+                self._laid_out.update(bits if laid_out[k] else ())
         for kind in set(types.tolist()):
             chosen = np.flatnonzero((types == kind) & (known | laid_out))
             at = (table["offset"][chosen]).astype(np.int64) + target.offset
@@ -253,13 +279,13 @@ class Placer:
         for section in self._image.sections:
             at = start + section.index * SHDR.size
             header = list(SHDR.unpack_from(self._content, at))
-            if section.index in self._placed and section.size >= 4:
+            if section.index in self._placed and not _holds_plt(section):
                 header[3] = self._placed[section.index]
-            elif section.allocated:
+            elif section.allocated:  # .modinfo, __versions
                 header[2] &= ~(SHF_ALLOC | SHF_EXECINSTR)
                 header[3] = 0
-            if section.type == "SHT_RELA":  # nothing is left to relocate
-                header[1], header[2] = _SHT_PROGBITS, 0
+            if section.type == "SHT_RELA":  # nothing is left to relocate: bytes that no tool reads
+                header[1], header[2], header[6], header[7], header[9] = _SHT_PROGBITS, 0, 0, 0, 0
             SHDR.pack_into(self._content, at, *header)
         struct.pack_into("<H", self._content, _E_TYPE, _ET_EXEC)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from prologue.elf.image import ElfImage
-from prologue.live.audit.placing import Placer
 from prologue.live.memory.state import LoadedModule
+from prologue.live.system.module_placer import ModulePlacer
 from tests.mini_module.build import ModuleSpec
 from tests.support.built import Mini
 from tests.support.needs import needs_tools
@@ -28,7 +28,7 @@ def test_entries_of_init_text_are_free_again(mini: Mini) -> None:
     image = ElfImage(ko)
     assert {".init.plt", ".init.text.ftrace_trampoline"} <= {section.name for section in image.text_sections}
     places = {section.name: AT + 0x1000 * k for k, section in enumerate(image.sections) if section.allocated}
-    placed = Placer(LoadedModule("mini", 0x100000, AT, places), image, {}).place()
+    placed = ModulePlacer(LoadedModule("mini", 0x100000, AT, places), image, {}).place()
     assert set(placed.plts) == {places[".plt"], places[".text.ftrace_trampoline"]}
 
 
@@ -59,7 +59,7 @@ def test_a_section_without_a_byte_is_after_the_one_before(tmp_path: Path) -> Non
     assert text is not None
     writable = [s for s in image.sections if s.allocated and s.size and s is not text]
     first = {s.name: AT + 0x5000 + 0x100 * k for k, s in enumerate(writable)}
-    placed = Placer(LoadedModule("empty", 0x100000, AT, {".text": AT, **first}), image, {}).place()
+    placed = ModulePlacer(LoadedModule("empty", 0x100000, AT, {".text": AT, **first}), image, {}).place()
     assert set(placed.unknown) == placed.laid_out == {AT, AT + 4}
     bss = image.section(".bss")
     assert bss is not None

@@ -1,0 +1,129 @@
+"""A loaded module: its placed file with the text that memory has, as ``RunningKernel`` is for a vmlinux."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from prologue.arrays import U64, among
+from prologue.insn import a64
+from prologue.kernel.binary import LinkedBinary, Pointers
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.module_loader import RECORDS
+from prologue.kernel.records import Records
+from prologue.kernel.sites import Layout, Sites, find_sites
+from prologue.kernel.state import State, module_state
+from prologue.kernel.text import Text
+from prologue.live.memory.base import Memory
+from prologue.live.memory.ranges import PAGE, UnmappedError
+from prologue.live.system.module_placer import FREED, PlacedModule
+from prologue.live.system.running_kernel import LiveText
+from prologue.live.system.running_text import Placed, nothing_there, read_sections, require_loaded
+
+_MOST_PLT: Final = 1 << 20  # bytes
+
+
+class RunningModule(LinkedBinary):
+    """A placed module with the text that memory has."""
+
+    def __init__(self, placed: PlacedModule, memory: Memory, kernel: Kernel) -> None:
+        """Read the text; ``kernel`` is the one that loaded the module.
+
+        Raises:
+            InputError: memory cannot be read, or has nothing where the module was loaded.
+
+        """
+        super().__init__(placed.image)
+        self.placed, self.memory = placed, memory
+        self._kernel = kernel
+        every = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
+        freed = [nothing_there(one) for one in every if one.section.name.startswith(FREED)]
+        stays = read_sections(memory, [one for one in every if not one.section.name.startswith(FREED)])
+        require_loaded(stays, self.path, memory)
+        self.live_text = LiveText(self.image, [*freed, *stays])
+
+    @property
+    def text(self) -> Text:
+        """What runs."""
+        return self.live_text
+
+    @cached_property
+    def records(self) -> Records | None:
+        """The records, which the loader relocated."""
+        section = self.image.section(RECORDS)
+        if section is None or not section.has_bytes or not section.allocated:
+            return None
+        slots: U64 = self.image.view(section, "<u8").astype(np.uint64)
+        none = np.zeros(len(slots), np.bool_)
+        return Records(
+            encoding="ABS64",
+            vaddrs=np.uint64(section.addr) + np.arange(len(slots), dtype=np.uint64) * np.uint64(8),
+            slots=slots,
+            values=slots,
+            homes=np.full(len(slots), -1, np.int64),
+            rela=none,
+            relr=none,
+            rela_count=np.zeros(len(slots), np.int64),
+            bad_types=(),
+            misaligned=(),
+        )
+
+    @cached_property
+    def sites(self) -> Sites | None:
+        """The sites by the words of the file."""
+        return find_sites(self.image, self.symbols, self.records, self.layout) if self.records else None
+
+    @property
+    def layout(self) -> Layout:
+        """The kernel's."""
+        return self._kernel.layout
+
+    @property
+    def state(self) -> State:
+        """How far processing got."""
+        return module_state(self.sites) if self.sites is not None else "no sites"
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """The kernel's is not asked for here."""
+        return None
+
+    @property
+    def pointers(self) -> Pointers:
+        """All were carried out."""
+        return Pointers(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+    def absolute64(self, fields: U64) -> U64:
+        """What stands there."""
+        offsets = self.image.offsets(fields)
+        result = np.zeros(len(fields), np.uint64)
+        result[offsets >= 0] = self.image.words_at(offsets[offsets >= 0], 8)
+        return result
+
+    def is_other_text(self) -> bool:
+        """Return whether most words differ that neither a loader nor a tracer changes."""
+        differ = count = 0
+        for one in self.live_text.live.values():
+            linked = self.image.view(one.section, "<u4")
+            vaddrs = np.uint64(one.section.addr) + np.arange(len(linked), dtype=np.uint64) * np.uint64(4)
+            fixed = (linked != a64.NOP) & one.there & ~one.zeros & ~among(vaddrs, self.placed.relocated)
+            differ, count = int((linked != one.words)[fixed].sum()), int(fixed.sum())
+            if 2 * differ > count:
+                return True
+        return False
+
+    def read_plt(self, vaddr: int) -> bytes:
+        """Read the PLT entries from there on: up to the next section, without zeros after the last; b"" if none."""
+        others = [place for place in self.placed.loaded.sections.values() if place > vaddr]
+        limit = min([vaddr + _MOST_PLT, *others])
+        data = b""
+        with suppress(UnmappedError):  # nothing is mapped after the module
+            while (place := vaddr + len(data)) < limit:
+                data += self.memory.read(place, min(PAGE - place % PAGE, limit - place))
+                if not data[place - vaddr :].strip(b"\0"):  # kcore has zeros there, and then other modules
+                    break
+        data = data.rstrip(b"\0")
+        return data + b"\0" * (-len(data) % 4)
