@@ -25,7 +25,7 @@ def run(args: Namespace) -> int:
     if len(paths) > 1 and (args.output or args.save_plan or args.reverse):
         raise UsageError("-o, --save-plan and --reverse PLAN take one file")
     request = _request(args, paths)
-    read = (args.vmlinux, request.undo)
+    read = (args.vmlinux, Path(args.reverse) if args.reverse else None)
     require_other(args.save_plan, *paths, *read)
     require_other(args.output, *read)
     if args.save_plan and args.output and would_be_same(args.save_plan, args.output):

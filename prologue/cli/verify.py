@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from prologue.cli.arguments import selected_names, split_names
 from prologue.cli.parallel import print_errors, run_many
@@ -14,7 +14,7 @@ from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
 from prologue.gate.judge import Judged, judge
 from prologue.gate.kernel import is_missing, kernels_among
-from prologue.gate.settings import Settings, combine, require_releasable, settings_directory
+from prologue.gate.settings import Settings, combine, no_rule_applies, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
 from prologue.gate.verify import Request, Verified, modules_without_records, verify_file
 from prologue.kernel.load import is_vmlinux, named_files, unfollowed_links
@@ -22,9 +22,6 @@ from prologue.outputs import require_other, same_file, write_text
 from prologue.report.closing import closing_line
 from prologue.report.printable import printable
 from prologue.report.render import render
-from prologue.rules.base import INPUTS
-
-_NAMED: Final = 5  # rules of a selection that a message names
 
 
 class _Target(NamedTuple):
@@ -105,14 +102,8 @@ def _require_a_rule(verdict: Verdict) -> None:
     if not verdict.facts or any(verdict.rules_run(path) for path in verdict.facts):
         return
     path = next(iter(verdict.facts))
-    rules = verdict.settings[path].rules
-    needs = dict.fromkeys(INPUTS[kind] for rule in rules for kind in rule.inputs)
-    names = ", ".join(rule.code for rule in rules[:_NAMED]) + (", ..." if len(rules) > _NAMED else "")
-    every = "this file" if len(verdict.facts) == 1 else "any of these files"
-    raise UsageError(
-        f"no rule that is left applies to {every}: {names} judge {' or '.join(needs)}; "
-        "select others (`prologue rules` says which input each one takes)"
-    )
+    files = "this file" if len(verdict.facts) == 1 else "any of these files"
+    raise no_rule_applies(verdict.settings[path].rules, files)
 
 
 def _is_other_kernel(target: _Target, vmlinux: Path) -> bool:

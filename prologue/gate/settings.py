@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from prologue.errors import UsageError
 from prologue.gate.config import Config
-from prologue.rules.base import Rule
+from prologue.rules.base import INPUTS, Rule
 from prologue.rules.registry import RULES, matches, select_rules
 
 COMMAND_LINE: Final = "the command line"
+_NAMED: Final = 5  # rules of a selection that a message names
 
 
 class LeftOut(NamedTuple):
@@ -38,6 +39,16 @@ class Settings:
     baseline: Path | None
     release: bool
     path: Path | None  # the settings file, if there is one
+
+
+def no_rule_applies(rules: Sequence[Rule], files: str) -> UsageError:
+    """Return the error for a selection of which nothing applies: a report of nothing would read as clean."""
+    needs = dict.fromkeys(INPUTS[kind] for rule in rules for kind in rule.inputs)
+    names = ", ".join(rule.code for rule in rules[:_NAMED]) + (", ..." if len(rules) > _NAMED else "")
+    return UsageError(
+        f"no rule that is left applies to {files}: {names} judge {' or '.join(needs)}; "
+        "select others (`prologue rules` says which input each one takes)"
+    )
 
 
 def settings_directory(argument: Path) -> Path:

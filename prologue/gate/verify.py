@@ -14,7 +14,7 @@ from prologue.kernel.load import kernel_of, open_binary
 from prologue.kernel.module import Module
 from prologue.kernel.state import State
 from prologue.plan.account import account
-from prologue.rules.base import Finding, Input, Subject
+from prologue.rules.base import FAILING, Finding, Input, Subject
 from prologue.rules.engine import judge_symbols
 from prologue.rules.pl405_signature_broken import RULE as SIGNATURE
 from prologue.rules.registry import find_rule
@@ -63,17 +63,28 @@ class Verified:
     reason: str = ""  # the error without its place
     exit_code: int = 0
 
+    @property
+    def passed(self) -> bool:
+        """Whether the file was verified, and no finding is an error or fatal."""
+        return not self.error and not any(finding.severity in FAILING for finding in self.findings)
+
 
 def verify_file(request: Request, path: Path) -> Verified:
     """Verify one file. An error is part of the result, so that other files are still verified."""
     try:
-        return _verify(request, path)
+        return verify_binary(request, open_binary(path, unpack=True))
     except PrologueError as error:
         return Verified(path=path, error=str(error), reason=error.message, exit_code=error.exit_code)
 
 
-def _verify(request: Request, path: Path) -> Verified:
-    binary = open_binary(path, unpack=True)
+def verify_binary(request: Request, binary: Binary) -> Verified:
+    """Verify one file that is open.
+
+    Raises:
+        InputError: a file that it is compared with cannot be read, or is not of its kind.
+
+    """
+    path = binary.path
     before = open_binary(request.against, unpack=True) if request.against else None
     if before is not None and before.image.relocatable != binary.image.relocatable:
         raise InputError("a vmlinux and a module cannot be compared", path=path)

@@ -21,7 +21,7 @@ from prologue.kernel.module import Module
 MODULE_SUFFIXES = (".ko", ".ko.gz", ".ko.xz", ".ko.zst")
 
 
-def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> Binary:
+def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> Kernel | Module:
     """Open a vmlinux or a module.
 
     ``unsigned`` leaves a module's appended signature out. ``unpack`` is for those that

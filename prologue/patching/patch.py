@@ -22,8 +22,8 @@ from prologue.rules.engine import ApprovedPlan, approve, require_sound, require_
 class PatchRequest:
     """What to do with a file.
 
-    ``reverse`` undoes processing, with the plan in the file ``undo`` if that is given. ``reread`` says whether LIEF
-    reads the result, too; None: only if a copy is written.
+    ``reverse`` undoes processing, with the plan ``undo``, or the one in that file, if it is given. ``reread`` says
+    whether LIEF reads the result, too; None: only if a copy is written.
     """
 
     output: Path | None = None  # None: the file itself
@@ -33,7 +33,7 @@ class PatchRequest:
     kernels_too: bool = False  # these are processed in the same run, before the modules
     strip_signature: bool = False
     reverse: bool = False
-    undo: Path | None = None
+    undo: Path | PatchPlan | None = None
     save_plan: Path | None = None
     reread: bool | None = None
 
@@ -63,32 +63,17 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
         InternalError: the result does not read back as planned.
 
     """
-    binary = opened = open_binary(path, unsigned=request.strip_signature)
+    opened = open_binary(path, unsigned=request.strip_signature)
     output = request.output or path
-    if isinstance(binary, Kernel) and binary.marker is not None and binary.marker.writing:
-        from prologue.patching.journal import linked_by_journal
-
-        binary = linked_by_journal(binary)
-    if _nothing_to_do(binary):
-        if isinstance(binary, Kernel):
-            require_unstripped(binary.image)
-        require_table(binary)
+    binary = _resumed(opened)
+    if _has_no_sites(binary):
         # A build step must not fail if ftrace is configured off, or if a module has no patch sites.
         if request.output:
             raise InputError("has no patch sites: nothing to process, and no copy was made", path=path)
         state = "no sites" if isinstance(binary, Module) else "no ftrace"
         return Patched(path=path, output=output, contract=None, state=state)
-    try:
-        plan = _reverse_plan(binary, request) if request.reverse else _forward_plan(binary, request)
-        if isinstance(binary, Module) and binary.state != plan.goal:
-            _require_unsigned(binary)
-        approved = approve(binary, plan)
-    except RefusedError:
-        if isinstance(binary, Kernel):  # which may be all that is wrong
-            require_unstripped(binary.image, by_name=True)
-            if binary.moves_records is not None:  # a rule says more than that there is no place for a record
-                require_sound(binary)
-        raise
+    approved = _approved_plan(binary, request)
+    plan = approved.plan
     if request.save_plan:
         _save_plan(binary, plan, request.save_plan)
     state, written, left = f"{opened.state}, dry run", 0, None
@@ -102,6 +87,43 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
         sites=plan.count("site"), records=plan.count("record" if plan.guard is None else "site"),
         words_written=written, words_to_write=left,
     )  # fmt: skip
+
+
+def plan_file(request: PatchRequest, path: Path) -> ApprovedPlan:
+    """Plan what ``patch_file`` would write, and let the rules judge the file.
+
+    Raises:
+        InputError: not a file that can be processed, or nothing in it to process.
+        RefusedError: writing would be unsafe.
+
+    """
+    binary = _resumed(open_binary(path, unsigned=request.strip_signature))
+    if _has_no_sites(binary):
+        raise InputError("has no patch sites: nothing to process", path=path)
+    return _approved_plan(binary, request)
+
+
+def _resumed(binary: Binary) -> Binary:
+    """Read a kernel that an interrupted run left half written as its journal says that it was linked."""
+    if isinstance(binary, Kernel) and binary.marker is not None and binary.marker.writing:
+        from prologue.patching.journal import linked_by_journal
+
+        return linked_by_journal(binary)
+    return binary
+
+
+def _approved_plan(binary: Binary, request: PatchRequest) -> ApprovedPlan:
+    try:
+        plan = _reverse_plan(binary, request) if request.reverse else _forward_plan(binary, request)
+        if isinstance(binary, Module) and binary.state != plan.goal:
+            _require_unsigned(binary)
+        return approve(binary, plan)
+    except RefusedError:
+        if isinstance(binary, Kernel):  # which may be all that is wrong
+            require_unstripped(binary.image, by_name=True)
+            if binary.moves_records is not None:  # a rule says more than that there is no place for a record
+                require_sound(binary)
+        raise
 
 
 def _marker_version(binary: Binary) -> int | None:
@@ -145,7 +167,17 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
     return written
 
 
-def _nothing_to_do(binary: Binary) -> bool:
+def _has_no_sites(binary: Binary) -> bool:
+    """Whether there is nothing to process; a file that lost its symbols or its table is refused."""
+    if not _lists_no_function(binary):
+        return False
+    if isinstance(binary, Kernel):
+        require_unstripped(binary.image)
+    require_table(binary)
+    return True
+
+
+def _lists_no_function(binary: Binary) -> bool:
     """No dynamic ftrace at all, or a record table without a single function."""
     if isinstance(binary, Kernel) and binary.moves_records:
         return False
@@ -236,7 +268,7 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
 def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
     """The inverse of a saved plan, or else of the plan that this file gives."""
     if request.undo is not None:
-        plan = _load_plan(request.undo)
+        plan = request.undo if isinstance(request.undo, PatchPlan) else _load_plan(request.undo)
         require_own_plan(binary, plan)
         return plan.inverse()
     if _init_words_are_gone(binary):

@@ -6,26 +6,26 @@ from typing import Any, Final
 
 from prologue.errors import Location
 from prologue.insn.disasm import insn_text
-from prologue.live.probe.judge import Judge
+from prologue.kernel.kernel import Kernel
 from prologue.live.probe.release import rules_of
 from prologue.live.probe.verdict import ProbeVerdict
 
 SCHEMA: Final = "prologue.probe/1"
 
 
-def probe_data(judge: Judge, verdicts: list[ProbeVerdict], events: list[str | None]) -> dict[str, Any]:
-    """As documented in docs/json.md; ``events`` are the lines for those that can, None for others."""
-    major, minor = rules_of(judge.kernel)
+def probe_data(kernel: Kernel, verdicts: list[ProbeVerdict]) -> dict[str, Any]:
+    """As documented in docs/json.md."""
+    major, minor = rules_of(kernel)
     return {
         "schema": SCHEMA,
-        "file": str(judge.kernel.path),
-        "release": judge.kernel.release,
+        "file": str(kernel.path),
+        "release": kernel.release,
         "rules": f"{major}.{minor}",
-        "places": [_data(verdict, event) for verdict, event in zip(verdicts, events, strict=True)],
+        "places": [_data(verdict) for verdict in verdicts],
     }
 
 
-def _data(verdict: ProbeVerdict, event: str | None) -> dict[str, Any]:
+def _data(verdict: ProbeVerdict) -> dict[str, Any]:
     nearest = verdict.nearest
     return {
         "asked": verdict.place.asked,
@@ -38,7 +38,7 @@ def _data(verdict: ProbeVerdict, event: str | None) -> dict[str, Any]:
         "modules_may": verdict.modules_may,
         "notes": list(verdict.notes),
         "nearest": None if nearest is None else _where(*nearest),
-        "event": event,
+        "event": verdict.event,
     }
 
 

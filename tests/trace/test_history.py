@@ -14,6 +14,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.insn.a64 import encode_b
 from prologue.live.pokes.recording import Ending, Flag, Loss, Recording
+from prologue.trace.path import instants
 from prologue.trace.path.instants import UNBOUNDED, settled
 from prologue.trace.ranges import GAP, NO_TASK, Batch, new_ranges
 from prologue.trace.readers.recording import RecordingHeader
@@ -148,7 +149,7 @@ def test_after_the_last_time_any_write_may_have_been(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """The clock is read once, long before the write; also where no range is held back until it is read again."""
-    monkeypatch.setattr("prologue.trace.path.instants._MOST", most)
+    monkeypatch.setattr(instants, "_MOST", most)
     writes = writes_file(tmp_path, write(1500 * MS, BRANCH, NOP))
     trace = "".join(perf_line(KERNEL.at(ip), KERNEL.at(addr), time=1000 * MS) for ip, addr in [*THROUGH, *OVER])
     code, out, err = run(tmp_path, capsys, "check", trace, "--writes", writes)
@@ -169,7 +170,7 @@ def test_before_the_first_time_any_write_may_have_been(tmp_path: Path, capsys: p
 
 def test_before_a_time_that_many_ranges_have_a_write_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of one time are given away in parts: each part begins no later than the first."""
-    monkeypatch.setattr("prologue.trace.path.instants._MOST", 1)
+    monkeypatch.setattr(instants, "_MOST", 1)
     ranges = new_ranges(6)
     ranges["cpu"], ranges["time"] = 0, [5, 8, 8, 8, 9, 10]
     batches = (Batch(ranges[at : at + 1], [NO_TASK], [""]) for at in range(6))

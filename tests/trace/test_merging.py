@@ -14,6 +14,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError
+from prologue.trace.path import merging
 from prologue.trace.path.merging import GuestTrace, merged, timed
 from prologue.trace.ranges import NO_TASK, Batch, Tally, TracedTask, new_ranges
 from prologue.trace.readers.recording import RecordingHeader
@@ -193,7 +194,7 @@ def test_what_has_no_times_is_not_merged(made: Path, capsys: pytest.CaptureFixtu
 
 def test_times_may_begin_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """As OpenCSD's do, at the first timestamp: what is before it has its place in its own trace."""
-    monkeypatch.setattr("prologue.trace.path.merging._UNTIMED", 3)
+    monkeypatch.setattr(merging, "_UNTIMED", 3)
 
     def batches(times: list[int]) -> Iterator[Batch]:
         for k, time in enumerate(times):

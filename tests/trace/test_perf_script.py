@@ -12,6 +12,7 @@ import zstandard
 
 from prologue.errors import InputError
 from prologue.trace.ranges import GAP, SAMPLE, Tally
+from prologue.trace.readers import streams
 from prologue.trace.readers.perf_script import read_perf_script
 from prologue.trace.readers.sources import open_trace
 from prologue.trace.readers.streams import Peekable
@@ -229,7 +230,7 @@ def test_blocks_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     text = perf_text(STEPS * 30)
     whole = read(text)
     for size in (1, 7, 150, 1000):
-        monkeypatch.setattr("prologue.trace.readers.streams.BLOCK", size)
+        monkeypatch.setattr(streams, "BLOCK", size)
         assert read(text) == whole
 
 
@@ -385,7 +386,7 @@ def test_after_a_second_header_another_run_begins() -> None:
 
 
 def test_a_header_in_a_later_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prologue.trace.readers.streams.BLOCK", 100)
+    monkeypatch.setattr(streams, "BLOCK", 100)
     account = Tally()
     assert read(HEADER + perf_text(STEPS) + HEADER + perf_text(STEPS), account) == RANGES * 2
     assert account.counts == {"other headers: a gap on every CPU": 1}

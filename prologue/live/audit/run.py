@@ -13,7 +13,7 @@ from prologue.errors import InputError, Location, PrologueError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
-from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, undecided
+from prologue.live.audit.audited import Audited, LiveWord, MechanismCount, Undecided, undecided
 from prologue.live.audit.findings import audit_findings
 from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState
@@ -21,7 +21,7 @@ from prologue.live.system.own_text import AnotherKernelError
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.system import System
-from prologue.rules.base import Finding, Rule, Subject
+from prologue.rules.base import FAILING, Finding, Rule, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import RULES
 
@@ -94,6 +94,20 @@ class Audit:
     def mismatch(self) -> str:
         """Why the memory is another kernel's; empty if it is not."""
         return next((one.audited.mismatch for one in self.files if one.audited.mismatch), "")
+
+    @property
+    def undecided(self) -> Undecided:
+        """Words of all files, and of ``before``, of which cannot be said whether they are right."""
+        every = (*self.before.files, *self.files) if self.before is not None else self.files
+        return undecided(one.audited for one in every)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong, every module could be audited, and every word was decided."""
+        found = (*(self.before.findings if self.before is not None else ()), *self.findings)
+        errors = (*(self.before.errors if self.before is not None else ()), *self.errors)
+        wrong = self.mismatch or errors or any(finding.severity in FAILING for finding in found)
+        return not (wrong or any(self.undecided)) and all(transition.allowed for transition in self.transitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

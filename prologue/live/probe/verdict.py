@@ -43,6 +43,7 @@ class ProbeVerdict:
     modules_may: bool  # a module's register_kprobe() is not refused
     notes: tuple[str, ...]
     nearest: tuple[int, Location] | None  # the nearest place of the same symbol that can: address and location
+    event: str | None = None  # the line for kprobe_events; None if none was asked for, or if the place cannot
 
 
 def verdict_on(judge: Judge, place: ProbePlace) -> ProbeVerdict:

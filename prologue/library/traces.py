@@ -1,0 +1,211 @@
+"""``prologue.trace``: what a kernel executed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from prologue.elf.notes import gnu_build_id
+from prologue.errors import InputError, Location, UndecidedError
+from prologue.kernel.kernel import Kernel
+from prologue.library.files import FileName, path_of
+from prologue.library.systems import System
+from prologue.live.memory.base import Memory
+from prologue.live.memory.sources import open_memory
+from prologue.trace.path.assign import Kernels
+from prologue.trace.path.check import ImageCheck
+from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.path.programs import (
+    Program,
+    decoder_text,
+    linked_program,
+    running_program,
+    slide_by_symbols,
+)
+from prologue.trace.path.reported import reported_words
+from prologue.trace.ranges import TraceRanges
+from prologue.trace.readers.sources import Trace, open_trace
+from prologue.trace.views.stats import FunctionUse, by_function, executed
+from prologue.trace.views.summary import TraceSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleText:
+    """A word of a kernel's text that cannot be what ran, or at which the decoder went astray.
+
+    ``where`` has its run-time address; ``word`` is what the text has there, None if the decoder's report does not say.
+    ``count`` is how often the trace contradicts it.
+    """
+
+    kind: Literal["stale", "astray", "reported"]
+    where: Location
+    word: int | None
+    count: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCheck:
+    """Whether a trace can have run with a kernel's text.
+
+    ``judged`` is how many steps (from one range to the next of a CPU) were looked at; ``unjudged`` says why others were
+    not, with counts. ``notes`` are what the reader could not use.
+    """
+
+    stale: tuple[StaleText, ...]
+    judged: int
+    unjudged: dict[str, int]
+    notes: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing contradicts the text."""
+        return not self.stale
+
+
+class KernelTrace:
+    """A trace and the kernel that ran. ``prologue.trace`` makes one; each method reads the trace anew."""
+
+    def __init__(self, source: str, kernel: Path | System, slide: int | None = None) -> None:
+        """See ``prologue.trace``."""
+        self.source = source
+        self._kernel, self._slide = kernel, slide
+        with self._open():  # what cannot be read, or was recorded of another kernel, is refused at once
+            pass
+
+    def ranges(self) -> Iterator[TraceRanges]:
+        """Read straight ranges of instructions that ran, in the order of the trace.
+
+        Yields:
+            Arrays of shape (n,) with the fields ``start`` and ``end`` (uint64: run-time addresses of the first
+            instruction, and after the last), ``time`` (uint64, ns; 0 if it has none), ``cpu`` (int32, -1 if not known),
+            ``level`` (uint8: exception level, 255 if not known), ``flags`` (uint8: 1 a gap before it, 2 an exception,
+            4 an exception return), ``vmid`` and others. What cannot have run is left out.
+
+        Raises:
+            InputError: the trace is damaged.
+
+        """
+        with self._open() as (trace, known):
+            for batch, _ in ImageCheck(known, trace).executed(trace):
+                yield batch.ranges
+
+    def check(self) -> TraceCheck:
+        """Judge whether the text can be what ran, as ``prologue trace check`` does.
+
+        Raises:
+            InputError: the trace is damaged.
+            UndecidedError: no step could be judged.
+
+        """
+        with self._open() as (trace, known):
+            check, summary = ImageCheck(known, trace), TraceSummary(known)
+            for batch, numbers in check.executed(trace):
+                summary.add(batch, numbers)
+            stale = tuple(_stale(trace, check, known.kernels))
+            if not (check.judged or check.impossible or stale):
+                raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
+            notes = (*summary.lines(), *trace.account.lines())
+            return TraceCheck(stale=stale, judged=check.judged, unjudged=dict(check.unjudged), notes=notes)
+
+    def functions(self) -> list[FunctionUse]:
+        """Count the kernel's functions that were executed, the one with the most instructions first.
+
+        Returns:
+            ``FunctionUse``: ``name``, ``vaddr`` (run-time), ``instructions`` executed, ``entries`` (how often the first
+            one was) and ``distinct`` instructions.
+
+        Raises:
+            InputError: the trace is damaged.
+
+        """
+        with self._open() as (trace, known):
+            check, summary = ImageCheck(known, trace), TraceSummary(known)
+            for batch, numbers in check.executed(trace):
+                summary.add(batch, numbers)
+            return by_function(known.kernels.host, 0, executed(known, summary.runs, 0))
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Trace, KnownRanges]]:
+        with open_trace(self.source) as trace:
+            program, memory = _program(trace, self._kernel, self._slide)
+            _require_same_build(trace, program)
+            if trace.decoded is not None:
+                trace.decoded.follow(decoder_text(program, memory), Path(program.name))
+            level = None
+            if trace.header is None:
+                level, trace.batches = find_host_level(trace.batches, program, unnumbered=False)
+            yield trace, KnownRanges(Kernels(program, (), level, trace.header is not None))
+
+
+def trace(source: FileName, kernel: FileName | Kernel | System, *, slide: int | None = None) -> KernelTrace:
+    """Open a trace of what a kernel executed, to read it with the kernel's text.
+
+    Args:
+        source: a recording, perf.data with CoreSight, the text of ``perf script`` or of OpenCSD, or a snapshot
+            directory.
+        kernel: a ``System``, whose text is what memory has; or a vmlinux, whose text is what was linked, or what
+            perf.data has of it (``perf record --kcore``).
+        slide: with a vmlinux: how far the kernel ran from where it was linked, in bytes; by default what the trace
+            says, or 0.
+
+    Raises:
+        InputError: the trace or the kernel cannot be read, or the trace was recorded of another build or boot.
+
+    """
+    return KernelTrace(os.fspath(source), kernel if isinstance(kernel, System) else path_of(kernel), slide)
+
+
+def _program(trace: Trace, kernel: Path | System, slide: int | None) -> tuple[Program, Memory | None]:
+    """Return the text to read the trace with, and the memory that it is of, if it is."""
+    own = trace.header.slide if trace.header is not None else None
+    if isinstance(kernel, System):
+        program, memory = kernel.program, kernel.memory
+    elif slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
+        memory = open_memory(str(trace.decoded.kcore))
+        program = running_program(kernel, memory, None)
+    else:
+        if slide is None:
+            known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
+            slide = own if own is not None else slide_by_symbols(kernel, known) if known else None
+        return linked_program(kernel, slide or 0), None
+    if own is not None and own != program.kernel.slide:
+        runs = f"{memory.name} has the kernel at slide {program.kernel.slide:#x}"
+        raise InputError(f"has it at {own:#x}, but {runs}: another boot", path=trace.name)
+    return program, memory
+
+
+def _require_same_build(trace: Trace, program: Program) -> None:
+    own, header = gnu_build_id(program.kernel.image), trace.header
+    theirs = trace.decoded.build_id if trace.decoded is not None else ""
+    if own and header is not None and not header.may_be_of(own):
+        theirs = header.build_id.hex()
+    elif not (own and theirs and own[: len(theirs)] != theirs):
+        return
+    raise InputError(f"was recorded of another kernel: build-id {theirs}, {program.name} has {own}", path=trace.name)
+
+
+def _stale(trace: Trace, check: ImageCheck, kernels: Kernels) -> Iterator[StaleText]:
+    findings, host = check.findings(), kernels.host
+    for word in findings.stale:
+        yield StaleText(kind="stale", where=_place(host, word.vaddr), word=word.word, count=word.count,
+                        message=check.describe(word))  # fmt: skip
+    for word in findings.decoder:
+        yield StaleText(kind="astray", where=_place(host, word.vaddr), word=word.word, count=word.count,
+                        message=check.why_ignored(word))  # fmt: skip
+    for report in reported_words(trace, kernels):
+        where = Location(None) if report.vaddr is None else _place(host, report.vaddr)
+        yield StaleText(kind="reported", where=where, word=report.word, count=report.count, message=report.describe())
+
+
+def _place(program: Program, vaddr: int) -> Location:
+    symbol, offset = program.place(vaddr)
+    return Location(vaddr, symbol=symbol or None, symbol_offset=offset)
