@@ -378,9 +378,9 @@ def test_instants(tmp_path: Path) -> None:
     for size in range(1, 10):
         batches = (Batch(ranges[at : at + size], [NO_TASK], [""]) for at in range(0, 9, size))
         found, order = {}, {0: list[int](), 1: list[int]()}
-        for batch, instants in settled(batches):
-            assert len(batch.ranges) == len(instants.onward)
-            for row, *known in zip(batch.ranges, *instants, strict=True):
+        for batch, times in settled(batches):
+            assert len(batch.ranges) == len(times.onward)
+            for row, *known in zip(batch.ranges, *times, strict=True):
                 found[int(row["start"])] = tuple(map(int, known[:3]))
                 order[int(row["cpu"])].append(int(row["start"]))
         assert found == wanted

@@ -11,7 +11,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.ranges import EXCEPTION, GAP, HIGHEST_CPU, LONGEST, LOST, Tally
-from prologue.trace.readers import recording
+from prologue.trace.readers import recording as reader
 from prologue.trace.readers.recording import RecordingHeader, read_header, read_records
 from prologue.trace.readers.sources import open_trace
 from tests.trace.made import KERNEL, recording, spans
@@ -108,7 +108,7 @@ def test_a_cut_recording_reads_up_to_its_last_whole_record() -> None:
 def test_batches_join(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"start": A + 4 * k, "count": 1, "cpu": k % 3} for k in range(100)]
     whole = read(recording(rows))
-    monkeypatch.setattr(recording, "BATCH", 7)
+    monkeypatch.setattr(reader, "BATCH", 7)
     assert read(recording(rows)) == whole
 
 
