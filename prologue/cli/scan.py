@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import prologue
 from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
 from prologue.gate.kernel import kernels_among
-from prologue.kernel.load import boot_file, kernel_of, named_files, open_binary
-from prologue.kernel.module import Module
+from prologue.kernel.load import boot_file, kernel_of, named_files
 from prologue.report.scan import SCHEMA, scan_data, scan_text
 
 
@@ -57,8 +57,8 @@ def _scan_or_error(path: Path, *, kernels: tuple[Path, ...]) -> dict[str, Any] |
 def _scan(path: Path, kernels: tuple[Path, ...] = ()) -> dict[str, Any]:
     if kind := boot_file(path):
         return {"schema": SCHEMA, "file": str(path), "kind": kind.kind, "description": kind.description}
-    binary = open_binary(path, unpack=True)
-    return scan_data(binary, kernel_of(binary, kernels) if isinstance(binary, Module) else None)
+    binary = prologue.open(path)
+    return scan_data(binary, kernel_of(binary, kernels) if isinstance(binary, prologue.Module) else None)
 
 
 def _text(data: dict[str, Any]) -> str:

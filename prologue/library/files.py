@@ -11,6 +11,8 @@ from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 
 FileName = str | os.PathLike[str]
+File = FileName | Kernel | Module
+"""A file's name, or what ``open`` returned."""
 
 
 def open(path: FileName) -> Kernel | Module:  # noqa: A001 - as gzip.open and tarfile.open: users write prologue.open
@@ -36,11 +38,11 @@ def open(path: FileName) -> Kernel | Module:  # noqa: A001 - as gzip.open and ta
     return open_binary(Path(path), unpack=True)
 
 
-def opened(source: FileName | Kernel | Module) -> Kernel | Module:
+def opened(source: File) -> Kernel | Module:
     """Open a file, unless it is open."""
     return source if isinstance(source, Binary) else open(source)
 
 
-def path_of(source: FileName | Kernel | Module) -> Path:
+def path_of(source: File) -> Path:
     """Return the path of a file, open or not."""
     return source.path if isinstance(source, Binary) else Path(source)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prologue.errors import OutputError, UsageError
-from prologue.kernel.kernel import Kernel
-from prologue.kernel.module import Module
-from prologue.library.files import FileName, path_of
+from prologue.library.files import File, FileName, path_of
 from prologue.outputs import same_file
 from prologue.patching.patch import PatchRequest, carry_out, plan_file
 from prologue.plan.build import ContractChoice
@@ -16,10 +14,10 @@ from prologue.rules.engine import ApprovedPlan
 
 
 def plan(
-    file: FileName | Kernel | Module,
+    file: File,
     *,
     contract: ContractChoice = "auto",
-    vmlinux: FileName | Kernel | None = None,
+    vmlinux: File | None = None,
     reverse: bool | PatchPlan = False,
     strip_signature: bool = False,
 ) -> ApprovedPlan:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from prologue.errors import InputError, UsageError
 from prologue.kernel.kernel import Kernel
-from prologue.library.files import FileName, opened
+from prologue.library.files import File, opened
 from prologue.live.probe.arguments import arguments_at
 from prologue.live.probe.event import described_at, event_line
 from prologue.live.probe.judge import Judge
@@ -14,7 +14,7 @@ from prologue.live.probe.places import find_places
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on
 
 
-def probe(vmlinux: FileName | Kernel, *places: str | int, event: bool = False) -> list[ProbeVerdict]:
+def probe(vmlinux: File, *places: str | int, event: bool = False) -> list[ProbeVerdict]:
     """Say where a kernel lets one put a kprobe, by the rules of its release.
 
     The kernel's text is judged once for each call: ask for many places in one.

@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from prologue.arrays import U32, U64, Bool
 from prologue.elf.image import ElfImage
 from prologue.errors import Location, UsageError
-from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import require_unstripped
-from prologue.library.files import FileName, path_of
+from prologue.library.files import File, FileName, path_of
+from prologue.library.verifying import rule_names
 from prologue.live.audit.compare import audit_both
 from prologue.live.audit.run import LIVE_RULES, Audit, audit
 from prologue.live.memory.base import Memory
@@ -27,7 +27,8 @@ from prologue.rules.registry import select_rules
 from prologue.trace.path.programs import Program, running_program
 from prologue.trace.ranges import TOP
 
-_NEAR = 1 << 12  # bytes: words that are nearer to each other are read at once
+_NEAR: Final = 1 << 12  # bytes: words that are nearer to each other are read at once
+_NO_ADDRESS: Final = "an address is a number from 0 to 2^64-1"
 
 
 class System:
@@ -93,11 +94,23 @@ class System:
         """Name an address: symbol and offset; a module's symbols have its name added, ``sym [module]``.
 
         Of modules, text has symbols, and only if ``prologue.system`` was given their files.
+
+        Raises:
+            UsageError: no number of 64 bits.
+
         """
+        if not 0 <= vaddr <= TOP:
+            raise UsageError(_NO_ADDRESS)
         own = self.program.kernel
         where = own.symbols.locate((vaddr - own.slide) & TOP)
         if where.section is not None:
-            return Location(vaddr, where.section, where.section_offset, where.symbol, where.symbol_offset)
+            return Location(
+                vaddr=vaddr,
+                section=where.section,
+                section_offset=where.section_offset,
+                symbol=where.symbol,
+                symbol_offset=where.symbol_offset,
+            )
         symbol, offset = self.program.place(vaddr) if self._is_text(vaddr) else ("", 0)
         return Location(vaddr, symbol=symbol or None, symbol_offset=offset)
 
@@ -127,7 +140,7 @@ class System:
             UsageError: a name of no rule, or no rule that is left judges running text.
 
         """
-        chosen = select_rules(tuple(select), tuple(ignore))
+        chosen = select_rules(rule_names(select), rule_names(ignore))
         rules = tuple(rule for rule in LIVE_RULES if rule in chosen)
         if not rules:
             raise UsageError(f"no rule is left that judges running text: {', '.join(rule.code for rule in LIVE_RULES)}")
@@ -138,7 +151,7 @@ class System:
 
 
 def system(
-    vmlinux: FileName | Kernel,
+    vmlinux: File,
     memory: FileName | Memory = "/proc/kcore",
     modules: FileName | None = None,
     *,
@@ -162,9 +175,13 @@ def system(
 
 def _addresses(vaddrs: int | Iterable[int] | U64) -> U64:
     """Return addresses as an array, shape (n,)."""
-    if isinstance(vaddrs, int | np.integer):
-        vaddrs = [int(vaddrs)]
-    listed: npt.NDArray[np.uint64] = np.array(vaddrs if isinstance(vaddrs, np.ndarray) else list(vaddrs), np.uint64)
-    if listed.ndim != 1 or (listed & np.uint64(3)).any():
-        raise UsageError("addresses of instructions are multiples of 4, in one dimension")
+    if isinstance(vaddrs, np.ndarray):
+        listed = np.atleast_1d(vaddrs)
+    else:
+        numbers = [vaddrs] if isinstance(vaddrs, int | np.integer) else list(vaddrs)
+        if not all(isinstance(number, int | np.integer) and 0 <= number <= TOP for number in numbers):
+            raise UsageError(_NO_ADDRESS)
+        listed = np.array(numbers, np.uint64)
+    if listed.ndim != 1 or listed.dtype != np.uint64 or (listed & np.uint64(3)).any():
+        raise UsageError("addresses of instructions are multiples of 4: numbers, or an array of uint64, shape (n,)")
     return listed

@@ -11,8 +11,7 @@ from typing import Literal
 
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, Location, UndecidedError
-from prologue.kernel.kernel import Kernel
-from prologue.library.files import FileName, path_of
+from prologue.library.files import File, FileName, path_of
 from prologue.library.systems import System
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
@@ -146,7 +145,7 @@ class KernelTrace:
             yield trace, KnownRanges(Kernels(program, (), level, trace.header is not None))
 
 
-def trace(source: FileName, kernel: FileName | Kernel | System, *, slide: int | None = None) -> KernelTrace:
+def trace(source: FileName, kernel: File | System, *, slide: int | None = None) -> KernelTrace:
     """Open a trace of what a kernel executed, to read it with the kernel's text.
 
     Args:

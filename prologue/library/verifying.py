@@ -8,17 +8,16 @@ from pathlib import Path
 from prologue.errors import InputError, UsageError
 from prologue.gate.settings import no_rule_applies
 from prologue.gate.verify import Request, Verified, verify_binary
-from prologue.kernel.kernel import Kernel
 from prologue.kernel.module import Module
-from prologue.library.files import FileName, opened, path_of
+from prologue.library.files import File, FileName, opened, path_of
 from prologue.rules.registry import select_rules
 
 
 def verify(  # noqa: PLR0913 - all others are optional, and named
-    file: FileName | Kernel | Module,
+    file: File,
     *,
-    vmlinux: FileName | Kernel | None = None,
-    against: FileName | Kernel | Module | None = None,
+    vmlinux: File | None = None,
+    against: File | None = None,
     image: FileName | None = None,
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
@@ -39,12 +38,12 @@ def verify(  # noqa: PLR0913 - all others are optional, and named
 
     Raises:
         InputError: a file cannot be read, or is of another kind; so nothing is called clean that was not read.
-        UsageError: a name of no rule, or no rule that is left judges such a file.
+        UsageError: a name of no rule; or no rule that is left judges such a file, or its ``image``.
 
     """
-    if isinstance(select, str) or isinstance(ignore, str):
-        raise UsageError('select and ignore are lists of rules, such as ["PL1", "PL203"]')
-    rules = select_rules(tuple(select), tuple(ignore))
+    rules = select_rules(rule_names(select), rule_names(ignore))
+    if image is not None and not any("I" in rule.inputs for rule in rules):
+        raise UsageError("image= is for PL404, which would not run: remove it from ignore, or select it")
     binary = opened(file)
     if vmlinux is not None and not isinstance(binary, Module):
         raise InputError("vmlinux= is for modules, and this is none", path=binary.path)
@@ -60,3 +59,15 @@ def verify(  # noqa: PLR0913 - all others are optional, and named
     if all(verified.inputs.isdisjoint(rule.inputs) for rule in rules):
         raise no_rule_applies(rules, "this file")
     return verified
+
+
+def rule_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a selection of rules.
+
+    Raises:
+        UsageError: it is a text, whose letters would be taken for names.
+
+    """
+    if isinstance(names, str):
+        raise UsageError(f'{names!r}: a selection is a list of rules, such as ["PL1", "PL203"]')
+    return tuple(names)

@@ -21,7 +21,7 @@ def second_slots(path: str) -> npt.NDArray[np.uint64]:
 
 
 def process(path: str, output: str) -> int:
-    verified = prologue.verify(path, ignore=["PL3"])
+    verified = prologue.verify(path, vmlinux=prologue.open("vmlinux"), ignore=["PL3"])
     if not verified.passed:
         print(*[finding.message for finding in verified.findings], sep="\n")
     try:
