@@ -40,6 +40,9 @@ class Binary(ABC):
         self.symbols = Symbols(image)
         self._branches: dict[int, tuple[I64, U64]] = {}
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
     @property
     def text(self) -> Text:
         """The executable memory that is looked at: here the file's."""

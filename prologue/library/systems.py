@@ -31,7 +31,7 @@ _NEAR: Final = 1 << 12  # bytes: words that are nearer to each other are read at
 _NO_ADDRESS: Final = "an address is a number from 0 to 2^64-1"
 
 
-class System:
+class RunningSystem:
     """A kernel that runs or ran: its vmlinux, its memory, and files of its modules. ``prologue.system`` makes one.
 
     Addresses are those at which it runs: those of its vmlinux plus ``slide`` (bytes).
@@ -44,6 +44,9 @@ class System:
         if not image.relocatable:
             require_unstripped(image)
         self.program  # noqa: B018 - a vmlinux of another kernel is refused at once
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.vmlinux)!r}, {self.memory.name!r})"
 
     @cached_property
     def program(self) -> Program:
@@ -122,7 +125,9 @@ class System:
         place = np.array([vaddr], np.uint64)
         return bool(self.program.piece_of(place, place + np.uint64(1))[0] >= 0)
 
-    def audit(self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), since: System | None = None) -> Audit:
+    def audit(
+        self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), since: RunningSystem | None = None
+    ) -> Audit:
         """Explain every word of the running text, as ``prologue live audit`` does.
 
         Args:
@@ -156,7 +161,7 @@ def system(
     modules: FileName | None = None,
     *,
     ssh_options: Sequence[str] = (),
-) -> System:
+) -> RunningSystem:
     """Open a kernel that runs or ran.
 
     Args:
@@ -170,7 +175,7 @@ def system(
 
     """
     source = open_memory(os.fspath(memory), ssh_options) if isinstance(memory, str | os.PathLike) else memory
-    return System(path_of(vmlinux), source, None if modules is None else Path(modules))
+    return RunningSystem(path_of(vmlinux), source, None if modules is None else Path(modules))
 
 
 def _addresses(vaddrs: int | Iterable[int] | U64) -> U64:

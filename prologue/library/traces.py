@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, Location, UndecidedError
 from prologue.library.files import File, FileName, path_of
-from prologue.library.systems import System
+from prologue.library.systems import RunningSystem
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
 from prologue.trace.path.assign import Kernels
@@ -31,6 +31,10 @@ from prologue.trace.ranges import TraceRanges
 from prologue.trace.readers.sources import Trace, open_trace
 from prologue.trace.views.stats import FunctionUse, by_function, executed
 from prologue.trace.views.summary import TraceSummary
+
+_FOLLOWS_FILE: Final = (
+    "decoder that followed the text of the file: where that is not what ran, what comes after is not to be believed"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ class TraceCheck:
     """Whether a trace can have run with a kernel's text.
 
     ``judged`` is how many steps (from one range to the next of a CPU) were looked at; ``unjudged`` says why others were
-    not, with counts. ``notes`` are what the reader could not use.
+    not, with counts. ``notes`` say what was read, what could not be used, and what is not known of the text.
     """
 
     stale: tuple[StaleText, ...]
@@ -73,12 +77,15 @@ class TraceCheck:
 class KernelTrace:
     """A trace and the kernel that ran. ``prologue.trace`` makes one; each method reads the trace anew."""
 
-    def __init__(self, source: str, kernel: Path | System, slide: int | None = None) -> None:
+    def __init__(self, source: str, kernel: Path | RunningSystem, slide: int | None = None) -> None:
         """See ``prologue.trace``."""
         self.source = source
         self._kernel, self._slide = kernel, slide
         with self._open():  # what cannot be read, or was recorded of another kernel, is refused at once
             pass
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source!r}, {self._kernel!r})"
 
     def ranges(self) -> Iterator[TraceRanges]:
         """Read straight ranges of instructions that ran, in the order of the trace.
@@ -112,6 +119,9 @@ class KernelTrace:
             stale = tuple(_stale(trace, check, known.kernels))
             if not (check.judged or check.impossible or stale):
                 raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
+            ranges, instructions = check.left_out
+            trace.account.add("ranges that cannot have run with this text, left out", ranges)
+            trace.account.add("instructions of these ranges", instructions)
             notes = (*summary.lines(), *trace.account.lines())
             return TraceCheck(stale=stale, judged=check.judged, unjudged=dict(check.unjudged), notes=notes)
 
@@ -139,20 +149,24 @@ class KernelTrace:
             _require_same_build(trace, program)
             if trace.decoded is not None:
                 trace.decoded.follow(decoder_text(program, memory), Path(program.name))
+                if memory is None and not trace.decoded.own_memory:
+                    trace.account.add(_FOLLOWS_FILE)
+            for what, count in (*program.doubts, *((f"loaded module without a file: {m}", 1) for m in program.missing)):
+                trace.account.add(what, count)
             level = None
             if trace.header is None:
                 level, trace.batches = find_host_level(trace.batches, program, unnumbered=False)
             yield trace, KnownRanges(Kernels(program, (), level, trace.header is not None))
 
 
-def trace(source: FileName, kernel: File | System, *, slide: int | None = None) -> KernelTrace:
+def trace(source: FileName, kernel: File | RunningSystem, *, slide: int | None = None) -> KernelTrace:
     """Open a trace of what a kernel executed, to read it with the kernel's text.
 
     Args:
         source: a recording, perf.data with CoreSight, the text of ``perf script`` or of OpenCSD, or a snapshot
             directory.
-        kernel: a ``System``, whose text is what memory has; or a vmlinux, whose text is what was linked, or what
-            perf.data has of it (``perf record --kcore``).
+        kernel: a ``RunningSystem``, whose text is what memory has; or a vmlinux, whose text is what was linked, or
+            what perf.data has of it (``perf record --kcore``).
         slide: with a vmlinux: how far the kernel ran from where it was linked, in bytes; by default what the trace
             says, or 0.
 
@@ -160,13 +174,13 @@ def trace(source: FileName, kernel: File | System, *, slide: int | None = None) 
         InputError: the trace or the kernel cannot be read, or the trace was recorded of another build or boot.
 
     """
-    return KernelTrace(os.fspath(source), kernel if isinstance(kernel, System) else path_of(kernel), slide)
+    return KernelTrace(os.fspath(source), kernel if isinstance(kernel, RunningSystem) else path_of(kernel), slide)
 
 
-def _program(trace: Trace, kernel: Path | System, slide: int | None) -> tuple[Program, Memory | None]:
+def _program(trace: Trace, kernel: Path | RunningSystem, slide: int | None) -> tuple[Program, Memory | None]:
     """Return the text to read the trace with, and the memory that it is of, if it is."""
     own = trace.header.slide if trace.header is not None else None
-    if isinstance(kernel, System):
+    if isinstance(kernel, RunningSystem):
         program, memory = kernel.program, kernel.memory
     elif slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
         memory = open_memory(str(trace.decoded.kcore))

@@ -19,7 +19,9 @@ def test_paths_are_text_or_path_and_files_may_be_compressed(mini: Mini, tmp_path
     every = [prologue.open(name) for name in (path, str(path), packed)]
     assert all(isinstance(each, prologue.Kernel) for each in every)
     assert [len(each.sites or ()) for each in every] == [15, 15, 15]
-    assert isinstance(prologue.open(mini(ModuleSpec())), prologue.Module)
+    module = prologue.open(mini(ModuleSpec()))
+    assert isinstance(module, prologue.Module)
+    assert repr(module) == f"Module('{module.path}')"
 
 
 @pytest.mark.parametrize("content", [b"", b"text\n", b"\x7fELF" + bytes(60), b"MZ" + bytes(54) + b"ARMd" + bytes(4)])

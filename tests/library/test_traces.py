@@ -8,6 +8,7 @@ import pytest
 
 import prologue
 from prologue.trace.readers.recording import RecordingHeader
+from tests.live.overlay.test_modules import load
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
@@ -74,9 +75,20 @@ def test_the_text_of_memory(mini: Mini, tmp_path: Path) -> None:
     rows = [{"start": place + SLIDE, "count": count, "cpu": 0} for place, count in ((leaf, 2), (sub, 4), (leaf + 8, 3))]
     path = tmp_path / "trace"
     path.write_bytes(recording(rows, RecordingHeader(cpus=1, slide=SLIDE)))
-    assert prologue.trace(path, system).check().passed
+    check = prologue.trace(path, system).check()
+    assert check.passed
+    assert check.notes[0].startswith("3 ranges (3 distinct), 9 instructions")
     assert [each.where.vaddr for each in prologue.trace(path, vmlinux).check().stale] == [leaf + 4 + SLIDE]
     assert {use.name for use in prologue.trace(path, system).functions()} == {"work_leaf", "work_sub"}
     path.write_bytes(recording(rows, RecordingHeader(cpus=1, slide=SLIDE + 0x10000)))
     with pytest.raises(prologue.InputError, match="another boot"):
         prologue.trace(path, system)
+
+
+def test_what_is_not_known_of_the_text_is_said(mini: Mini, tmp_path: Path) -> None:
+    loaded = load(mini)
+    system = prologue.system(process(loaded.vmlinux), loaded.capture(), loaded.ko.parent)
+    start = ElfEdit(loaded.vmlinux).value("work_leaf") + SLIDE
+    path = tmp_path / "trace"
+    path.write_bytes(recording([{"start": start, "count": 5, "cpu": 0}, {"start": start, "count": 5, "cpu": 0}]))
+    assert "1 loaded module without a file: absent" in prologue.trace(path, system).check().notes
