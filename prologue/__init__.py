@@ -21,9 +21,9 @@ __all__ = [
     "ProbeVerdict",
     "PrologueError",
     "RefusedError",
-    "RunningSystem",
     "Sites",
     "StaleText",
+    "System",
     "TraceCheck",
     "UndecidedError",
     "UsageError",
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from prologue.library.files import open  # noqa: A004 - users write prologue.open
     from prologue.library.patching import plan, write
     from prologue.library.probing import probe
-    from prologue.library.systems import RunningSystem, system
+    from prologue.library.systems import System, system
     from prologue.library.traces import KernelTrace, StaleText, TraceCheck, trace
     from prologue.library.verifying import verify
     from prologue.live.audit.run import Audit
@@ -78,7 +78,7 @@ _HOMES = {
     "prologue.library.files": ("open",),
     "prologue.library.patching": ("plan", "write"),
     "prologue.library.probing": ("probe",),
-    "prologue.library.systems": ("RunningSystem", "system"),
+    "prologue.library.systems": ("System", "system"),
     "prologue.library.traces": ("KernelTrace", "StaleText", "TraceCheck", "trace"),
     "prologue.library.verifying": ("verify",),
     "prologue.live.audit.run": ("Audit",),

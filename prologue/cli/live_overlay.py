@@ -17,7 +17,7 @@ from prologue.live.overlay.overlay_module import OverlaidModule
 from prologue.live.overlay.overlay_modules import OverlaidModules, overlay_modules
 from prologue.live.overlay.overlay_text import SectionText
 from prologue.live.system.module_files import module_files
-from prologue.live.system.system import System
+from prologue.live.system.running_system import RunningSystem
 from prologue.report.printable import printable
 from prologue.words import counted
 
@@ -28,7 +28,7 @@ def run(args: Namespace) -> int:
     """Write what is really running."""
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
     runtime = args.at == "runtime"
-    system = System(args.vmlinux, memory)
+    system = RunningSystem(args.vmlinux, memory)
     if args.modules is None:
         kernel, modules = overlay_kernel(system, args.output, runtime=runtime), None
     else:

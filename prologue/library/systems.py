@@ -22,7 +22,7 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import Range
 from prologue.live.memory.reading import read_twice
 from prologue.live.memory.sources import open_memory
-from prologue.live.overlay.overlay_modules import module_files
+from prologue.live.system.module_files import module_files
 from prologue.rules.registry import select_rules
 from prologue.trace.path.programs import Program, running_program
 from prologue.trace.ranges import TOP
@@ -31,7 +31,7 @@ _NEAR: Final = 1 << 12  # bytes: words that are nearer to each other are read at
 _NO_ADDRESS: Final = "an address is a number from 0 to 2^64-1"
 
 
-class RunningSystem:
+class System:
     """A kernel that runs or ran: its vmlinux, its memory, and files of its modules. ``prologue.system`` makes one.
 
     Addresses are those at which it runs: those of its vmlinux plus ``slide`` (bytes).
@@ -125,9 +125,7 @@ class RunningSystem:
         place = np.array([vaddr], np.uint64)
         return bool(self.program.piece_of(place, place + np.uint64(1))[0] >= 0)
 
-    def audit(
-        self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), since: RunningSystem | None = None
-    ) -> Audit:
+    def audit(self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), since: System | None = None) -> Audit:
         """Explain every word of the running text, as ``prologue live audit`` does.
 
         Args:
@@ -161,7 +159,7 @@ def system(
     modules: FileName | None = None,
     *,
     ssh_options: Sequence[str] = (),
-) -> RunningSystem:
+) -> System:
     """Open a kernel that runs or ran.
 
     Args:
@@ -175,7 +173,7 @@ def system(
 
     """
     source = open_memory(os.fspath(memory), ssh_options) if isinstance(memory, str | os.PathLike) else memory
-    return RunningSystem(path_of(vmlinux), source, None if modules is None else Path(modules))
+    return System(path_of(vmlinux), source, None if modules is None else Path(modules))
 
 
 def _addresses(vaddrs: int | Iterable[int] | U64) -> U64:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, Location, UndecidedError
 from prologue.library.files import File, FileName, path_of
-from prologue.library.systems import RunningSystem
+from prologue.library.systems import System
 from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
 from prologue.trace.path.assign import Kernels
@@ -77,7 +77,7 @@ class TraceCheck:
 class KernelTrace:
     """A trace and the kernel that ran. ``prologue.trace`` makes one; each method reads the trace anew."""
 
-    def __init__(self, source: str, kernel: Path | RunningSystem, slide: int | None = None) -> None:
+    def __init__(self, source: str, kernel: Path | System, slide: int | None = None) -> None:
         """See ``prologue.trace``."""
         self.source = source
         self._kernel, self._slide = kernel, slide
@@ -159,13 +159,13 @@ class KernelTrace:
             yield trace, KnownRanges(Kernels(program, (), level, trace.header is not None))
 
 
-def trace(source: FileName, kernel: File | RunningSystem, *, slide: int | None = None) -> KernelTrace:
+def trace(source: FileName, kernel: File | System, *, slide: int | None = None) -> KernelTrace:
     """Open a trace of what a kernel executed, to read it with the kernel's text.
 
     Args:
         source: a recording, perf.data with CoreSight, the text of ``perf script`` or of OpenCSD, or a snapshot
             directory.
-        kernel: a ``RunningSystem``, whose text is what memory has; or a vmlinux, whose text is what was linked, or
+        kernel: a ``System``, whose text is what memory has; or a vmlinux, whose text is what was linked, or
             what perf.data has of it (``perf record --kcore``).
         slide: with a vmlinux: how far the kernel ran from where it was linked, in bytes; by default what the trace
             says, or 0.
@@ -174,13 +174,13 @@ def trace(source: FileName, kernel: File | RunningSystem, *, slide: int | None =
         InputError: the trace or the kernel cannot be read, or the trace was recorded of another build or boot.
 
     """
-    return KernelTrace(os.fspath(source), kernel if isinstance(kernel, RunningSystem) else path_of(kernel), slide)
+    return KernelTrace(os.fspath(source), kernel if isinstance(kernel, System) else path_of(kernel), slide)
 
 
-def _program(trace: Trace, kernel: Path | RunningSystem, slide: int | None) -> tuple[Program, Memory | None]:
+def _program(trace: Trace, kernel: Path | System, slide: int | None) -> tuple[Program, Memory | None]:
     """Return the text to read the trace with, and the memory that it is of, if it is."""
     own = trace.header.slide if trace.header is not None else None
-    if isinstance(kernel, RunningSystem):
+    if isinstance(kernel, System):
         program, memory = kernel.program, kernel.memory
     elif slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
         memory = open_memory(str(trace.decoded.kcore))

@@ -54,7 +54,7 @@ def test_a_star_brings_the_public_names() -> None:
     ["prologue.open", "import prologue.plan.build", "from prologue.trace import ranges", "from prologue import plan"],
 )
 def test_rooms_do_not_hide_the_functions_of_their_names(first: str) -> None:
-    code = f"import prologue; {first}; import prologue.trace.ranges, prologue.plan.edits; prologue.RunningSystem;"
+    code = f"import prologue; {first}; import prologue.trace.ranges, prologue.plan.edits; prologue.System;"
     assert run(f"{code} print(prologue.plan.__name__, prologue.trace.__name__)") == "plan trace\n"
 
 

@@ -21,7 +21,7 @@ def vmlinux(mini: Mini) -> Path:
     return process(mini(Spec(form="relr", labels=True)))
 
 
-def running(vmlinux: Path, changes: dict[int, int] | None = None) -> prologue.RunningSystem:
+def running(vmlinux: Path, changes: dict[int, int] | None = None) -> prologue.System:
     return prologue.system(*map(str, as_running(vmlinux, changes or {})))
 
 

@@ -48,7 +48,7 @@ def audit(vmlinux: str, memory: str) -> list[prologue.Finding]:
     return [] if result.passed else list(result.findings)
 
 
-def ran(source: str, system: prologue.RunningSystem) -> dict[str, int]:
+def ran(source: str, system: prologue.System) -> dict[str, int]:
     trace = prologue.trace(source, system)
     stale: tuple[prologue.StaleText, ...] = trace.check().stale
     print(*stale, sep="\n")

@@ -14,7 +14,7 @@ from prologue.live.audit.exports import global_places
 from prologue.live.system.module_files import ModuleFile
 from prologue.live.system.module_placer import ModulePlacer, wanted_names
 from prologue.live.system.running_module import RunningModule
-from prologue.live.system.system import System
+from prologue.live.system.running_system import RunningSystem
 
 
 class AuditedModules(NamedTuple):
@@ -25,7 +25,7 @@ class AuditedModules(NamedTuple):
     errors: tuple[PrologueError, ...]
 
 
-def audit_modules(system: System, facts: KernelFacts) -> AuditedModules:
+def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
     """Judge every loaded module of which there is a file."""
     kernel = system.kernel
     chosen: list[ModuleFile] = []

@@ -20,7 +20,7 @@ from prologue.live.memory.state import KernelState
 from prologue.live.system.own_text import AnotherKernelError
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.live.system.running_module import RunningModule
-from prologue.live.system.system import System
+from prologue.live.system.running_system import RunningSystem
 from prologue.rules.base import FAILING, Finding, Rule, Subject
 from prologue.rules.engine import run_rules
 from prologue.rules.registry import RULES
@@ -147,7 +147,7 @@ def look_at(vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None
         InputError: as ``audit``.
 
     """
-    system = System(vmlinux, memory, modules)
+    system = RunningSystem(vmlinux, memory, modules)
     look = seen = _look(system)
     for _ in range(_TRIES if memory.live else 0):
         if not any(audited.words or undecided([audited]).restless for _, _, audited in look.files):
@@ -200,7 +200,7 @@ def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> 
     return Audit(source=memory.name, release=memory.info.release, slide=None, files=(file,), notes=())
 
 
-def _look(system: System) -> Look:
+def _look(system: RunningSystem) -> Look:
     kernel, memory = system.kernel, system.memory
     # What modules a dump has takes drgn and DWARF; the kernel's own text needs neither.
     state = system.state if system.files is not None else _state(memory)

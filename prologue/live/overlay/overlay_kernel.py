@@ -11,7 +11,7 @@ from pathlib import Path
 from prologue.elf.notes import gnu_build_id
 from prologue.live.overlay.overlay_text import SectionText, section_text
 from prologue.live.overlay.runtime import carry_out, find_moves
-from prologue.live.system.system import System
+from prologue.live.system.running_system import RunningSystem
 from prologue.outputs import new_file, require_other
 from prologue.patching.copying import copied_meanwhile
 
@@ -28,7 +28,7 @@ class OverlaidKernel:
     sections: tuple[SectionText, ...]
 
 
-def overlay_kernel(system: System, out: Path, *, runtime: bool = False) -> OverlaidKernel:
+def overlay_kernel(system: RunningSystem, out: Path, *, runtime: bool = False) -> OverlaidKernel:
     """Write a copy of the vmlinux whose executable sections hold what memory has.
 
     Its addresses stay, or become those at which the kernel runs (``runtime``).

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prologue.errors import PrologueError
 from prologue.live.overlay.overlay_module import OverlaidModule, overlay_module
 from prologue.live.system.module_files import ModuleFile
-from prologue.live.system.system import System
+from prologue.live.system.running_system import RunningSystem
 
 
 class OverlaidModules(NamedTuple):
@@ -19,7 +19,7 @@ class OverlaidModules(NamedTuple):
     errors: tuple[PrologueError, ...]
 
 
-def overlay_modules(system: System, out: Path) -> OverlaidModules:
+def overlay_modules(system: RunningSystem, out: Path) -> OverlaidModules:
     """Write every loaded module that has a file to ``out``/NAME.ko."""
 
     def overlay(file: ModuleFile) -> OverlaidModule:

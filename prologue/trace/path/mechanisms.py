@@ -10,7 +10,7 @@ from prologue.arrays import U64
 from prologue.errors import InputError
 from prologue.live.audit.audit_kernel import kernel_claims, read_facts
 from prologue.live.memory.base import Memory
-from prologue.live.system.system import System
+from prologue.live.system.running_system import RunningSystem
 from prologue.trace.ranges import TOP
 
 
@@ -23,7 +23,7 @@ class Mechanisms:
     """
 
     def __init__(self, vmlinux: Path, memory: Memory) -> None:
-        kernel = System(vmlinux, memory).kernel
+        kernel = RunningSystem(vmlinux, memory).kernel
         try:
             state = memory.state()
         except InputError:  # a dump: the tables in its memory do as well

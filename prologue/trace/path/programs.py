@@ -19,8 +19,8 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_module import RunningModule
+from prologue.live.system.running_system import RunningSystem
 from prologue.live.system.running_text import LiveSection
-from prologue.live.system.system import System
 from prologue.trace.path.trampoline import find_trampoline
 from prologue.trace.ranges import TOP
 
@@ -300,7 +300,7 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
         InputError: another kernel, or memory that cannot be read, or that does not say where modules are.
 
     """
-    system = System(vmlinux, memory, None if modules is None else module_files(modules))
+    system = RunningSystem(vmlinux, memory, None if modules is None else module_files(modules))
     kernel = system.kernel
     owner = Owner("", kernel.image, kernel.symbols, kernel.slide)
     sections = kernel.live_text.live.values()

@@ -19,7 +19,7 @@ from prologue.live.system.running_module import RunningModule
 _T = TypeVar("_T")
 
 
-class System:
+class RunningSystem:
     """A kernel that runs or ran: its vmlinux, its memory, and the files of its modules by their names.
 
     Memory is read when the kernel, its state or a module is first asked for.
@@ -36,9 +36,9 @@ class System:
         self.image = vmlinux if isinstance(vmlinux, ElfImage) else open_running(vmlinux, memory)
         self.memory, self.files = memory, files
 
-    def reread(self) -> System:
+    def reread(self) -> RunningSystem:
         """Return the same system, of which nothing was read yet."""
-        return System(self.image, self.memory, self.files)
+        return RunningSystem(self.image, self.memory, self.files)
 
     @cached_property
     def kernel(self) -> RunningKernel:
