@@ -1,72 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Arguments of record.c, which describes them.
- */
-static const struct {
+/* Arguments of a plugin: NAME=VALUE, numbers in hex. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MAX_EXTENTS = 64 };
+
+/* Of the Image: START:END or START:SIZE, as the argument says */
+struct extent {
+	uint64_t start;
+	union { uint64_t end, size; };
+};
+
+struct extents {
+	struct extent of[MAX_EXTENTS];
+	unsigned int n;
+};
+
+/* An argument, and the one place that its value goes to */
+struct argument {
 	const char *name;
 	uint64_t *number;
-} numbers[] = {
-	{ "load", &load }, { "base", &base }, { "pid", &pid_offset },
-	{ "count", &limit }, { "arm", &places[ARM] },
-	{ "begin", &places[BEGIN] }, { "from", &places[FROM] },
-	{ "end", &places[END] }, { "until", &places[UNTIL] },
-	{ "function", &places[FUNCTION] }, { "mapped", &places[MAPPED] },
+	const char **text;
+	struct extent *extent;
+	struct extents *extents;	/* may be given again */
 };
 
-static const struct {
-	const char *name;
-	const char **path;
-} paths[] = {
-	{ "out", &out.path }, { "truth", &truth.path },
-	{ "status", &status_path },
-};
+/* Read all arguments. known ends with an entry without a name. Returns -1 and prints a bad one */
+int read_arguments(const char *plugin, const struct argument *known, int argc, char **argv);
 
-static bool is_named(const char *argument, const char *name)
-{
-	size_t length = strlen(name);
-
-	return !strncmp(argument, name, length) && argument[length] == '=';
-}
-
-static int read_argument(const char *argument)
-{
-	const char *value = strchr(argument, '=');
-
-	if (!value++)
-		goto bad;
-	for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
-		if (is_named(argument, numbers[k].name)) {
-			*numbers[k].number = strtoull(value, NULL, 16);
-			return 0;
-		}
-	}
-	for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++) {
-		if (is_named(argument, paths[k].name)) {
-			*paths[k].path = strdup(value);
-			return 0;
-		}
-	}
-	if (is_named(argument, "vectors") && n_vectors < 32) {
-		char *end;
-
-		vectors[n_vectors].offset = strtoull(value, &end, 16);
-		vectors[n_vectors++].size = strtoull(end + 1, NULL, 16);
-		return 0;
-	}
-	if (is_named(argument, "process")) {
-		of_process = true;
-		return 0;
-	}
-	if (is_named(argument, "stop")) {
-		stops = true;
-		return 0;
-	}
-	if (is_named(argument, "build-id")) {
-		for (int k = 0; k < 20 && value[2 * k]; k++)
-			sscanf(value + 2 * k, "%2hhx", &build_id[k]);
-		return 0;
-	}
-bad:
-	fprintf(stderr, "record: what is %s?\n", argument);
-	return -1;
-}
+/* The extent of START:END that an offset lies in, or NULL */
+const struct extent *extent_of(const struct extents *extents, uint64_t offset);

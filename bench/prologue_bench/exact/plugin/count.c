@@ -34,7 +34,10 @@
  * loading the Image. A line is 64 bytes, whatever the CPU says, and counts once;
  * that an instruction of it is executed is no access. There must be one CPU only.
  */
-#include "common.h"
+#include "arguments.h"
+#include "classes.h"
+#include "in_init.h"
+#include "qemu.h"
 
 /* Cache maintenance by address, I-cache invalidation, TLBI, and barriers */
 enum operation { DC, IC, TLBI, DSB, ISB, OPERATIONS };
@@ -57,17 +60,26 @@ struct place {
 
 enum { LOAD, BEGIN, END, FREED, STOP, PLACES };
 
+int qemu_plugin_version = PLUGIN_API;
 static struct place places[PLACES] = {
 	[LOAD] = { "load" }, [BEGIN] = { "begin" }, [END] = { "end" },
 	[FREED] = { "freed" }, [STOP] = { "stop" },
 };
 static struct counts now;
-static uint64_t own_id, load, text, relocate, relocated;
-static struct classes classes;
+static uint64_t own_id, load, relocate, relocated;
 static const char *out_path, *profile_path;
 static const uint32_t *image;	/* QEMU's own address of where the Image lies */
 
-#include "in_init.h"
+static bool in_ftrace_init(void)
+{
+	return places[BEGIN].reached && !places[END].reached;
+}
+
+static void count_word(unsigned int cpu, void *executed)
+{
+	if (in_ftrace_init())
+		++*(uint32_t *)executed;
+}
 
 static void print_counts(FILE *out, const char *name, const struct counts *from,
 			 const struct counts *to)
@@ -86,8 +98,7 @@ static void print_counts(FILE *out, const char *name, const struct counts *from,
 		to->instructions - from->instructions,
 		to->relocation - from->relocation);
 	for (int k = FIRST; k < CLASSES; k++)
-		fprintf(out, ", \"%s\": %" PRIu64, names[k],
-			to->words[k] - from->words[k]);
+		fprintf(out, ", \"%s\": %" PRIu64, names[k], to->words[k] - from->words[k]);
 	for (int k = DC; k < OPERATIONS; k++)
 		fprintf(out, ", \"%s\": %" PRIu64, operations[k],
 			to->operations[k] - from->operations[k]);
@@ -115,10 +126,8 @@ static void report(void)
 				place->word, 4 * (place->host - image));
 	}
 	fprintf(out, "}");
-	print_counts(out, "boot", &nothing, places[STOP].reached ?
-		     &places[STOP].before : &now);
-	print_counts(out, "ftrace_init", &places[BEGIN].before,
-		     &places[END].before);
+	print_counts(out, "boot", &nothing, places[STOP].reached ? &places[STOP].before : &now);
+	print_counts(out, "ftrace_init", &places[BEGIN].before, &places[END].before);
 	fprintf(out, ", \"lines\": {\"read\": %" PRIu64 ", \"written\": %"
 		PRIu64 "}}\n", lines_with(LINE_READ),
 		lines_with(LINE_WRITTEN));
@@ -126,7 +135,7 @@ static void report(void)
 		perror(out_path);
 		exit(1);
 	}
-	write_profile();
+	write_profile(profile_path);
 }
 
 static void count(unsigned int cpu, void *data)
@@ -193,7 +202,7 @@ static void reach(unsigned int cpu, void *data)
 
 static void write_words(uint64_t from, uint64_t to)
 {
-	for (uint64_t k = (from - text) / 4; k <= (to - 1 - text) / 4; k++) {
+	for (uint64_t k = (from - classes.text) / 4; k <= (to - 1 - classes.text) / 4; k++) {
 		uint8_t class = classes.of[k];
 
 		/* What was init's text is free memory in the end. */
@@ -205,7 +214,7 @@ static void write_words(uint64_t from, uint64_t to)
 static void access(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
 {
 	bool is_store = qemu_plugin_mem_is_store(info);
-	uint64_t end = text + 4 * classes.n;
+	uint64_t end = classes.text + 4 * classes.n;
 	struct qemu_plugin_hwaddr *where;
 	uint64_t from, to;
 
@@ -218,9 +227,9 @@ static void access(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data)
 	from = qemu_plugin_hwaddr_phys_addr(where) - load;
 	to = from + (1ull << qemu_plugin_mem_size_shift(info));
 	/* Below the Image, FROM is a very large number. */
-	if (from >= end || to <= text)
+	if (from >= end || to <= classes.text)
 		return;
-	from = from < text ? text : from;
+	from = from < classes.text ? classes.text : from;
 	to = to > end ? end : to;
 	if (in_ftrace_init())
 		touch_lines(from, to, is_store ? LINE_WRITTEN : LINE_READ);
@@ -237,18 +246,16 @@ static void watch_place(struct place *place, struct qemu_plugin_insn *insn)
 /* Of an instruction that lies in the Image. */
 static void watch_image(uint64_t offset, struct qemu_plugin_insn *insn)
 {
-	uint64_t word = (offset - text) / 4;
+	uint64_t word = (offset - classes.text) / 4;
 
 	for (int k = BEGIN; k <= FREED; k++) {
 		if (places[k].where == offset && !places[k].reached)
 			watch_place(&places[k], insn);
 	}
 	if (offset >= relocate && offset < relocated)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_relocation,
-						       CB_NO_REGS, NULL);
-	if (profile && offset >= text && word < classes.n)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_word,
-						       CB_NO_REGS,
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_relocation, CB_NO_REGS, NULL);
+	if (profile && offset >= classes.text && word < classes.n)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, count_word, CB_NO_REGS,
 						       &profile[word]);
 }
 
@@ -273,15 +280,12 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 			watch_place(&places[STOP], insn);
 		if (image && word >= image)
 			watch_image(4 * (word - image), insn);
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, count, CB_NO_REGS,
-						       NULL);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, count, CB_NO_REGS, NULL);
 		if (what != OPERATIONS)
-			qemu_plugin_register_vcpu_insn_exec_cb(
-				insn, operate, CB_NO_REGS,
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, operate, CB_NO_REGS,
 				(void *)(uintptr_t)what);
 		/* Asked for stores only, QEMU 7.2 reports loads as well. */
-		qemu_plugin_register_vcpu_mem_cb(insn, access, CB_NO_REGS,
-						 MEM_RW, NULL);
+		qemu_plugin_register_vcpu_mem_cb(insn, access, CB_NO_REGS, MEM_RW, NULL);
 	}
 }
 
@@ -291,66 +295,33 @@ static void at_exit(uint64_t id, void *data)
 		report();
 }
 
-static const struct {
-	const char *name;
-	uint64_t *number;
-} numbers[] = {
-	{ "load", &places[LOAD].where }, { "begin", &places[BEGIN].where },
-	{ "end", &places[END].where }, { "freed", &places[FREED].where },
-	{ "stop", &places[STOP].where }, { "text", &text },
-	{ "relocate", &relocate }, { "relocated", &relocated },
-};
-
-static const struct {
-	const char *name;
-	const char **path;
-} paths[] = { { "out", &out_path }, { "profile", &profile_path } };
-
-static int read_argument(const char *argument)
-{
-	const char *value = strchr(argument, '=');
-	size_t length = value ? value - argument : 0;
-
-	if (!value++)
-		goto bad;
-	for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
-		if (strlen(numbers[k].name) == length &&
-		    !strncmp(argument, numbers[k].name, length)) {
-			*numbers[k].number = strtoull(value, NULL, 16);
-			return 0;
-		}
-	}
-	for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++) {
-		if (strlen(paths[k].name) == length &&
-		    !strncmp(argument, paths[k].name, length)) {
-			*paths[k].path = strdup(value);
-			return *paths[k].path ? 0 : -1;
-		}
-	}
-	if (!strncmp(argument, "classes=", 8))
-		return read_classes(&classes, value);
-bad:
-	fprintf(stderr, "count: what is %s?\n", argument);
-	return -1;
-}
-
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
-	for (int k = 0; k < argc; k++) {
-		if (read_argument(argv[k]))
-			return -1;
-	}
+	const char *classes_path = NULL;
+	const struct argument known[] = {
+		{ "load", .number = &places[LOAD].where },
+		{ "begin", .number = &places[BEGIN].where },
+		{ "end", .number = &places[END].where },
+		{ "freed", .number = &places[FREED].where },
+		{ "stop", .number = &places[STOP].where }, { "text", .number = &classes.text },
+		{ "relocate", .number = &relocate }, { "relocated", .number = &relocated },
+		{ "out", .text = &out_path }, { "profile", .text = &profile_path },
+		{ "classes", .text = &classes_path }, {},
+	};
+
+	if (read_arguments("count", known, argc, argv))
+		return -1;
 	for (int k = 0; k < PLACES; k++) {
 		if (!places[k].where) {
 			fprintf(stderr, "count: no %s=\n", places[k].name);
 			return -1;
 		}
 	}
-	if (!classes.n || !out_path) {
+	if (!classes_path || !out_path) {
 		fprintf(stderr, "count: needs classes= and out=\n");
 		return -1;
 	}
-	if (make_room())
+	if (read_classes(classes_path) || make_room(profile_path))
 		return -1;
 	load = places[LOAD].where;
 	own_id = id;

@@ -8,84 +8,26 @@
  * Call these at the beginning of a block only: within one, registers may be in
  * the host's registers.
  */
-#include <dlfcn.h>
-#include <string.h>
+#pragma once
 
-/* glib's; only its beginning is public */
-struct bytes {
-	uint8_t *data;
-	unsigned int size;
-};
-
-static struct {
-	void *(*get_cpu)(int index);
-	int (*read_register)(void *cpu, struct bytes *to, int number);
-	int (*memory)(void *cpu, uint64_t vaddr, void *data, uint64_t size,
-		      bool is_write);
-	struct bytes *(*new_bytes)(void);
-	struct bytes *(*set_size)(struct bytes *bytes, unsigned int size);
-	int (*stop)(int state);
-	bool (*is_running)(void);
-} inside;
-
-enum { RUN_STATE_PAUSED = 4 };	/* qapi/run-state.json */
+#include <stdbool.h>
+#include <stdint.h>
 
 enum { REGISTER_LR = 30, REGISTER_ZR = 31, REGISTER_CPSR = 33 };
 
-/* Returns the first name that this QEMU does not have, or NULL. */
-static const char *look_inside(void)
-{
-	const struct {
-		const char *name;
-		void *where;
-	} wanted[] = {
-		{ "qemu_get_cpu", &inside.get_cpu },
-		{ "aarch64_cpu_gdb_read_register", &inside.read_register },
-		{ "cpu_memory_rw_debug", &inside.memory },
-		{ "g_byte_array_new", &inside.new_bytes },
-		{ "g_byte_array_set_size", &inside.set_size },
-		{ "vm_stop", &inside.stop },
-		{ "runstate_is_running", &inside.is_running },
-		{ "current_cpu", NULL },
-	};
+/* Returns the first name that this QEMU does not have, or NULL */
+const char *look_inside(void);
 
-	for (size_t k = 0; k < sizeof(wanted) / sizeof(wanted[0]); k++) {
-		void *found = dlsym(RTLD_DEFAULT, wanted[k].name);
+/* A CPU, and the one that this thread emulates */
+void *cpu_of(int index);
+void *own_cpu(void);
 
-		if (!found)
-			return wanted[k].name;
-		if (wanted[k].where)
-			memcpy(wanted[k].where, &found, sizeof(found));
-	}
-	return NULL;
-}
+uint64_t read_register(void *cpu, unsigned int number);
+unsigned int current_level(void *cpu);
 
-/* The CPU that this thread emulates */
-static void *own_cpu(void)
-{
-	static __thread void **current;
+/* Whether the CPU's memory could be read at a virtual address */
+bool read_memory(void *cpu, uint64_t vaddr, void *data, uint64_t size);
 
-	if (!current)
-		current = dlsym(RTLD_DEFAULT, "current_cpu");
-	return *current;
-}
-
-static uint64_t read_register(void *cpu, unsigned int number)
-{
-	static __thread struct bytes *bytes;
-	uint64_t value = 0;
-
-	if (number == REGISTER_ZR)
-		return 0;
-	if (!bytes)
-		bytes = inside.new_bytes();
-	inside.set_size(bytes, 0);
-	inside.read_register(cpu, bytes, number);
-	memcpy(&value, bytes->data, bytes->size < 8 ? bytes->size : 8);
-	return value;
-}
-
-static inline unsigned int current_level(void *cpu)
-{
-	return read_register(cpu, REGISTER_CPSR) >> 2 & 3;
-}
+/* The machine: stop it; whether it runs */
+void stop_machine(void);
+bool machine_runs(void);

@@ -3,11 +3,12 @@
  * The files of a recording: docs/trace.md describes them. Each CPU fills a
  * buffer of its own, and writes it out as one block.
  */
-#include <errno.h>
-#include <fcntl.h>
+#pragma once
+
 #include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {		/* flags of a range */
 	GAP = 1, EXCEPTION = 2, RETURN = 4,
@@ -49,39 +50,8 @@ struct file {
 	pthread_mutex_t lock;
 };
 
-static void open_file(struct file *file)
-{
-	file->fd = open(file->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (file->fd < 0) {
-		perror(file->path);
-		_exit(1);
-	}
-}
+/* These end the process if they fail. */
+void open_file(struct file *file);
+void put(struct file *file, const void *data, size_t size);
 
-static void put(struct file *file, const void *data, size_t size)
-{
-	const char *from = data;
-
-	pthread_mutex_lock(&file->lock);
-	while (size) {
-		ssize_t done = write(file->fd, from, size);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0) {
-			perror(file->path);
-			_exit(1);
-		}
-		from += done;
-		size -= done;
-	}
-	pthread_mutex_unlock(&file->lock);
-}
-
-static uint64_t nanoseconds(clockid_t clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return time.tv_sec * 1000000000ull + time.tv_nsec;
-}
+uint64_t nanoseconds(clockid_t clock);

@@ -3,31 +3,8 @@
  * Functions of the kernel that decide what is text, and which writes are live:
  * free_initmem and multi_cpu_stop.
  */
-static void set_stopped(unsigned int index, void *inside)
-{
-	cpus[index].stopped = inside;
-}
+#pragma once
 
-/* Init memory is given away: what was text there is not executed any more */
-static void set_freed(unsigned int index, void *data)
-{
-	pthread_mutex_lock(&lock);
-	for (uint64_t at = init.start; at < init.end; at += page_size())
-		drop_text(page_of(image_load + at));
-	pthread_mutex_unlock(&lock);
-}
+#include "qemu.h"
 
-/* Of free_initmem the first instruction; of multi_cpu_stop also each RET */
-static void watch_place(struct qemu_plugin_insn *insn, uint32_t word, uint64_t offset)
-{
-	if (offset == freed_offset)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_freed,
-						       CB_NO_REGS, NULL);
-	if (offset == stop.start)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_stopped,
-						       CB_NO_REGS, (void *)1);
-	else if (offset > stop.start && offset < stop.end &&
-		 (word == 0xd65f03c0 || word == 0xd65f0bff))
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, set_stopped,
-						       CB_NO_REGS, NULL);
-}
+void watch_place(struct qemu_plugin_insn *insn, uint32_t word, uint64_t offset);

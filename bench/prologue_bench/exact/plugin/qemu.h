@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * What all plugins need: QEMU's plugin interface.
- */
+/* What all plugins need: QEMU's plugin interface. */
+#pragma once
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,8 +33,7 @@ enum { MEM_W = 2, MEM_RW = 3 };	/* enum qemu_plugin_mem_rw */
 typedef void (*simple_cb)(uint64_t id);
 typedef void (*tb_cb)(uint64_t id, struct qemu_plugin_tb *tb);
 typedef void (*exec_cb)(unsigned int cpu, void *data);
-typedef void (*mem_cb)(unsigned int cpu, uint32_t info, uint64_t vaddr,
-		       void *data);
+typedef void (*mem_cb)(unsigned int cpu, uint32_t info, uint64_t vaddr, void *data);
 typedef void (*exit_cb)(uint64_t id, void *data);
 
 void qemu_plugin_reset(uint64_t id, simple_cb cb);
@@ -54,11 +53,9 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, mem_cb cb,
 				      int flags, int rw, void *data);
 unsigned int qemu_plugin_mem_size_shift(uint32_t info);
 bool qemu_plugin_mem_is_store(uint32_t info);
-struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(uint32_t info,
-						  uint64_t vaddr);
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(uint32_t info, uint64_t vaddr);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *where);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *where);
 
-EXPORT int qemu_plugin_version = PLUGIN_API;
-EXPORT int qemu_plugin_install(uint64_t id, const void *info, int argc,
-			       char **argv);
+extern EXPORT int qemu_plugin_version;	/* each plugin defines it, as PLUGIN_API */
+EXPORT int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv);

@@ -36,13 +36,17 @@
  * begins, before each of its instructions that may trap, and before its last.
  * What came of a block is known when the next one begins.
  */
-#include "qemu.h"
-#include "inside.h"
-#include "steps.h"
-#include "output.h"
-#include "window.h"
-#include "flow.h"
 #include "arguments.h"
+#include "branching.h"
+#include "encodings.h"
+#include "flow.h"
+#include "inside.h"
+#include "qemu.h"
+
+int qemu_plugin_version = PLUGIN_API;
+static uint64_t load, base;
+static struct extents vectors;
+static const char *image;		/* QEMU's own address of the Image */
 
 static bool is_place(enum place place, uint64_t vaddr, const char *host)
 {
@@ -57,9 +61,9 @@ static bool is_vector(uint64_t vaddr, const char *host)
 {
 	if (!image || !host || vaddr & 0x7f)
 		return false;
-	for (unsigned int k = 0; k < n_vectors; k++) {
-		if (host >= image + vectors[k].offset &&
-		    host < image + vectors[k].offset + vectors[k].size)
+	for (unsigned int k = 0; k < vectors.n; k++) {
+		if (host >= image + vectors.of[k].start &&
+		    host < image + vectors.of[k].start + vectors.of[k].size)
 			return true;
 	}
 	return false;
@@ -90,8 +94,7 @@ static void register_truth(struct qemu_plugin_tb *tb, const struct block *b)
 		insns[k].is.level = b->level;
 		insns[k].host = qemu_plugin_insn_haddr(insn);
 		insns[k].index = k;
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, true_insn,
-						       CB_NO_REGS, &insns[k]);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, true_insn, CB_NO_REGS, &insns[k]);
 	}
 }
 
@@ -118,8 +121,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	/* Callbacks run in the order in which they are registered. */
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, begin_block, CB_NO_REGS, b);
 	if (b->may_trap && is_memory(b->last))
-		qemu_plugin_register_vcpu_mem_cb(insn, accessed, CB_NO_REGS,
-						 MEM_RW, NULL);
+		qemu_plugin_register_vcpu_mem_cb(insn, accessed, CB_NO_REGS, MEM_RW, NULL);
 	if (truth.path) {
 		register_truth(tb, b);
 		return;
@@ -130,8 +132,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 		insn = qemu_plugin_tb_get_insn(tb, k);
 		memcpy(&word, qemu_plugin_insn_data(insn), 4);
 		if (k == b->n - 1 || may_trap(word))
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, begin_insn,
-							       CB_NO_REGS,
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, begin_insn, CB_NO_REGS,
 							       (void *)k);
 	}
 }
@@ -166,19 +167,34 @@ static void translated_before(uint64_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, arm, CB_NO_REGS, NULL);
 }
 
+static void read_build_id(const char *hex)
+{
+	for (int k = 0; hex && k < 20 && hex[2 * k]; k++)
+		sscanf(hex + 2 * k, "%2hhx", &build_id[k]);
+}
+
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
-	const char *missing = look_inside();
+	const char *missing = look_inside(), *hex = NULL;
+	const struct argument known[] = {
+		{ "out", .text = &out.path }, { "truth", .text = &truth.path },
+		{ "status", .text = &status_path }, { "build-id", .text = &hex },
+		{ "load", .number = &load }, { "base", .number = &base },
+		{ "pid", .number = &pid_offset }, { "count", .number = &limit },
+		{ "arm", .number = &places[ARM] }, { "begin", .number = &places[BEGIN] },
+		{ "from", .number = &places[FROM] }, { "end", .number = &places[END] },
+		{ "until", .number = &places[UNTIL] }, { "mapped", .number = &places[MAPPED] },
+		{ "function", .number = &places[FUNCTION] }, { "vectors", .extents = &vectors },
+		{ "process", .number = &of_process }, { "stop", .number = &stops }, {},
+	};
 
 	if (missing) {
-		fprintf(stderr, "record: this QEMU does not export %s\n",
-			missing);
+		fprintf(stderr, "record: this QEMU does not export %s\n", missing);
 		return -1;
 	}
-	for (int k = 0; k < argc; k++) {
-		if (read_argument(argv[k]))
-			return -1;
-	}
+	if (read_arguments("record", known, argc, argv))
+		return -1;
+	read_build_id(hex);
 	if (!load || !out.path || !status_path) {
 		fprintf(stderr, "record: needs load=, out= and status=\n");
 		return -1;

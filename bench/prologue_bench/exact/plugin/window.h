@@ -3,8 +3,14 @@
  * The state of a recording, and its window: how it begins, what is written, and
  * how it ends.
  */
-enum { MAX_CPUS = 64, RANGES = 1 << 13, EXECUTED = 1 << 14, CALLS = 256 };
-enum { MOST = 1 << 16 };	/* instructions of one range */
+#pragma once
+
+#include <stdbool.h>
+
+#include "output.h"
+#include "qemu.h"
+
+enum { MAX_CPUS = 64, RANGES = 1 << 13, EXECUTED = 1 << 14 };
 
 /* A place that means something; 0 is no place */
 enum place { ARM, BEGIN, FROM, END, UNTIL, FUNCTION, MAPPED, PLACES };
@@ -42,176 +48,21 @@ struct cpu {
 	struct executed *insn;
 };
 
-/* A call of the function, of a task that has not returned from it */
-struct call {
-	uint64_t task, returns;
-};
+extern struct cpu cpus[MAX_CPUS];
+extern struct file out, truth;
+extern const char *status_path;
+extern uint64_t places[PLACES];
+extern uint64_t own_id, slide, stops, process;
+extern bool slide_known, is_open, ending, finished;
+extern uint8_t build_id[20];
+extern pthread_mutex_t lock;
 
-static struct cpu cpus[MAX_CPUS];
-static struct file out = { .lock = PTHREAD_MUTEX_INITIALIZER };
-static struct file truth = { .lock = PTHREAD_MUTEX_INITIALIZER };
-static const char *status_path, *why = "machine";
-static uint64_t own_id, load, base, slide, pid_offset = UINT64_MAX, limit;
-static uint64_t places[PLACES];
-static struct { uint64_t offset, size; } vectors[32];
-static unsigned int n_vectors;
-static const char *image;		/* QEMU's own address of the Image */
-static bool slide_known, of_process, stops, is_open, ending, finished;
-static uint64_t process, total;
-static uint8_t build_id[20];
-static struct call calls[CALLS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+void write_executed(struct cpu *c);
+void add_range(struct cpu *c, uint64_t start, uint32_t count, uint8_t flags);
+void close_range(struct cpu *c);
 
-static void write_ranges(struct cpu *c)
-{
-	put(&out, c->range, c->ranges * sizeof(*c->range));
-	c->ranges = 0;
-}
+void open_window(struct cpu *c);
+void end_window(const char *reason);
 
-/* All but those of the block that runs: they may have to be marked or dropped. */
-static void write_executed(struct cpu *c)
-{
-	put(&truth, c->insn, c->whole * sizeof(*c->insn));
-	memmove(c->insn, c->insn + c->whole,
-		(c->executed - c->whole) * sizeof(*c->insn));
-	c->executed -= c->whole;
-	c->whole = 0;
-}
-
-static void add_range(struct cpu *c, uint64_t start, uint32_t count,
-		      uint8_t flags)
-{
-	if (c->ranges == RANGES)
-		write_ranges(c);
-	if (!(c->ticks++ & 15) || flags & EXCEPTION)
-		c->time = nanoseconds(CLOCK_MONOTONIC);
-	c->range[c->ranges++] = (struct range) {
-		.time = c->time, .start = start, .count = count,
-		.cpu = c - cpus, .level = c->level, .flags = flags,
-		.vmid = c->vmid, .task = c->task,
-	};
-	c->written += count != 0;	/* the others are notes */
-}
-
-static void close_range(struct cpu *c)
-{
-	if (!c->count)
-		return;
-	add_range(c, c->start, c->count, c->flags);
-	c->flags = 0;
-	c->start += 4ull * c->count;
-	c->written_to = c->start;
-	c->count = 0;
-}
-
-/* The window began before the kernel moved: say the slide now, where the file can be written again. */
-static void correct_header(void)
-{
-	const uint32_t flags = 3;
-
-	if (!slide_known ||
-	    pwrite(out.fd, &slide, sizeof(slide), offsetof(struct header, slide)) < 0)
-		return;
-	if (pwrite(out.fd, &flags, sizeof(flags), offsetof(struct header, flags)) < 0)
-		perror(out.path);
-}
-
-/* No CPU runs. Of the block that each has run last it is not known what came of it: it is left out. */
-static void finish(void)
-{
-	FILE *file;
-
-	if (finished)
-		return;
-	finished = true;
-	for (struct cpu *c = cpus; is_open && c < cpus + MAX_CPUS; c++) {
-		if (!c->range)
-			continue;
-		close_range(c);
-		write_ranges(c);
-		c->on = false;
-		if (truth.path) {
-			c->executed = c->whole;
-			write_executed(c);
-		}
-	}
-	if (is_open)
-		correct_header();
-	file = fopen(status_path, "w");
-	if (!file)
-		goto bad;
-	fprintf(file, "{\"opened\": %s, \"why\": \"%s\", \"slide\": ",
-		is_open ? "true" : "false", why);
-	if (slide_known)
-		fprintf(file, "%" PRIu64 ", \"cpus\": [", slide);
-	else
-		fprintf(file, "null, \"cpus\": [");
-	for (int k = 0, n = 0; k < MAX_CPUS; k++) {
-		if (cpus[k].range)
-			fprintf(file, "%s[%d, %" PRIu64 ", %" PRIu64 "]",
-				n++ ? ", " : "", k, cpus[k].instructions,
-				cpus[k].written);
-	}
-	fprintf(file, "]}\n");
-	if (!fclose(file))
-		return;
-bad:
-	perror(status_path);
-	_exit(1);
-}
-
-/* A CPU that runs on until the machine is stopped would change memory. */
-static void wait_for_stop(unsigned int index, void *data)
-{
-	for (int k = 0; k < 50000 && inside.is_running(); k++)
-		usleep(100);
-}
-
-static void translated_after(uint64_t id, struct qemu_plugin_tb *tb)
-{
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, wait_for_stop, CB_NO_REGS, NULL);
-}
-
-static void all_stopped(uint64_t id)
-{
-	finish();
-	if (!stops)
-		return;
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated_after);
-	inside.stop(RUN_STATE_PAUSED);
-}
-
-static void end_window(const char *reason)
-{
-	pthread_mutex_lock(&lock);
-	if (!ending) {
-		ending = true;
-		why = reason;
-		qemu_plugin_reset(own_id, all_stopped);
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-static void open_window(struct cpu *c)
-{
-	struct header header = {
-		.magic = "PROTRACE", .version = 1,
-		.record_size = sizeof(struct range),
-		.start_time = nanoseconds(CLOCK_REALTIME),
-		.flags = 1 | (slide_known ? 2 : 0), .slide = slide,
-	};
-	struct { char magic[8]; uint32_t version, size; } truth_header = {
-		"PTTRUTH", 1, sizeof(struct executed)
-	};
-
-	pthread_mutex_lock(&lock);
-	if (!is_open && !ending) {
-		process = c->current;
-		memcpy(header.build_id, build_id, sizeof(build_id));
-		put(&out, &header, sizeof(header));
-		if (truth.path)
-			put(&truth, &truth_header, sizeof(truth_header));
-		__atomic_store_n(&is_open, true, __ATOMIC_RELEASE);
-	}
-	pthread_mutex_unlock(&lock);
-}
+/* No CPU runs: write the rest and the status */
+void finish(void);

@@ -21,7 +21,9 @@
  * the address space. There must be one CPU only, and no other program with
  * instructions at begin or end.
  */
-#include "common.h"
+#include "arguments.h"
+#include "classes.h"
+#include "qemu.h"
 
 /* A first slot */
 struct site {
@@ -29,9 +31,9 @@ struct site {
 	const uint32_t *host;	/* QEMU's own address of that guest memory */
 };
 
+int qemu_plugin_version = PLUGIN_API;
 static uint64_t kernel, user;
-static uint64_t begin, end, text;
-static struct classes classes;
+static uint64_t begin, end;
 static struct site *sites;	/* of each word of the text */
 static const char *out_path;
 static bool inside;
@@ -84,7 +86,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	for (size_t k = 0; k < n; k++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
 		uint64_t vaddr = qemu_plugin_insn_vaddr(insn);
-		uint64_t word = (vaddr - text) / 4;
+		uint64_t word = (vaddr - classes.text) / 4;
 
 		/* Before it is counted: callbacks run in their order here. */
 		if (vaddr == begin || vaddr == end)
@@ -93,7 +95,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 				CB_NO_REGS, NULL);
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, count, CB_NO_REGS,
 			vaddr >> 63 ? &kernel : &user);
-		if (vaddr < text || word >= classes.n ||
+		if (vaddr < classes.text || word >= classes.n ||
 		    (classes.of[word] & ~INIT_MEMORY) != FIRST)
 			continue;
 		sites[word].host = qemu_plugin_insn_haddr(insn);
@@ -102,45 +104,23 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
-static int read_argument(const char *argument)
-{
-	static const struct {
-		const char *name;
-		uint64_t *number;
-	} numbers[] = {
-		{ "begin=", &begin }, { "end=", &end }, { "text=", &text },
-	};
-
-	for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
-		size_t length = strlen(numbers[k].name);
-
-		if (!strncmp(argument, numbers[k].name, length)) {
-			*numbers[k].number = strtoull(argument + length, NULL,
-						      16);
-			return 0;
-		}
-	}
-	if (!strncmp(argument, "classes=", 8))
-		return read_classes(&classes, argument + 8);
-	if (!strncmp(argument, "out=", 4)) {
-		out_path = strdup(argument + 4);
-		return out_path ? 0 : -1;
-	}
-	fprintf(stderr, "workload: what is %s?\n", argument);
-	return -1;
-}
-
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
-	for (int k = 0; k < argc; k++) {
-		if (read_argument(argv[k]))
-			return -1;
-	}
-	if (!begin || !end || !text || !classes.n || !out_path) {
-		fprintf(stderr,
-			"workload: needs begin=, end=, text=, classes= and out=\n");
+	const char *classes_path = NULL;
+	const struct argument known[] = {
+		{ "begin", .number = &begin }, { "end", .number = &end },
+		{ "text", .number = &classes.text }, { "classes", .text = &classes_path },
+		{ "out", .text = &out_path }, {},
+	};
+
+	if (read_arguments("workload", known, argc, argv))
+		return -1;
+	if (!begin || !end || !classes.text || !classes_path || !out_path) {
+		fprintf(stderr, "workload: needs begin=, end=, text=, classes= and out=\n");
 		return -1;
 	}
+	if (read_classes(classes_path))
+		return -1;
 	sites = calloc(classes.n, sizeof(*sites));
 	if (!sites) {
 		perror("workload");

@@ -1,27 +1,14 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * What instructions do to the flow: kinds, targets, conditions, and those that
- * may trap. Encodings: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding".
- */
+// SPDX-License-Identifier: GPL-2.0-only
+/* What instructions do to the flow. */
+#include "branching.h"
+#include "inside.h"
 
-enum kind {
-	PLAIN,		/* the next one follows */
-	DIRECT,		/* B, BL */
-	CONDITIONAL,	/* B.cond, CBZ, CBNZ, TBZ, TBNZ */
-	INDIRECT,	/* BR, BLR, RET, with or without pointer authentication */
-	ERET,
-	CALL,		/* SVC, HVC, SMC: executed, then an exception */
-};
-
-/* What MSR, the last instruction of a block, has changed */
-enum watch { NOTHING, SP_EL0, ELR, VTTBR_EL2, HCR_EL2 };
-
-static inline int64_t signed_field(uint32_t word, int low, int width)
+static int64_t signed_field(uint32_t word, int low, int width)
 {
 	return (int64_t)((uint64_t)word << (64 - low - width)) >> (64 - width);
 }
 
-static enum kind kind_of(uint32_t word)
+enum kind kind_of(uint32_t word)
 {
 	if ((word & 0x7c000000) == 0x14000000)
 		return DIRECT;
@@ -35,7 +22,7 @@ static enum kind kind_of(uint32_t word)
 	return PLAIN;
 }
 
-static uint64_t target_of(enum kind kind, uint32_t word, uint64_t vaddr)
+uint64_t target_of(enum kind kind, uint32_t word, uint64_t vaddr)
 {
 	if (kind == DIRECT)
 		return vaddr + 4 * signed_field(word, 0, 26);
@@ -62,8 +49,7 @@ static bool holds(unsigned int condition, unsigned int flags)
 	return yes != (condition & 1);
 }
 
-/* Whether a conditional branch was taken, from registers that are as it left them */
-static bool is_taken(void *cpu, uint32_t word)
+bool is_taken(void *cpu, uint32_t word)
 {
 	uint64_t value;
 
@@ -77,8 +63,7 @@ static bool is_taken(void *cpu, uint32_t word)
 	return !value == !(word & 0x01000000);
 }
 
-/* Arithmetic on general registers cannot trap; authentication of pointers can. */
-static bool may_trap(uint32_t word)
+bool may_trap(uint32_t word)
 {
 	unsigned int group = word >> 25 & 15;
 
@@ -89,13 +74,8 @@ static bool may_trap(uint32_t word)
 	return kind_of(word) == PLAIN && word != 0xd503201f;	/* NOP */
 }
 
-static bool is_memory(uint32_t word)
-{
-	return (word >> 25 & 5) == 4;
-}
-
 /* C5.2: op0, op1, CRn, CRm and op2 of the register, in bits 20:5 */
-static enum watch watch_of(uint32_t word)
+enum watch watch_of(uint32_t word)
 {
 	if ((word & 0xfff00000) != 0xd5100000)
 		return NOTHING;
