@@ -24,7 +24,7 @@ _SOURCES: Final = {
     ),
     "record": ("record", "flow", "window", "output", "branching", "inside", "arguments"),
 }  # fmt: skip
-# QEMU gives callbacks more than they need.
+# QEMU passes callbacks more than they need.
 _WARNINGS: Final = ("-Wall", "-Wextra", "-Wno-unused-parameter")
 
 
@@ -55,7 +55,7 @@ def build_stop() -> Path:
 
 
 def _compile(name: str, sources: dict[str, bytes], compiler: str, flags: tuple[str, ...]) -> Path:
-    """Compile the sources, but headers, which they include, into one file."""
+    """Compile the sources into one file. Headers are among them, since the others include them."""
     program, version = programs.find(compiler), programs.version(compiler)
     key = hashlib.sha256(b"|".join((*sources.values(), version, repr(flags).encode()))).hexdigest()[:16]
 

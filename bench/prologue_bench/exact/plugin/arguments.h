@@ -28,7 +28,7 @@ struct argument {
 	struct extents *extents;	/* may be given again */
 };
 
-/* Read all arguments. known ends with an entry without a name. Returns -1 and prints a bad one */
+/* Read all arguments. known ends with an entry without a name. Prints a bad one and returns -1 */
 int read_arguments(const char *plugin, const struct argument *known, int argc, char **argv);
 
 /* The extent of START:END that an offset lies in, or NULL */

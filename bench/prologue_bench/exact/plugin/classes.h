@@ -13,5 +13,5 @@ extern struct classes {
 	uint64_t n, text;
 } classes;
 
-/* Returns -1, and says why, if it cannot */
+/* Prints why a file cannot be read and returns -1 */
 int read_classes(const char *path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Reads what writes.c is told. */
+/* Reads the arguments of the plugin writes. */
 #include <stdio.h>
 
 #include "options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What writes.c is told by its arguments, and describes. */
+/* The arguments of the plugin writes: writes.c describes them. */
 #pragma once
 
 #include "arguments.h"
@@ -13,5 +13,5 @@ extern struct options {
 	const char *rows, *out;
 } options;
 
-/* Returns -1, and says why, if an argument is unknown or missing. */
+/* Prints an unknown or missing argument and returns -1 */
 int read_options(int argc, char **argv);
