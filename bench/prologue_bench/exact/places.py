@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _RAM: Final = 0x40000000  # where RAM begins on QEMU's virt board
 _BOOT_STUB: Final = 4096  # QEMU's boot loader lies at the start of RAM if the Image asks for less than this ...
 _MOVED: Final = 2 << 20  # ... and the Image this much higher (hw/arm/boot.c, 7.2)
-# enum class in plugin/count.c
+# enum class in plugin/classes.h
 _FIRST, _SECOND, _LITERAL, _OTHER = 1, 2, 3, 4
 _INIT_MEMORY: Final = 0x80
 _RELOCATIONS: Final = (".rela.dyn", ".rela", ".relr.dyn")
