@@ -1,9 +1,8 @@
-"""Entry point: parse, call one handler, turn errors into one line and an exit code."""
+"""Parse, call one handler, turn errors into one line and an exit code."""
 
 from __future__ import annotations
 
 import argparse
-import gc
 import io
 import os
 import signal
@@ -12,7 +11,6 @@ from contextlib import suppress
 from importlib import import_module
 
 from prologue.cli.parser import build_parser
-from prologue.cli.signals import ignore_signals, interrupt_if_one_waits, interrupt_on_signals
 from prologue.errors import PrologueError
 
 
@@ -24,55 +22,26 @@ def main(argv: list[str] | None = None) -> int:
 
     Raises:
         SystemExit: from argparse, after help or a usage error.
+        KeyboardInterrupt: as it comes.
 
     """
     # One word per site is no work for a thread pool, and starting one costs more than the whole patch.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     debug = False
     try:
-        interrupt_on_signals()
         _print_every_name()
         args = _parse(sys.argv[1:] if argv is None else argv)
         debug = args.debug
         module, _, function = str(args.handler).partition(":")
         code = int(getattr(import_module(module), function)(args))
-        interrupt_if_one_waits()
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        return 130
     except BrokenPipeError:  # `prologue scan ... | head`
-        _drop_output()
         return 128 + signal.SIGPIPE  # as of every tool: the reader did not get all the findings
     except Exception as error:
         if debug:
             _show_traceback(error)
         return _report(error)
-
-
-def run_program() -> None:
-    """Be the installed command: run, and end at once.
-
-    Tearing the interpreter down takes as long as some commands, and a signal
-    that comes then would have the default action, although the work is done.
-    """
-    # Loading numpy makes some 60,000 objects and no garbage; Python would look through them again and again.
-    gc.set_threshold(50_000)
-    _write_everything()
-    try:
-        try:
-            code = main()
-        except SystemExit as end:  # argparse ends so
-            code = end.code if isinstance(end.code, int) else 2
-        ignore_signals()
-    except KeyboardInterrupt:  # a second one, while the first was being reported, or one after all was done
-        code = 130
-    ignore_signals()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(code)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
@@ -81,14 +50,6 @@ def _parse(words: list[str]) -> argparse.Namespace:
     except SystemExit:
         sys.stdout.flush()  # help that cannot be printed
         raise
-
-
-def _write_everything() -> None:
-    """With PYTHONUNBUFFERED, Python drops what a write leaves over (a full disk, ``ulimit -f``) and reports nothing."""
-    raw = getattr(sys.stdout, "buffer", None)
-    if isinstance(raw, io.RawIOBase):
-        encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=True)
 
 
 def _print_every_name() -> None:
@@ -106,10 +67,6 @@ def _report(error: Exception) -> int:
     else:
         said, code = f"internal error (a bug in prologue): {type(error).__name__}: {error} (--debug shows where)", 3
     _complain(said)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _drop_output()
     return code
 
 
@@ -127,12 +84,3 @@ def _complain(said: str) -> None:
     lines = "\n  ".join(map(printable, said.split("\n  ")))
     with suppress(OSError):  # a terminal that hung up
         print(f"prologue: {lines}\n", end="", file=sys.stderr)  # one piece: a signal must not cut the line's end off
-
-
-def _drop_output() -> None:
-    """Let what is still in the buffer go nowhere, or the interpreter complains once more when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    run_program()

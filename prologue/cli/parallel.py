@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from prologue.cli.signals import begin_worker
 from prologue.errors import InputError
 from prologue.report.printable import printable
-from prologue.signals import held_signals
+from prologue.signals import begin_worker, held_signals
 from prologue.words import counted
 
 Item = TypeVar("Item")

@@ -5,20 +5,13 @@ Its ``ELFFile`` reads the same, but loads a DWARF reader first: that takes as lo
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, Final
 
-# pyelftools' Construct loads the debugger, for a class that we do not use: 2% of patching a kernel.
-_debugger = sys.modules.setdefault("pdb", ModuleType("pdb"))
-from elftools.common.exceptions import ELFError  # noqa: E402 - see above
-from elftools.common.utils import struct_parse  # noqa: E402
-from elftools.construct.core import ConstructError  # noqa: E402
-from elftools.elf.structs import ELFStructs  # noqa: E402
-
-if not hasattr(_debugger, "Pdb"):
-    del sys.modules["pdb"]  # a debugger that is wanted later is the real one
+from elftools.common.exceptions import ELFError
+from elftools.common.utils import struct_parse
+from elftools.construct.core import ConstructError
+from elftools.elf.structs import ELFStructs
 
 PARSE_ERRORS: Final = (ELFError, ConstructError, ValueError, KeyError, IndexError, OverflowError, OSError)
 """What damaged headers raise."""

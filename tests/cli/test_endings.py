@@ -90,7 +90,11 @@ def test_a_signal_before_anything_is_loaded(number: signal.Signals) -> None:
     program = """
         import os, sys
         import prologue.__main__ as start
-        start._open_closed_streams = lambda: os.kill(os.getpid(), int(sys.argv[1]))
+        really = start.interrupt_on_signals
+        def at_once():
+            really()
+            os.kill(os.getpid(), int(sys.argv[1]))
+        start.interrupt_on_signals = at_once
         start.run()
     """
     assert python(program, int(number)) == INTERRUPTED
@@ -123,17 +127,18 @@ def test_a_signal_while_something_loads(mini: Mini, loading: str) -> None:
 def test_a_second_signal_while_the_first_is_reported(number: signal.Signals) -> None:
     """A terminal that hangs up tells the leader of a session twice; Python's own code for that was 120."""
     program = """
-        import os, sys
+        import builtins, os, sys
+        import prologue.__main__ as start
         import prologue.cli.main as command
-        complain, number = command._complain, int(sys.argv[1])
-        def twice(said):
-            complain(said)
+        really, number = print, int(sys.argv[1])
+        def twice(*arguments, **options):
+            really(*arguments, **options)
             os.kill(os.getpid(), number)
             os.kill(os.getpid(), number)
-        command._complain = twice
+        builtins.print = twice
         command.import_module = lambda name: os.kill(os.getpid(), number)
         sys.argv = ["prologue", "rules"]
-        command.run_program()
+        start.run()
     """
     assert python(program, int(number)) == INTERRUPTED
 
@@ -142,7 +147,7 @@ def test_a_second_signal_while_the_first_is_reported(number: signal.Signals) -> 
 def test_a_signal_when_a_temporary_file_is_just_there(mini: Mini, number: signal.Signals) -> None:
     program = """
         import os, sys, tempfile
-        from prologue.cli import main as command
+        from prologue.__main__ import run
         really, number = tempfile.mkstemp, int(sys.argv[1])
         def at_once(*arguments, **options):
             made = really(*arguments, **options)
@@ -150,7 +155,7 @@ def test_a_signal_when_a_temporary_file_is_just_there(mini: Mini, number: signal
             return made
         tempfile.mkstemp = at_once
         sys.argv = ["prologue", "patch", sys.argv[2], "-o", sys.argv[3]]
-        command.run_program()
+        run()
     """
     vmlinux = mini(Spec())
     before = sorted(vmlinux.parent.iterdir())
@@ -167,7 +172,7 @@ def test_a_signal_when_the_copy_has_just_begun(mini: Mini, tmp_path: Path, numbe
     (programs / "cp").chmod(0o755)
     program = """
         import os, subprocess, sys
-        from prologue.cli import main as command
+        from prologue.__main__ import run
         number, pid = int(sys.argv[1]), sys.argv[4]
         class AtOnce(subprocess.Popen):
             def __init__(self, *arguments, **options):
@@ -178,7 +183,7 @@ def test_a_signal_when_the_copy_has_just_begun(mini: Mini, tmp_path: Path, numbe
         subprocess.Popen = AtOnce
         os.environ["PATH"] = sys.argv[5] + ":" + os.environ["PATH"]
         sys.argv = ["prologue", "patch", sys.argv[2], "-o", sys.argv[3]]
-        command.run_program()
+        run()
     """
     vmlinux = mini(Spec())
     before = sorted(vmlinux.parent.iterdir())
@@ -189,22 +194,31 @@ def test_a_signal_when_the_copy_has_just_begun(mini: Mini, tmp_path: Path, numbe
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_when_all_is_done(number: signal.Signals) -> None:
-    """It comes after the command's own handling, and before signals are ignored."""
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_signal_when_all_is_done(number: signal.Signals, ignored: bool) -> None:
+    """Until signals are ignored the run is interrupted, and after that it ends as it would."""
     program = """
         import os, sys
-        from prologue.cli import main as command
-        really, number = command.ignore_signals, int(sys.argv[1])
+        import prologue.__main__ as start
+        really, number, ignored = start.ignore_signals, int(sys.argv[1]), sys.argv[2] == "True"
         def late():
-            command.ignore_signals = really
+            start.ignore_signals = really
+            if ignored:
+                really()
             os.kill(os.getpid(), number)
             really()
-        command.ignore_signals = late
-        sys.argv = ["prologue", *sys.argv[2:]]
-        command.run_program()
+        start.ignore_signals = late
+        sys.argv = ["prologue", *sys.argv[3:]]
+        start.run()
     """
-    assert python(program, int(number), "rules") == (130, "")
-    assert python(program, int(number), "--version") == (130, "")
+    expected = (0, "") if ignored else INTERRUPTED
+    assert python(program, int(number), ignored, "rules") == expected
+    assert python(program, int(number), ignored, "--version") == expected
+
+
+def test_a_reader_that_ends(mini: Mini) -> None:
+    line = 'prologue scan "$1" "$1" | true; echo ${PIPESTATUS[0]} >&2'
+    assert shell(line, mini(Spec())) == (0, "141\n")
 
 
 def test_many_files_and_ctrl_c(mini: Mini, tmp_path: Path) -> None:
