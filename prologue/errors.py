@@ -5,16 +5,19 @@ One tree, so that the command line maps a class to an exit code and prints one l
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple  # a dataclass takes seven times as long to make, and every command waits for it
+from dataclasses import KW_ONLY, dataclass
+from typing import Final
 
 
-class Location(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Location:
     """A place in a file: printed as ``symbol+0x4 (section+0x1a2c, 0xffff800008010000)``.
 
     Modules have no addresses before they are loaded: there ``vaddr`` is None and not printed.
     """
 
     vaddr: int | None
+    _: KW_ONLY
     section: str | None = None
     section_offset: int = 0
     symbol: str | None = None

@@ -12,11 +12,11 @@ from __future__ import annotations
 import io
 import mmap
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,8 @@ _MODULE_BASE: Final = 1 << 24
 _MODULE_GAP: Final = 1 << 16
 
 
-class Segment(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
     """A PT_LOAD program header."""
 
     offset: int

@@ -70,7 +70,7 @@ def _refused(result: Verified, facts: Facts, *, release: bool, require: Required
     mended = result.mended or facts
     own = {(f.code, f.message) for f in refusals(result.path, mended, release=release, require=require)}
     codes = tuple(dict.fromkeys(f.code for f in result.findings if not f.follows_from and f.severity in FAILING))
-    return [f if (f.code, f.message) in own else f._replace(follows_from=codes) for f in findings]
+    return [f if (f.code, f.message) in own else replace(f, follows_from=codes) for f in findings]
 
 
 def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> Split:

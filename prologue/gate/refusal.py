@@ -53,7 +53,7 @@ _NAME_KERNEL: Final = "name the kernel that loads the module: --vmlinux VMLINUX,
 def refusals(path: Path, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:
     """Return what the gate itself has against a file."""
     wrong = _not_releasable(facts) if release else iter(())
-    findings = [GATE.finding(str(path), _WHOLE_FILE, Hit(0, message))._replace(fix=fix) for message, fix in wrong]
+    findings = [GATE.finding(str(path), _WHOLE_FILE, Hit(0, message), fix) for message, fix in wrong]
     if require is not None and facts.state not in (require, *(("no sites",) if facts.kind == "module" else ())):
         hit = Hit(0, f"is {_state(facts)}, but must be {require}")
         findings.append(REQUIRE.finding(str(path), _WHOLE_FILE, hit))

@@ -17,7 +17,8 @@ docs/kernel-contract.md says what each means.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Final
 
 import numpy as np
 
@@ -37,13 +38,15 @@ _HEAD: Final = struct.Struct("<QIIQ")
 _TAIL: Final = struct.Struct("<4I")
 
 
-class Marker(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Marker:
     """The marker as it stands in the file; the last four are zero in version 1."""
 
     vaddr: int
     offset: int  # file offset
     flags: int
     sites: int
+    _: KW_ONLY
     version: int = 1
     encoding: int = 0
     first: int = 0

@@ -13,7 +13,7 @@ addresses. ``kernel/offset_table.py`` reads the offsets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -30,7 +30,8 @@ Encoding = Literal["RELA unapplied", "RELA applied", "RELR", "static", "ABS64", 
 RecordForm = Literal["addresses", "offsets", "plain"]
 
 
-class Bounds(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
     """``[start, stop)`` of the record table, or ``problem`` that makes it unusable (PL101)."""
 
     start: int = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from prologue.errors import Location
 from prologue.kernel.binary import Binary
@@ -28,16 +28,15 @@ INPUTS: dict[Input, str] = {
 }
 
 
-# Named tuples, as in errors: every command loads these, and a dataclass takes seven times as long to make.
-
-
-class Subject(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Subject:
     """What is verified: one vmlinux or module, and what it is compared with."""
 
     binary: Binary
     before: Binary | None = None  # the file that it was made from
     image: Path | None = None  # the boot file that was made from it
     vmlinux: Kernel | None = None  # the kernel that will load this module
+    _: KW_ONLY
     running: bool = False  # its text is that of a running kernel: only rules of live text apply
 
     @property
@@ -67,7 +66,8 @@ class Subject(NamedTuple):
         return frozenset(kinds)
 
 
-class Hit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hit:
     """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
 
     ``severity`` is that of this place, where it is less than the rule's, and ``fix`` its own advice, where it has one.
@@ -77,6 +77,7 @@ class Hit(NamedTuple):
     message: str
     found: tuple[int, ...] = ()
     expected: tuple[int, ...] = ()
+    _: KW_ONLY
     severity: Severity | None = None
     fix: str = ""
 
@@ -124,7 +125,8 @@ class Rule:
         )
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
     """A hit with its rule and its place."""
 
     code: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from prologue.errors import RefusedError
@@ -68,7 +69,7 @@ def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, E
 
         again = open_judged(kernel.image, by_name=True)
         if again.restored != kernel.restored:
-            subject = subject._replace(binary=again)
+            subject = replace(subject, binary=again)
             examined = examine(subject, rules)
     return subject, examined
 

@@ -6,6 +6,8 @@ again. What vanishes together with the finding at the damaged place follows from
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prologue.elf.image import ElfImage
 from prologue.errors import PrologueError
 from prologue.kernel.binary import Binary
@@ -33,7 +35,7 @@ def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], 
             if not damages or not left:
                 continue
             edits = [*done, *(edit for item in damages for edit in item.edits)]
-            mended = subject._replace(binary=_mended(original, edits))
+            mended = replace(subject, binary=_mended(original, edits))
             after = {item.key: item for item in run_hits(mended, fired)}
         except PrologueError:
             continue  # damage that only shows in what was mended: nothing is known of what follows
@@ -70,13 +72,10 @@ def _roots(mender: Mender, damages: list[Damage], gone: list[Traced]) -> dict[Tr
         if not here:
             continue
         best = min(here, key=lambda traced: _rank(mender, traced)).rule.code
-        for traced in sorted(
-            (traced for traced in here if traced.rule.code == best), key=lambda traced: traced.hit.vaddr
-        ):
+        for traced in sorted((item for item in here if item.rule.code == best), key=lambda item: item.hit.vaddr):
             message = f"{traced.hit.message}; {damage.note}" if damage.note else traced.hit.message
-            roots.setdefault(
-                traced, traced._replace(hit=traced.hit._replace(message=message, fix=damage.fix or traced.hit.fix))
-            )
+            hit = replace(traced.hit, message=message, fix=damage.fix or traced.hit.fix)
+            roots.setdefault(traced, traced._replace(hit=hit))
     return roots
 
 

@@ -20,7 +20,7 @@ class MemoryFinding(NamedTuple):
     @property
     def named(self) -> Finding:
         """The finding with its memory before the file: ten boards run one vmlinux."""
-        return self.finding._replace(path=name_in(self.memory, self.finding.path))
+        return replace(self.finding, path=name_in(self.memory, self.finding.path))
 
 
 def name_in(memory: str, path: object) -> str:
