@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from dataclasses import dataclass
-from email.header import Header
-from email.utils import format_datetime, formataddr
+from email.message import EmailMessage
+from email.policy import default
+from email.utils import formataddr
 from typing import TYPE_CHECKING, Final
 
 from prologue import __version__
@@ -55,10 +55,9 @@ def cover_mail(series: KernelPatch, who: Identity, subject: str, text: str) -> M
     """
     count = len(series.patches)
     width = len(str(count))
-    head = _head(who, f"[PATCH {0:0{width}}/{count}] {subject}")
     subjects = "".join(f"  {patch.subject}\n" for patch in series.patches)
     body = f"{text}\n{who.name} ({count}):\n{subjects}\n{_stat(series.diff)}\n{_SIGNATURE}"
-    return Mail(_COVER, f"{head}\n{body}".encode())
+    return Mail(_COVER, _mail(who, f"[PATCH {0:0{width}}/{count}] {subject}", body))
 
 
 def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
@@ -90,25 +89,20 @@ def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
 def _patch_mail(patch: Patch, number: int, count: int, who: Identity) -> Mail:
     width = len(str(count))
     place = f" {number:0{width}}/{count}" if count > 1 else ""
-    head = _head(who, f"[PATCH{place}] {patch.subject}")
     notes = f"{patch.notes}\n" if patch.notes else ""
-    message = f"{patch.body}\n{who.sign_off}\n---\n{notes}{_stat(patch.diff)}\n"
+    text = f"{patch.body}\n{who.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", patch.subject).strip("-.")
-    return Mail(f"{number:04}-{slug[:52]}.patch", f"{head}\n{message}".encode() + patch.diff + _SIGNATURE.encode())
+    return Mail(f"{number:04}-{slug[:52]}.patch", _mail(who, f"[PATCH{place}] {patch.subject}", text))
 
 
-def _head(who: Identity, subject: str) -> str:
-    ascii_only = who.name.isascii()
-    name = who.name if ascii_only else Header(who.name, "utf-8").encode()
-    # formataddr() quotes a name that needs it, and an encoded one needs nothing.
-    sender = formataddr((name, who.email)) if ascii_only else f"{name} <{who.email}>"
-    lines = [f"From: {sender}", f"Date: {format_datetime(who.date)}"]
-    lines += textwrap.wrap(
-        f"Subject: {subject}", 78, subsequent_indent=" ", break_long_words=False, break_on_hyphens=False
-    )
-    if not ascii_only:
-        lines += ["MIME-Version: 1.0", "Content-Type: text/plain; charset=UTF-8", "Content-Transfer-Encoding: 8bit"]
-    return _MBOX_LINE + "".join(f"{line}\n" for line in lines)
+def _mail(who: Identity, subject: str, text: str) -> bytes:
+    # Folded, a subject of 70 to 78 characters would begin on the line after its name.
+    message = EmailMessage(default.clone(max_line_length=None))
+    message["From"] = formataddr((who.name, who.email))
+    message["Date"] = who.date
+    message["Subject"] = subject
+    message.set_content(text, cte="8bit")
+    return _MBOX_LINE.encode() + message.as_bytes()
 
 
 def _stat(diff: bytes) -> str:

@@ -4,19 +4,20 @@ A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/ST
 words), its changes in ``series/RELEASE/STEP.diff``, and creates the files that ``STEPS`` names. A release that needs
 neither change nor file for a step has no such patch. Notes may follow the message, after a line ``---``.
 
+``series/RELEASE/squashed-MODE.diff`` is the sum of a mode's changes, which ``install`` applies. It is made from the
+steps by ``python -m tests.kernel_tree.squash``, and a test compares.
+
 A mode is how far one goes: ``boot`` is the first steps, which need no tool in the build; ``build`` is the whole series.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal
 
 from prologue.errors import InputError, InternalError
 from prologue.kernel_tree.diff import FileChange, new_file, parse_changes
-from prologue.kernel_tree.squash import squash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,18 +57,14 @@ class Patch:
         return b"".join(change.text for change in self.changes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KernelPatch:
     """What is done to one release's tree: patch by patch, and as a whole."""
 
     series: str  # "6.12"
     patches: tuple[Patch, ...]
+    changes: tuple[FileChange, ...]  # all patches as one change for each file, in order of path
     mode: Mode = "build"
-
-    @cached_property
-    def changes(self) -> tuple[FileChange, ...]:
-        """All patches as one change for each file, in order of path."""
-        return squash([patch.changes for patch in self.patches])
 
     @property
     def diff(self) -> bytes:
@@ -93,7 +90,9 @@ def load_patch(series: str, path: object = None, mode: Mode = "build") -> Kernel
         raise InputError(f"there is no patch for Linux {series}, only for {', '.join(all_series())}", path=path)
     directory = _DATA.joinpath("series")
     patches = [load_step(step, series, directory, STEPS[step]) for step in MODES[mode]]
-    return KernelPatch(series, tuple(patch for patch in patches if patch is not None), mode)
+    squashed = directory.joinpath(series, f"squashed-{mode}.diff")
+    changes = parse_changes(squashed.read_bytes(), f"{series}/{squashed.name}")
+    return KernelPatch(series, tuple(patch for patch in patches if patch is not None), changes, mode)
 
 
 def load_step(step: str, release: str, directory: Traversable, created: Mapping[str, str]) -> Patch | None:

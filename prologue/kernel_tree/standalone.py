@@ -34,4 +34,4 @@ def load_standalone(name: str, release: str, path: object = None) -> KernelPatch
     patch = load_step(name, release, _DATA, {}) if release in releases else None
     if patch is None:
         raise InputError(f"there is no patch {name} for Linux {release}, only for {', '.join(releases)}", path=path)
-    return KernelPatch(release, (patch,))
+    return KernelPatch(release, (patch,), patch.changes)

@@ -88,7 +88,9 @@ def test_a_mail(series: str) -> None:
         assert str(make_header(decode_header(message["From"]))) == "Jürgen, Tester <j@example.org>"
         assert parsedate_to_datetime(message["Date"]) == ABROAD.date
         text = mail.text.decode()
-        assert all(len(line) <= 78 for line in text.partition("\n---\n")[0].split("\n"))
+        head, _, body = text.partition("\n\n")
+        assert len(head.split("\n")) == 7  # none is folded
+        assert all(len(line) <= 78 for line in body.partition("\n---\n")[0].split("\n"))
         assert f"\n\n{ABROAD.sign_off}\n---\n" in text
         assert one.diff.decode() in text
         assert text.count("changed, ") == 1
@@ -169,7 +171,7 @@ def test_half_a_series_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_long_subject_is_folded_at_spaces() -> None:
     patch = replace(load_patch(all_series()[0]).patches[0], subject="arm64: " + 12 * "co-ordinated ")
-    (mail,) = patch_mails(KernelPatch("6.1", (patch,)), TESTER)
+    (mail,) = patch_mails(KernelPatch("6.1", (patch,), patch.changes), TESTER)
     message = email.message_from_bytes(mail.text)
     assert " ".join(str(message["Subject"]).split()) == f"[PATCH] {patch.subject.strip()}"
 

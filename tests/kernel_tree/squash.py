@@ -1,18 +1,26 @@
 """A series of diffs as one: what it does to each file from before the first patch to after the last.
 
 The kernel's files are not needed: a hunk of any patch changes lines that it shows, in context of lines that it shows.
+
+    python -m tests.kernel_tree.squash
+
+writes ``squashed-MODE.diff`` of every release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
+import prologue
 from prologue.errors import InternalError
 from prologue.kernel_tree.diff import FileChange, Hunk, new_file
+from prologue.kernel_tree.patches import MODES, STEPS, Mode, all_series, load_step
 
 _CONTEXT: Final = 3
+_SERIES: Final = Path(prologue.__file__).parent / "kernel_tree" / "series"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +139,21 @@ def _hunks(rows: list[_Row], path: str) -> Iterator[Hunk]:
         new_start = 1 + sum(row.mark != b"-" for row in rows[:start])
         yield Hunk(old_start, new_start, b"", tuple(texts))
         begin = end
+
+
+def path_of(release: str, mode: Mode) -> Path:
+    """Where the sum of a mode is kept."""
+    return _SERIES / release / f"squashed-{mode}.diff"
+
+
+def squashed(release: str, mode: Mode) -> bytes:
+    """Sum up the changes of a mode's steps."""
+    steps = [load_step(step, release, _SERIES, STEPS[step]) for step in MODES[mode]]
+    changes = squash([step.changes for step in steps if step is not None])
+    return b"".join(change.text for change in changes)
+
+
+if __name__ == "__main__":
+    for each_release in all_series():
+        for each_mode in MODES:
+            path_of(each_release, each_mode).write_bytes(squashed(each_release, each_mode))
