@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from prologue.errors import InputError, Location, PrologueError
+from prologue.errors import Location, PrologueError
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.audit_kernel import audit_kernel, read_facts
 from prologue.live.audit.audit_modules import audit_modules
@@ -203,7 +203,7 @@ def mismatch_audit(vmlinux: Path, memory: Memory, error: AnotherKernelError) -> 
 def _look(system: RunningSystem) -> Look:
     kernel, memory = system.kernel, system.memory
     # What modules a dump has takes drgn and DWARF; the kernel's own text needs neither.
-    state = system.state if system.files is not None else _state(memory)
+    state = system.state if system.files is not None else system.state_without_dwarf()
     facts = read_facts(kernel, state)
     files: list[tuple[str, RunningBinary, Audited]] = [(KERNEL, kernel, audit_kernel(kernel, facts))]
     notes: list[str] = []
@@ -244,14 +244,6 @@ def _foreign(state: KernelState | None) -> Iterator[str]:
     for owner, count in sorted(owners.items()):
         if owner:
             yield f"text of {owner}: {count:,} symbol{'s' if count != 1 else ''}, which no file has"
-
-
-def _state(memory: Memory) -> KernelState | None:
-    """What the kernel says of itself."""
-    try:
-        return memory.state()
-    except InputError:
-        return None
 
 
 def _again(before: Look, now: Look) -> Look:

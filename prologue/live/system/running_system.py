@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from prologue.elf.image import ElfImage
-from prologue.errors import PrologueError
+from prologue.errors import InputError, PrologueError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.state import KernelState, LoadedModule
 from prologue.live.system.module_files import ModuleFile, another_build, open_module
@@ -54,6 +55,12 @@ class RunningSystem:
 
         """
         return self.memory.state(self.image.path)
+
+    def state_without_dwarf(self) -> KernelState | None:
+        """Return the state without a look into DWARF; None if memory, as a dump does, has none without it."""
+        with suppress(InputError):
+            return self.memory.state()
+        return None
 
     def open_modules(
         self, use: Callable[[ModuleFile], _T]

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.errors import InputError
 from prologue.live.audit.audit_kernel import kernel_claims, read_facts
 from prologue.live.memory.base import Memory
 from prologue.live.system.running_system import RunningSystem
@@ -23,12 +22,9 @@ class Mechanisms:
     """
 
     def __init__(self, vmlinux: Path, memory: Memory) -> None:
-        kernel = RunningSystem(vmlinux, memory).kernel
-        try:
-            state = memory.state()
-        except InputError:  # a dump: the tables in its memory do as well
-            state = None
-        facts = read_facts(kernel, state)
+        system = RunningSystem(vmlinux, memory)
+        kernel = system.kernel
+        facts = read_facts(kernel, system.state_without_dwarf())  # of a dump the tables in its memory do as well
         self.slide = kernel.slide
         # A kprobe's breakpoint may cover any other owner's word.
         self._probes = frozenset(one.vaddr for one in facts.breakpoints.at.values())
