@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from prologue.cli.trace_inputs import (
-    find_symbols,
     make_filters,
     open_history,
     open_kernels,
@@ -69,7 +68,7 @@ def run(args: Namespace) -> int:
 def _trees(args: Namespace, known: KnownRanges) -> CallTrees:
     if args.symbols or args.format is not None:
         raise UsageError("--from prints call trees: it does not go with --symbols and --format")
-    roots = frozenset(find_symbols(args.root, args.vmlinux, known.kernels))
+    roots = frozenset(known.kernels.find_symbols(args.root))
     return CallTrees(known, roots, _DEPTH if args.depth is None else args.depth)
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from prologue.cli.trace_inputs import find_symbols
 from prologue.report.printable import printable
 from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Filters
@@ -89,10 +88,10 @@ def unmatched(
         lines.append(f"--time {args.time}: no range of the trace is of that time ({has})")
     kernels = known.kernels
     for name in args.symbols:
-        if not Filters.touching(known, tuple(find_symbols([name], args.vmlinux, kernels))).any():
+        if not Filters.touching(known, tuple(kernels.find_symbols([name]))).any():
             lines.append(f"--symbols {name}: nothing of it ran")
     for name in getattr(args, "root", ()):
-        if not entered & set(find_symbols([name], args.vmlinux, kernels)):
+        if not entered & set(kernels.find_symbols([name])):
             lines.append(f"--from {name}: it was not entered")
     if (
         not lines

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from prologue.cli.trace_inputs import open_history
 from prologue.cli.trace_stats import first_slots
 from prologue.elf.image import ElfImage
 from prologue.kernel.kernel import Kernel
@@ -19,6 +17,7 @@ from prologue.live.pokes.recording import Ending, Recording
 from prologue.live.system.module_placer import ModulePlacer
 from prologue.live.system.running_module import RunningModule
 from prologue.trace.path.assign import Kernels
+from prologue.trace.path.history import read_history
 from prologue.trace.path.programs import Program, TextPiece, _module_pieces, linked_program
 from prologue.trace.readers.sources import open_trace
 from prologue_bench.guest.kbuild import CROSS
@@ -52,8 +51,7 @@ def test_the_writes_are_of_the_kernel(tmp_path: Path) -> None:
     recording = Recording("", origin, Ending(slide=SLIDE), rows_of(write(10**9, BRANCH, NOP, place)))
     writes = write_recording(tmp_path / "writes", recording)
     with open_trace(str(tmp_path / "trace")) as trace:
-        history = open_history(Namespace(writes=writes, skew=10), trace, kernels)
-    assert history is not None
+        history = read_history(writes, kernels.host, 10_000_000, says_exceptions=trace.kind != "perf")
     assert history.count == 1
 
 

@@ -6,11 +6,13 @@ the VMID (0 for the host: ``__load_host_stage2``, arch/arm64/include/asm/kvm_mmu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import I64
+from prologue.errors import InputError
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import AARCH32, NO_LEVEL, NO_VMID, OTHER_WORLD, Batch
@@ -48,6 +50,21 @@ class Kernels(NamedTuple):
     def programs(self) -> list[Program]:
         """All of them, by row."""
         return [self.host, *(guest.program for guest in self.guests)]
+
+    def find_symbols(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        """Find every place of these symbols: row of the program, address.
+
+        Raises:
+            InputError: no image has one of them.
+
+        """
+        places = []
+        for name in names:
+            found = [(row, place) for row, program in enumerate(self.programs) for place in program.find(name)]
+            if not found:
+                raise InputError(f"has no symbol {name}", path=self.host.name)
+            places += found
+        return places
 
     def rows(self, batch: Batch) -> I64:
         """Row of each range's program, ``USER``, ``UNDECIDED`` or ``WORLD``; shape (n,)."""

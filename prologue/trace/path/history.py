@@ -8,13 +8,17 @@ there at one instant is tried first; then each written word by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import I64, U32, U64, Bool
+from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError
+from prologue.live.pokes.convert import ARM64
 from prologue.live.pokes.recording import Flag, Recording, Rows
+from prologue.live.pokes.sources import read_any
 from prologue.trace.path.branching import never_goes_on
 from prologue.trace.path.instants import UNBOUNDED, Instants
 from prologue.trace.path.possible_steps import may_be_exceptions, possible_steps
@@ -294,3 +298,28 @@ def _jumps(rows: Rows) -> int:
 
 def _add_near(account: Tally, what: str) -> None:
     account.add(f"ranges near {what}", singular=f"range near {what.replace('their', 'its')}")
+
+
+def read_history(path: Path, host: Program, skew: int, *, says_exceptions: bool) -> TextHistory:
+    """Read the recorded writes to a kernel's text; the parameters are those of ``TextHistory``.
+
+    Raises:
+        InputError: no recorded writes, or of another kernel, of another boot, or of other text.
+
+    """
+    recording, image = read_any(path), host.kernel
+    if recording.origin.machine != ARM64:
+        raise InputError(f"has no words of arm64 text: its machine is {recording.origin.machine}", path=path)
+    own, theirs = gnu_build_id(image.image), recording.origin.build_id
+    if own and theirs and own != theirs:
+        raise InputError(f"was recorded of another kernel: build-id {theirs}, the vmlinux has {own}", path=path)
+    slide = recording.ending.slide
+    if slide is not None and slide != image.slide:
+        raise InputError(
+            f"was recorded of a kernel that ran at slide {slide:#x}, the trace's is at {image.slide:#x}: another boot?",
+            path=path,
+        )
+    history = TextHistory(recording, host, skew, says_exceptions=says_exceptions)
+    if not history.count:
+        raise InputError(f"has no write to text of {host.name}", path=path)
+    return history

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import U64
-from prologue.errors import InputError
+from prologue.errors import InputError, UsageError
 from prologue.live.memory.ranges import KERNEL_HALF
 from prologue.trace.path.assign import NESTED, guest_names
 from prologue.trace.ranges import Batch, BatchNames, Tally, TraceRanges, new_ranges, shifted
 from prologue.trace.readers.decoders import common
+from prologue.trace.readers.opencsd import Counter
 from prologue.trace.readers.recording import RecordingHeader
-from prologue.trace.readers.sources import Trace
+from prologue.trace.readers.sources import Trace, open_trace
 
 _EVER: Final = (1 << 64) - 1
 _UNTIMED: Final = 1 << 20  # ranges before the first time of a trace
@@ -31,6 +33,58 @@ class GuestTrace(NamedTuple):
     number: int
     behind: int
     recorded: bool = False
+
+
+class GuestTraceFile(NamedTuple):
+    """The name of a guest's trace; its number, and ns that its clock is behind, as in ``GuestTrace``."""
+
+    name: str
+    number: int
+    behind: int
+
+
+@contextmanager
+def open_traces(
+    names: Sequence[str], guests: Sequence[GuestTraceFile], counter: Counter | None, *, needs_times: bool
+) -> Iterator[Trace]:
+    """Open traces of one machine one after the other, with those of its guests merged into them.
+
+    ``counter``: see ``read_opencsd``. ``needs_times``: the trace will be compared with times of another clock.
+
+    Raises:
+        InputError: one cannot be opened, or is damaged from the start; its batches raise it, too.
+        UsageError: traces that cannot be read together, or a counter for traces that have ns.
+
+    """
+    with ExitStack() as stack:
+        trace = stack.enter_context(open_trace(names[0], None, counter))
+        more = [stack.enter_context(open_trace(name, trace.account, counter)) for name in names[1:]]
+        if more:
+            for each in (trace, *more):
+                _require_no_decoding(each)
+            trace = one_after_the_other([trace, *more])
+        kinds, merging = {trace.kind}, []
+        for name, number, behind in guests:
+            guest = stack.enter_context(open_trace(name, trace.account.apart(), counter))
+            merging.append(GuestTrace(timed(guest), number, behind, guest.header is not None))
+            _require_no_decoding(guest)
+            trace.guests.append((number, guest))
+            kinds.add(guest.kind)
+            if guest.kind == "perf":  # says of no step whether it is an exception
+                trace.kind = guest.kind
+        if merging:
+            trace.batches = merged(timed(trace), merging)
+        if counter is not None and kinds.isdisjoint(("opencsd", "coresight")):
+            raise UsageError("--timestamps is for what OpenCSD decodes: the times of other traces are ns")
+        if counter is None and "opencsd" in kinds and (guests or needs_times):
+            trace.account.add("trace of OpenCSD whose timestamps are taken as ns of that clock: see --timestamps")
+        yield trace
+
+
+def _require_no_decoding(trace: Trace) -> None:
+    """Refuse one of several traces that would have to be decoded: each decoder follows a program of its own."""
+    if trace.decoded is not None:
+        raise UsageError(f"{trace.name}: perf.data and snapshots are read one at a time, and without --guest-trace")
 
 
 def merged(host: Iterator[Batch], guests: Sequence[GuestTrace]) -> Iterator[Batch]:

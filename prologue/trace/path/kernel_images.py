@@ -1,0 +1,123 @@
+"""Opens the kernels that a trace may have run, of files or of memory; refuses kernels of another boot or build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from prologue.elf.notes import gnu_build_id
+from prologue.errors import InputError, UsageError
+from prologue.live.memory.sources import open_memory
+from prologue.trace.path.assign import GuestKernel, Kernels
+from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.programs import Program, decoder_text, linked_program, running_program, slide_by_symbols
+from prologue.trace.readers.sources import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostImage:
+    """The host's vmlinux, and where its text and its addresses are from.
+
+    ``memory`` is a source of memory, and ``modules`` the directory of its modules' files. Without memory the text is
+    the file's, ``slide`` bytes from where it is linked (None: as ``explained`` or the trace says); ``hyp_text`` is the
+    run-time address of ``__hyp_text_start`` at EL2 of an nVHE host. ``explained`` is the slide in other memory, and the
+    name of that. ``level`` is the host's exception level, None to find it.
+    """
+
+    vmlinux: Path
+    memory: str | None = None
+    modules: Path | None = None
+    slide: int | None = None
+    hyp_text: int | None = None
+    explained: tuple[int, str] | None = None
+    level: int | None = None
+
+
+class GuestImage(NamedTuple):
+    """A guest's vmlinux, its VMID or process (None: the only guest), and its slide (None: as its trace says)."""
+
+    vmlinux: Path
+    number: int | None = None
+    slide: int | None = None
+
+
+def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) -> Kernels:
+    """Open the host's and the guests' kernels, and let the decoder of the trace follow the host's.
+
+    Raises:
+        InputError: a file is not a vmlinux, or is of another boot or build than the trace or memory.
+        UsageError: guests cannot be told apart, or would have to be decoded.
+
+    """
+    if trace.decoded is not None and (guests or trace.guests):
+        raise UsageError(
+            "guests in perf.data and snapshots are not decoded: decode with perf script, and give its text"
+        )
+    memory = None
+    if host.memory is not None:
+        memory = open_memory(host.memory)
+        program = running_program(host.vmlinux, memory, host.modules)
+        _require_same_boot(trace, program.kernel.slide, host.memory)
+    else:
+        program = linked_program(host.vmlinux, _slide(host, trace), host.hyp_text)
+    _require_same_build(trace, program)
+    if trace.decoded is not None:
+        trace.decoded.follow(decoder_text(program, memory), host.vmlinux)
+    if program.missing:
+        without = f"without a file in {host.modules}, of no image here: {', '.join(program.missing)}"
+        trace.account.add(f"loaded modules {without}", len(program.missing), singular=f"loaded module {without}")
+    for what, count in program.doubts:
+        trace.account.add(what, count)
+    kernels = tuple(_open_guest(guest, trace) for guest in guests)
+    numbers = {guest.number for guest in kernels}
+    if len(kernels) > 1 and (None in numbers or len(numbers) < len(kernels)):
+        raise UsageError("several guests need an ID each: --guest-vmlinux VMLINUX@VMID")
+    level, unnumbered = host.level, trace.header is not None
+    # In recordings without guests' images, VMIDs alone tell.
+    if level is None and (kernels or not unnumbered):
+        level, trace.batches = find_host_level(trace.batches, program, unnumbered=unnumbered)
+    return Kernels(program, kernels, level, unnumbered)
+
+
+def _slide(host: HostImage, trace: Trace) -> int:
+    """Return the slide that was given, or that other memory, a recording's header or perf's map of the kernel has."""
+    if host.slide is not None:
+        return host.slide
+    if host.explained is not None:
+        _require_same_boot(trace, *host.explained)
+        return host.explained[0]
+    if trace.header is not None:
+        return trace.header.slide or 0
+    known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
+    return (slide_by_symbols(host.vmlinux, known) if known else None) or 0
+
+
+def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:
+    slide = guest.slide
+    if slide is None and guest.number is not None:
+        headers = [one.header for number, one in trace.guests if number == guest.number and one.header is not None]
+        slide = next((header.slide for header in reversed(headers) if header.slide is not None), None)
+    program = linked_program(guest.vmlinux, slide or 0)
+    for number, one in trace.guests:
+        if guest.number in (None, number):
+            _require_same_build(one, program)
+    return GuestKernel(program, guest.number)
+
+
+def _require_same_boot(trace: Trace, slide: int, memory: str) -> None:
+    own = trace.header.slide if trace.header else None
+    if own is not None and own != slide:
+        raise InputError(f"has the kernel at slide {slide:#x}, {trace.name} at {own:#x}: another boot", path=memory)
+
+
+def _require_same_build(trace: Trace, program: Program) -> None:
+    own, header = gnu_build_id(program.kernel.image), trace.header
+    recorded = header.build_id.hex() if header and not header.may_be_of(own) else ""
+    if header is None and trace.decoded is not None and not own.startswith(trace.decoded.build_id):
+        recorded = trace.decoded.build_id
+    if own and recorded:
+        raise InputError(
+            f"was recorded of another kernel: build-id {recorded}, {program.name} has {own}", path=trace.name
+        )
