@@ -9,26 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from prologue.elf.notes import gnu_build_id
-from prologue.errors import InputError, Location, UndecidedError
+import numpy as np
+
+from prologue.errors import Location, UndecidedError, UsageError
 from prologue.library.files import File, FileName, path_of
 from prologue.library.systems import System
-from prologue.live.memory.base import Memory
-from prologue.live.memory.sources import open_memory
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
-from prologue.trace.path.host_mode import find_host_level
+from prologue.trace.path.filters import Selection
+from prologue.trace.path.kernel_images import HostImage, follow, open_kernels
 from prologue.trace.path.known import KnownRanges
-from prologue.trace.path.programs import (
-    Program,
-    decoder_text,
-    linked_program,
-    running_program,
-    slide_by_symbols,
-)
+from prologue.trace.path.programs import Program
 from prologue.trace.path.reported import reported_words
-from prologue.trace.ranges import TraceRanges
+from prologue.trace.ranges import SAMPLE, TraceRanges
 from prologue.trace.readers.sources import Trace, open_trace
+from prologue.trace.readers.streams import STDIN
 from prologue.trace.views.stats import FunctionUse, by_function, executed
 from prologue.trace.views.summary import TraceSummary
 
@@ -128,6 +123,8 @@ class KernelTrace:
     def functions(self) -> list[FunctionUse]:
         """Count the kernel's functions that were executed, the one with the most instructions first.
 
+        Sampled instructions, of which a trace may have some, are not counted.
+
         Returns:
             ``FunctionUse``: ``name``, ``vaddr`` (run-time), ``instructions`` executed, ``entries`` (how often the first
             one was) and ``distinct`` instructions.
@@ -137,26 +134,32 @@ class KernelTrace:
 
         """
         with self._open() as (trace, known):
-            check, summary = ImageCheck(known, trace), TraceSummary(known)
+            check, summary, selection = ImageCheck(known, trace), TraceSummary(known), Selection()
             for batch, numbers in check.executed(trace):
-                summary.add(batch, numbers)
+                sampled = batch.ranges["flags"] & np.uint8(SAMPLE) != 0
+                summary.add(*selection.take(batch, numbers, ~sampled))
             return by_function(known.kernels.host, 0, executed(known, summary.runs, 0))
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Trace, KnownRanges]]:
         with open_trace(self.source) as trace:
-            program, memory = _program(trace, self._kernel, self._slide)
-            _require_same_build(trace, program)
-            if trace.decoded is not None:
-                trace.decoded.follow(decoder_text(program, memory), Path(program.name))
-                if memory is None and not trace.decoded.own_memory:
-                    trace.account.add(_FOLLOWS_FILE)
-            for what, count in (*program.doubts, *((f"loaded module without a file: {m}", 1) for m in program.missing)):
-                trace.account.add(what, count)
-            level = None
-            if trace.header is None:
-                level, trace.batches = find_host_level(trace.batches, program, unnumbered=False)
-            yield trace, KnownRanges(Kernels(program, (), level, trace.header is not None))
+            kernels = self._kernels(trace)
+            if trace.decoded is not None and not trace.decoded.own_memory and not self._has_memory(trace):
+                trace.account.add(_FOLLOWS_FILE)
+            yield trace, KnownRanges(kernels)
+
+    def _has_memory(self, trace: Trace) -> bool:
+        """Return whether the text is memory's: of a system, or of ``perf record --kcore``."""
+        kcore = trace.decoded.kcore if trace.decoded is not None else None
+        return isinstance(self._kernel, System) or (self._slide is None and kcore is not None)
+
+    def _kernels(self, trace: Trace) -> Kernels:
+        if isinstance(self._kernel, System):
+            system = self._kernel
+            host = HostImage(vmlinux=system.vmlinux, modules=system.modules)
+            return follow(trace, system.program, system.memory, host)
+        kcore = str(trace.decoded.kcore) if trace.decoded is not None and self._has_memory(trace) else None
+        return open_kernels(trace, HostImage(vmlinux=self._kernel, memory=kcore, slide=self._slide), ())
 
 
 def trace(source: FileName, kernel: File | System, *, slide: int | None = None) -> KernelTrace:
@@ -172,38 +175,14 @@ def trace(source: FileName, kernel: File | System, *, slide: int | None = None) 
 
     Raises:
         InputError: the trace or the kernel cannot be read, or the trace was recorded of another build or boot.
+        UsageError: the trace is standard input or a pipe, which cannot be read twice; or ``slide`` of a system.
 
     """
+    if os.fspath(source) == STDIN or Path(source).is_fifo():
+        raise UsageError(f"{os.fspath(source)}: a trace is read more than once: save it to a file")
+    if slide is not None and isinstance(kernel, System):
+        raise UsageError("slide is for a vmlinux: a system says where it runs")
     return KernelTrace(os.fspath(source), kernel if isinstance(kernel, System) else path_of(kernel), slide)
-
-
-def _program(trace: Trace, kernel: Path | System, slide: int | None) -> tuple[Program, Memory | None]:
-    """Return the text to read the trace with, and the memory that it is of, if it is."""
-    own = trace.header.slide if trace.header is not None else None
-    if isinstance(kernel, System):
-        program, memory = kernel.program, kernel.memory
-    elif slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
-        memory = open_memory(str(trace.decoded.kcore))
-        program = running_program(kernel, memory, None)
-    else:
-        if slide is None:
-            known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
-            slide = own if own is not None else slide_by_symbols(kernel, known) if known else None
-        return linked_program(kernel, slide or 0), None
-    if own is not None and own != program.kernel.slide:
-        runs = f"{memory.name} has the kernel at slide {program.kernel.slide:#x}"
-        raise InputError(f"has it at {own:#x}, but {runs}: another boot", path=trace.name)
-    return program, memory
-
-
-def _require_same_build(trace: Trace, program: Program) -> None:
-    own, header = gnu_build_id(program.kernel.image), trace.header
-    theirs = trace.decoded.build_id if trace.decoded is not None else ""
-    if own and header is not None and not header.may_be_of(own):
-        theirs = header.build_id.hex()
-    elif not (own and theirs and own[: len(theirs)] != theirs):
-        return
-    raise InputError(f"was recorded of another kernel: build-id {theirs}, {program.name} has {own}", path=trace.name)
 
 
 def _stale(trace: Trace, check: ImageCheck, kernels: Kernels) -> Iterator[StaleText]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.rules.fixture import as_running, process
 from tests.support.built import Mini
 from tests.support.cores import SLIDE
 from tests.support.elf_edit import ElfEdit
-from tests.trace.made import KERNEL, perf_text, recording
+from tests.trace.made import KERNEL, perf_line, perf_text, recording
 
 CALL = ("vfs_read+0x10", "read_zero")
 BEFORE = ("read_zero+0x18", "vfs_read")
@@ -91,4 +92,21 @@ def test_what_is_not_known_of_the_text_is_said(mini: Mini, tmp_path: Path) -> No
     start = ElfEdit(loaded.vmlinux).value("work_leaf") + SLIDE
     path = tmp_path / "trace"
     path.write_bytes(recording([{"start": start, "count": 5, "cpu": 0}, {"start": start, "count": 5, "cpu": 0}]))
-    assert "1 loaded module without a file: absent" in prologue.trace(path, system).check().notes
+    without = f"without a file in {loaded.ko.parent}, of no image here: absent"
+    assert f"1 loaded module {without}" in prologue.trace(path, system).check().notes
+
+
+def test_what_cannot_be_read_twice_is_refused(made: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for source in ("-", tmp_path / "pipe"):
+        with pytest.raises(prologue.UsageError, match="save it to a file"):
+            prologue.trace(source, made)
+
+
+def test_samples_are_not_counted(made: Path, tmp_path: Path) -> None:
+    lines = perf_text([BEFORE, CALL, *AFTER]).splitlines(keepends=True)
+    sample = perf_line(KERNEL.at("read_zero+0x14"), 0, event="instructions:k").partition(" => ")[0] + "\n"
+    plain, sampled = tmp_path / "plain", tmp_path / "sampled"
+    plain.write_text("".join(lines))
+    sampled.write_text("".join(line + sample for line in lines))
+    assert prologue.trace(sampled, made).functions() == prologue.trace(plain, made).functions()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
+from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
 from prologue.trace.path.assign import GuestKernel, Kernels
 from prologue.trace.path.host_mode import find_host_level
@@ -59,9 +60,30 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
     if host.memory is not None:
         memory = open_memory(host.memory)
         program = running_program(host.vmlinux, memory, host.modules)
-        _require_same_boot(trace, program.kernel.slide, host.memory)
     else:
         program = linked_program(host.vmlinux, _slide(host, trace), host.hyp_text)
+    return follow(trace, program, memory, host, guests)
+
+
+def follow(
+    trace: Trace, program: Program, memory: Memory | None, host: HostImage, guests: Sequence[GuestImage] = ()
+) -> Kernels:
+    """Let the decoder of a trace follow the host's program, and note what is not known of its text.
+
+    Args:
+        trace: a trace of which nothing was read yet.
+        program: the host's kernel with its modules.
+        memory: what the text of the program is from; None for a file.
+        host: where the program is from.
+        guests: the guests' kernels.
+
+    Raises:
+        InputError: the trace was recorded of another build or boot.
+        UsageError: guests cannot be told apart.
+
+    """
+    if memory is not None:
+        _require_same_boot(trace, program.kernel.slide, host.memory or memory.name)
     _require_same_build(trace, program)
     if trace.decoded is not None:
         trace.decoded.follow(decoder_text(program, memory), host.vmlinux)
