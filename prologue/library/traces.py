@@ -17,7 +17,7 @@ from prologue.library.systems import System
 from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Selection
-from prologue.trace.path.kernel_images import HostImage, follow, open_kernels
+from prologue.trace.path.kernel_images import HostImage, follow_program, open_kernels
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
 from prologue.trace.path.reported import reported_words
@@ -157,7 +157,7 @@ class KernelTrace:
         if isinstance(self._kernel, System):
             system = self._kernel
             host = HostImage(vmlinux=system.vmlinux, modules=system.modules)
-            return follow(trace, system.program, system.memory, host)
+            return follow_program(trace, system.program, system.memory, host)
         kcore = str(trace.decoded.kcore) if trace.decoded is not None and self._has_memory(trace) else None
         return open_kernels(trace, HostImage(vmlinux=self._kernel, memory=kcore, slide=self._slide), ())
 

@@ -107,7 +107,9 @@ class Audit:
         found = (*(self.before.findings if self.before is not None else ()), *self.findings)
         errors = (*(self.before.errors if self.before is not None else ()), *self.errors)
         wrong = self.mismatch or errors or any(finding.severity in FAILING for finding in found)
-        return not (wrong or any(self.undecided)) and all(transition.allowed for transition in self.transitions)
+        words = self.undecided
+        decided = not (words.restless or words.lacking or words.unknown)
+        return decided and not wrong and all(transition.allowed for transition in self.transitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,10 +62,10 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
         program = running_program(host.vmlinux, memory, host.modules)
     else:
         program = linked_program(host.vmlinux, _slide(host, trace), host.hyp_text)
-    return follow(trace, program, memory, host, guests)
+    return follow_program(trace, program, memory, host, guests)
 
 
-def follow(
+def follow_program(
     trace: Trace, program: Program, memory: Memory | None, host: HostImage, guests: Sequence[GuestImage] = ()
 ) -> Kernels:
     """Let the decoder of a trace follow the host's program, and note what is not known of its text.

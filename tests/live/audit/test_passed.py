@@ -1,0 +1,46 @@
+"""``Audit.passed`` and ``Audit.undecided``: what scripts ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prologue.errors import InputError
+from prologue.live.audit.audited import Audited, Undecided
+from prologue.live.audit.run import NOT_ALLOWED, Audit, AuditedFile, Transition
+
+
+def audit_of(**how: int) -> Audit:
+    audited = Audited(words=(), mechanisms=(), text=1, unlooked=(), **how)  # type: ignore[arg-type]  # counts only
+    file = AuditedFile(path=Path("vmlinux"), name="kernel", audited=audited, findings=())
+    return Audit(source="core", release="", slide=0, files=(file,), notes=())
+
+
+def changed(audit: Audit, **fields: object) -> Audit:
+    return replace(audit, **fields)  # type: ignore[arg-type]  # of several types
+
+
+def test_what_is_decided_passes() -> None:
+    assert audit_of().passed
+    assert audit_of().undecided == Undecided(0, 0, 0)
+
+
+@pytest.mark.parametrize("count", ["restless", "missing", "unknown"])
+def test_what_is_not_decided_does_not(count: str) -> None:
+    assert not audit_of(**{count: 1}).passed
+    assert not changed(audit_of(), before=audit_of(**{count: 1})).passed
+    assert sum(_numbers(audit_of(**{count: 2}).undecided)) == 2
+
+
+def _numbers(words: Undecided) -> tuple[int, int, int]:
+    return words.restless, words.lacking, words.unknown
+
+
+def test_modules_that_were_not_audited_and_changes_that_are_not_allowed() -> None:
+    error = InputError("another build", path="a.ko")
+    assert not changed(audit_of(), errors=(error,)).passed
+    assert not changed(audit_of(), before=changed(audit_of(), errors=(error,))).passed
+    moves = [Transition(mechanism="", old="", new="", words=1, verdict=verdict) for verdict in ("allowed", NOT_ALLOWED)]
+    assert [changed(audit_of(), transitions=(move,)).passed for move in moves] == [True, False]
