@@ -60,10 +60,10 @@ class Kernels(NamedTuple):
         """
         places = []
         for name in names:
-            found = [(row, place) for row, program in enumerate(self.programs) for place in program.find(name)]
-            if not found:
+            hits = [(row, place) for row, program in enumerate(self.programs) for place in program.find(name)]
+            if not hits:
                 raise InputError(f"has no symbol {name}", path=self.host.name)
-            places += found
+            places += hits
         return places
 
     def rows(self, batch: Batch) -> I64:

@@ -36,7 +36,7 @@ class GuestTrace(NamedTuple):
 
 
 class GuestTraceFile(NamedTuple):
-    """The name of a guest's trace; its number, and ns that its clock is behind, as in ``GuestTrace``."""
+    """A guest's trace by name, its number, and the ns that its clock lags, as in ``GuestTrace``."""
 
     name: str
     number: int
