@@ -6,7 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from prologue.errors import UsageError
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
@@ -79,9 +82,10 @@ def add_command(commands: Commands, name: str, handler: str, help_: str, example
 
 
 def fill_all(parser: argparse.ArgumentParser) -> None:
-    """Fill every subcommand, for those that want to see the whole grammar."""
+    """Fill every subcommand, for those that want to see the whole grammar; what is not installed stays empty."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
-                command.fill()
+                with suppress(UsageError):
+                    command.fill()
                 fill_all(command)

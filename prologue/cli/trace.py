@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from prologue.cli import trace_etm, trace_record
+from prologue.cli import trace_etm
 from prologue.cli.arguments import Once, number_from
+from prologue.cli.bench import add_bench_command
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 _MOST_SKEW: Final = 10**6  # ms
@@ -36,8 +37,16 @@ def add_trace(group: Subcommand) -> None:
         "  prologue trace check decoded.txt.zst --vmlinux vmlinux.live --json | jq .stale",
     )  # fmt: skip
     check.when_chosen(_check)
-    record = add_command(actions, "record", "prologue.cli.trace_record:run", trace_record.HELP, trace_record.EXAMPLES)
-    record.when_chosen(trace_record.add_options)
+    add_bench_command(
+        actions, "record", "trace_record",
+        "record in QEMU which instructions a kernel executes: each range, with CPU, level and task",
+        "  prologue trace record vmlinux -o hackbench.ptrace --run 'hackbench -g 1 -l 100'\n"
+    "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000\n"
+    "  prologue trace record vmlinux -o read.ptrace --function vfs_read --run 'head -c 64 /dev/zero'\n"
+    "  prologue trace record vmlinux -o all.ptrace --truth all.words --dump all.core \\\n"
+    "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
+    "  prologue live overlay vmlinux all.core -o vmlinux.live     # the text that was executed\n",
+    )  # fmt: skip
     etm = add_command(actions, "etm", "prologue.cli.trace_etm:run", trace_etm.HELP, trace_etm.EXAMPLES)
     etm.when_chosen(trace_etm.add_options)
 

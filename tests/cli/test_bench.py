@@ -7,14 +7,11 @@ import sys
 
 import pytest
 
-from prologue.cli import bench_defaults as defaults
-from prologue.cli.bench_run import DEFAULTS
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue_bench.analysis.compare import MARGIN
+from prologue_bench.cli.run import DEFAULTS
 from prologue_bench.errors import GuestLostError
-from prologue_bench.guest.vm import Machine
-from prologue_bench.targets.qemu import ACCELERATORS, QemuTarget
 
 Said = pytest.CaptureFixture[str]
 
@@ -68,14 +65,6 @@ def test_defaults_are_those_of_one_place() -> None:
     assert parser.parse_args(["bench", "compare", "example:2019-a57"]).margin == MARGIN
 
 
-def test_defaults_are_those_of_the_bench() -> None:
-    """The grammar does not load it, and has them in a table of its own."""
-    machine, target = Machine(), QemuTarget()
-    assert (machine.cpu, machine.cpus, machine.memory) == (defaults.CPU, defaults.CPUS, defaults.MEMORY)
-    assert (defaults.ACCEL, ACCELERATORS[defaults.ACCEL]) == (target.accel, machine.accel)
-    assert defaults.MARGIN == MARGIN
-
-
 @pytest.mark.parametrize(
     ("absent", "arguments"),
     [
@@ -94,3 +83,16 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     assert done.stderr == (
         f"prologue: bench needs {absent}, which is not installed: pip install '.[bench]' in a clone of prologue\n"
     )
+
+
+def test_the_tool_needs_no_bench() -> None:
+    code = (
+        "import sys; sys.modules['prologue_bench'] = None; from prologue.cli.main import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    for arguments in (["--help"], ["trace", "--help"], ["--print-completion", "bash"]):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+    done = subprocess.run([sys.executable, "-c", code, "trace", "record"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("prologue: bench needs prologue_bench, which is not installed: ")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 import sys
 from argparse import Namespace
+from typing import Final
 
 from prologue_bench.analysis.compare import MARGIN
+
+_FORMATS: Final = ("text", "markdown", "csv", "json")
 
 
 def again(args: Namespace, name: str) -> list[str]:
@@ -24,3 +29,37 @@ def put(text: str) -> int:
     """
     sys.stdout.write(text)
     return 0
+
+
+def add_results(added: argparse.ArgumentParser) -> None:
+    """Add what the samples are read from."""
+    added.add_argument(
+        "results", nargs="+", metavar="RESULTS",
+        help="result set (a directory; several of one setup are merged), records (.jsonl) or logs (.log) of "
+        "bench record, a table made by hand (.json), or example:NAME",
+    )  # fmt: skip
+
+
+def add_margin(added: argparse.ArgumentParser) -> None:
+    """Add the margin of equivalence."""
+    added.add_argument(
+        "--margin", type=_margin, default=MARGIN, metavar="PERCENT",
+        help=f"differences inside it count as equivalent (default: {100 * MARGIN:g})",
+    )  # fmt: skip
+
+
+def add_format(added: argparse.ArgumentParser, schema: str) -> None:
+    """Add how the report is printed."""
+    added.add_argument(
+        "--format", choices=_FORMATS, default="text", help=f"of the report (json: schema prologue.{schema}/1)"
+    )
+
+
+def _margin(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 100:
+        raise argparse.ArgumentTypeError(f"not a percentage between 0 and 100: {text!r}")
+    return value / 100

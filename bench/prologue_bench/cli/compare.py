@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 from argparse import Namespace
 from pathlib import Path
 
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.cli.common import again, put
+from prologue_bench.cli.common import add_format, add_margin, add_results, again, put
 from prologue_bench.report import data, links, text
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    add_results(added)
+    added.add_argument(
+        "--links", action="store_true",
+        help="kernels of several links side by side, by exact counts of their boots (icount): RESULTS are directories, "
+        "or LABEL=DIRECTORY (json: schema prologue.bench-links/1)",
+    )  # fmt: skip
+    add_margin(added)
+    add_format(added, "bench-compare")
 
 
 def run(args: Namespace) -> int:

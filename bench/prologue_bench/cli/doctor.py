@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from prologue_bench.errors import BenchError
 from prologue_bench.recorder.local import record_here
@@ -12,6 +14,13 @@ from prologue_bench.recorder.output import Recorded
 from prologue_bench.recorder.sampling import sample_sites
 from prologue_bench.recorder.task import Task
 from prologue_bench.targets.doctor import Diagnosis, check_host, check_machine, check_vmlinux
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    added.add_argument("--vmlinux", type=Path, help="of the kernel to measure: can it be measured, does it run there?")
+    added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
+    added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
 
 
 def run(args: Namespace) -> int:

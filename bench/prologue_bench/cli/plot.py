@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from argparse import Namespace
+from pathlib import Path
 
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
+from prologue_bench.cli.common import add_margin, add_results
 from prologue_bench.report.plots import save, suffix_of
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    add_results(added)
+    add_margin(added)
+    added.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="picture: FILE.png, .svg or .pdf"
+    )
 
 
 def run(args: Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import sys
 from argparse import Namespace
@@ -9,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from prologue.cli.arguments import number_from
 from prologue.kernel.kernel import Kernel
 from prologue.outputs import new_file
 from prologue.words import counted
+from prologue_bench.cli.defaults import RUNS
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import parse_line
 from prologue_bench.host.progress import say
@@ -25,6 +28,39 @@ from prologue_bench.recorder.script import script
 from prologue_bench.recorder.task import Measured, Task
 from prologue_bench.recorder.writer import appending
 from prologue_bench.results.model import Workload
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    added.add_argument("--label", type=_label, required=True, help="which variant this boot runs")
+    added.add_argument(
+        "--vmlinux", type=Path, help="of the running kernel: sampled sites are read back, which proves the variant"
+    )
+    added.add_argument(
+        "--runs", type=number_from(1), default=RUNS, metavar="N",
+        help="of each workload (default: %(default)s)",
+    )  # fmt: skip
+    added.add_argument("--governor", metavar="NAME", help="cpufreq governor during the runs; restored afterwards")
+    added.add_argument(
+        "--workload", action="append", default=[], metavar="SPEC", help="as in bench run; may be repeated"
+    )  # fmt: skip
+    added.add_argument(
+        "--pattern", metavar="RE",
+        help="basic regular expression; its \\(group\\) is the number in the command's output",
+    )  # fmt: skip
+    added.add_argument("--unit", metavar="UNIT", help="of that number")
+    added.add_argument("--direction", choices=("lower", "higher"), help="which is better")
+    output = added.add_mutually_exclusive_group(required=True)
+    output.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.jsonl", help="record file; one line is appended"
+    )  # fmt: skip
+    output.add_argument(
+        "--script", type=Path, metavar="OUT.sh",
+        help="measure nothing; write a POSIX shell script that records the machine it runs on",
+    )  # fmt: skip
+    added.add_argument(
+        "command", nargs="*", metavar="-- CMD", help="command to measure: its wall time, or see --pattern"
+    )  # fmt: skip
 
 
 def run(args: Namespace) -> int:
@@ -121,3 +157,9 @@ def _summary(record: Record, path: Path) -> list[str]:
     if record.void is not None:
         lines.append(f"void, does not count: {record.void}")
     return lines
+
+
+def _label(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"not a label: {text!r}")
+    return text

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 from argparse import Namespace
 from pathlib import Path
 
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.cli.common import again, put
+from prologue_bench.cli.common import add_format, add_results, again, put
 from prologue_bench.report.description import to_csv, to_json, to_markdown, to_text
 from prologue_bench.report.entries import entries_text
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    add_results(added)
+    add_format(added, "bench-table")
 
 
 def run(args: Namespace) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
+from prologue.cli.arguments import number_from
 from prologue.elf.flat import write_flat
 from prologue.elf.image import ElfImage
 from prologue.outputs import require_other, require_plain_target
 from prologue.words import counted
+from prologue_bench.cli.defaults import MACHINE, TIMEOUT
 from prologue_bench.errors import BenchError
 from prologue_bench.exact.build import build_stop
 from prologue_bench.exact.writes import MOST_CPUS, WritesRun, record_writes
@@ -19,6 +22,25 @@ from prologue_bench.guest.vm import Machine
 from prologue_bench.host.progress import say
 
 _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
+
+
+def add_options(added: argparse.ArgumentParser) -> None:
+    """All options."""
+    added.add_argument("--vmlinux", type=Path, required=True, help="unstripped; boots on QEMU's virt board")
+    added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                       help="the recording, readable by its owner only; FILE.log is the console")  # fmt: skip
+    added.add_argument("--image", type=Path, help="flat Image of that vmlinux (default: made from it)")
+    added.add_argument("--initrd", type=Path, metavar="CPIO",
+                       help="what to run; it must power off (default: power off at once)")  # fmt: skip
+    added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
+    added.add_argument("--cpu", default=MACHINE.cpu, metavar="MODEL", help="of QEMU (default: %(default)s)")
+    added.add_argument(
+        "--smp", type=number_from(1), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
+    )
+    added.add_argument("--memory", type=number_from(64), default=MACHINE.memory, metavar="MIB",
+                       help="RAM (default: %(default)s)")  # fmt: skip
+    added.add_argument("--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
+                       help="until the power-off (default: %(default)s)")  # fmt: skip
 
 
 def run(args: Namespace) -> int:

@@ -1,0 +1,69 @@
+"""The commands of ``prologue bench``: each is a module of this room with ``add_options`` and ``run``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
+    (
+        "run",
+        "boot variants of one link in random order, and measure them",
+        "  prologue bench run --vmlinux vmlinux --variants nop-nop,boot,build --boots 10 --runs 3 --seed 7 \\\n"
+        "      --workload hackbench:process,sockets,g=10,l=1000 --target ssh:root@board -o campaign/\n"
+        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=100 --modules /lib/modules/6.1 -o smoke/\n"
+        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=1,l=20 --target icount -o exact/\n"
+        "  prologue bench run --vmlinux vmlinux --workload hackbench:g=10,l=1000 --target labgrid:farm.yaml \\\n"
+        "      --reserve board=rpi4 -o campaign/\n"
+        "The same command resumes a campaign that was stopped, at whatever point.\n"
+        "Exit codes: 0 every boot of the plan counts; 1 some stayed void; 2 bad input or another plan; 4 machine lost.",
+    ),
+    (
+        "record",
+        "record this boot of this machine under a label, or write a script that does it elsewhere",
+        "  prologue bench record --label nop-nop --vmlinux vmlinux --workload hackbench:g=10,l=1000 -o boots.jsonl\n"
+        "  prologue bench record --label build --runs 5 -o boots.jsonl -- make -C /usr/src/linux -j8 clean vmlinux\n"
+        "  prologue bench record --label boot -o boots.jsonl --pattern 'Throughput \\([0-9.]*\\)' --unit MB/s \\\n"
+        "      --direction higher -- dbench -t 60 8\n"
+        "  prologue bench record --label nop-nop --workload hackbench:g=10 --script record.sh\n"
+        "  LABEL=build sh record.sh >> boots.log     # on the board, as root, once for each boot\n"
+        "  prologue bench compare boots.jsonl boots.log",
+    ),
+    (
+        "compare",
+        "compare variants with the base: difference, interval, verdict",
+        "  prologue bench compare example:2019-a57\n  prologue bench compare results/ --margin 0.5\n"
+        "  prologue bench compare monday/ tuesday/ --format json\n"
+        "  prologue bench compare --links stock/ rival/ native/",
+    ),
+    (
+        "table",
+        "describe what was measured: quartiles, extremes, outliers",
+        ("  prologue bench table example:2019-a53\n  prologue bench table results/ --format csv"),
+    ),
+    (
+        "plot",
+        "draw every sample, and every difference with its interval",
+        "  prologue bench plot example:2019-a53 -o a53.png\n"
+        "  prologue bench plot results/ -o results.svg --margin 0.5",
+    ),
+    (
+        "export",
+        "write recorded results in another program's format: KernelCI's",
+        "  prologue bench export results/ --kcidb --origin mylab -o report.json\n"
+        "  prologue bench export monday/ tuesday/ --kcidb --origin mylab --tree mainline \\\n"
+        "      --repository https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git --commit COMMIT\n"
+        "  prologue bench export results/ --kcidb --origin mylab --checkout mylab:4711 | kcidb-submit ...",
+    ),
+    (
+        "doctor",
+        "check this host, or the machine to be measured, and say what to fix",
+        "  prologue bench doctor\n  prologue bench doctor --vmlinux vmlinux --target ssh:root@board",
+    ),
+    (
+        "writes",
+        "record every write to kernel text in QEMU, from reset to power-off",
+        "  prologue bench writes --vmlinux vmlinux -o boot.writes         # boots, and powers off as init's first act\n"
+        "  prologue bench writes --vmlinux vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
+        "  prologue live judge boot.writes",
+    ),
+)  # fmt: skip

@@ -1,0 +1,11 @@
+"""What several commands take where no option says otherwise."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prologue_bench.guest.vm import Machine
+
+MACHINE: Final = Machine()
+TIMEOUT: Final = 600  # seconds
+RUNS: Final = 3  # of each workload in a boot
