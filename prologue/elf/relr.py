@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from prologue.arrays import I64, U64, Bool
+from prologue.arrays import U64, Bool
 
 SPAN: Final = 63 * 8  # bytes that one bitmap is for
 FILLER: Final = 1
@@ -138,8 +138,3 @@ def _filled(words: U64, count: int) -> U64 | None:
     if len(words) > count:
         return None
     return np.concatenate([words, np.full(count - len(words), FILLER, np.uint64)])
-
-
-def index_of(places: U64, start: int) -> I64:
-    """Numbers of 8-byte slots from ``start`` on."""
-    return ((places - np.uint64(start)) >> np.uint64(3)).astype(np.int64)

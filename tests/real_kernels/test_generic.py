@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prologue.cli.main import main
-from prologue_bench.guest.modules import boot_file
+from tests.support.boot_file import boot_file
 from tests.support.needs import needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]

@@ -16,7 +16,7 @@ from prologue.elf.compressed import decompress
 from prologue.kernel.load import find_modules, open_binary
 from prologue.patching.reread.module import reread_module
 from prologue_bench.guest.kernels import DebianKernel
-from prologue_bench.guest.modules import boot_file
+from tests.support.boot_file import boot_file
 from tests.support.needs import needs_kernel, needs_modules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(1800)]

@@ -1,4 +1,4 @@
-"""A Debian kernel's modules and boot file, as the package installs them."""
+"""A Debian kernel's modules, as the package installs them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,6 @@ def fetch_modules(suite: str, release: str) -> Path:
             extract_all(package, path)
 
     return cache.produce(f"modules/{suite}/{deb.stem}{'.whole' if parts else ''}", unpack)
-
-
-def boot_file(package: Path) -> Path:
-    """Return the vmlinuz of an unpacked package: in ``boot``, since Debian 14 beside the modules."""
-    found = sorted([*(package / "boot").glob("vmlinuz-*"), *package.glob("usr/lib/modules/*/vmlinuz")])
-    if len(found) != 1:
-        raise BenchError(f"{package} has {len(found)} boot files, expected one")
-    return found[0]
 
 
 def load_order(package: Path, names: Iterable[str]) -> list[Path]:
