@@ -201,8 +201,8 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
     nm, verify = tools["nm -S"].median, tools["prologue verify"].median
     image, stale = tools["prologue verify --image"], tools["prologue verify --image, stale"]
     result = [
-        ("patch / nm", tools["prologue patch --in-place"].median / nm, 1.0),
-        ("patch again / nm", tools["prologue patch, again"].median / nm, 1.0),
+        ("patch / nm", tools["prologue patch --in-place"].median / nm, 1.5),
+        ("patch again / nm", tools["prologue patch, again"].median / nm, 1.5),
         ("scan / nm", tools["prologue scan"].median / nm, 2.6),
         ("verify / objdump", verify / tools["objdump -d -j .text"].median, 0.2),
         ("stale image / good image", stale.median / image.median, 1.1),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue import __version__
 from prologue.cli.arguments import number_from
-from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, formatter
+from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands
 
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 MODES: Final = ("boot", "build")  # kernel_tree.patches
@@ -35,7 +35,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     """
     parser = Parser(
         prog="prologue",
-        formatter_class=formatter,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
         "4 machine lost (bench); 5 nothing wrong found, not everything decided\n\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,22 +12,6 @@ from prologue.errors import UsageError
 
 if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
     Commands = argparse._SubParsersAction["Subcommand"]
-
-
-def formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
-    """Make what formats help: as wide as the terminal that it is printed on, or as COLUMNS says.
-
-    argparse makes one for each option that it is given. Without a width it would ask shutil, which loads three
-    compressors.
-    """
-    said = os.environ.get("COLUMNS", "")
-    columns = int(said) if said.isdecimal() else 0
-    if not columns:
-        try:
-            columns = os.get_terminal_size(sys.stdout.fileno()).columns
-        except (OSError, ValueError, AttributeError):  # no terminal; standard output is closed; there is none
-            columns = 80
-    return argparse.RawDescriptionHelpFormatter(prog, width=(columns or 80) - 2)
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,17 +47,18 @@ class Subcommand(Parser):
 
 def add_commands(parser: argparse.ArgumentParser) -> Commands:
     """Give a parser subcommands."""
-    # Without ``prog`` argparse asks a formatter for it, and that one loads shutil and three compressors.
-    return parser.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, parser_class=Subcommand, prog=parser.prog
-    )
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Subcommand)
 
 
 def add_command(commands: Commands, name: str, handler: str, help_: str, examples: str) -> Subcommand:
     """Add one; ``handler`` (``MODULE:FUNCTION``) is what ``main`` calls, empty for a group of commands."""
     sentence = help_[0].upper() + help_[1:] + ("" if help_.endswith("?") else ".")
     command = commands.add_parser(
-        name, help=help_, description=sentence, epilog=f"examples:\n{examples}", formatter_class=formatter
+        name,
+        help=help_,
+        description=sentence,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if handler:
         command.set_defaults(handler=handler)
