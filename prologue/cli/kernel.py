@@ -11,17 +11,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.errors import InputError, UsageError
-from prologue.kernel_tree.patches import all_series, load_patch
+from prologue.kernel_tree.patches import MODES, all_series, load_patch
 from prologue.kernel_tree.source import OPTION, KernelTree
+from prologue.kernel_tree.standalone import STANDALONE
 from prologue.kernel_tree.tree import install, uninstall
 
 if TYPE_CHECKING:
     from prologue.kernel_tree.mail import Mail
 
+_MODE_HELP: Final = "the whole series, or its first part, which needs no tool in the build"
 SCHEMA: Final = "prologue.kernel-check/1"
 _DONE: Final = {"create": "created", "patch": "patched", "restore": "restored", "remove": "removed"}
 _RELEASE: Final = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?(?:[-+~].*)?")  # 6.12, v6.12.107, 6.12.107+deb13-arm64
+
+
+def add_kernel(group: Subcommand) -> None:
+    """Give ``kernel`` its commands."""
+    actions = add_commands(group)
+    install = add_command(
+        actions, "install", "prologue.cli.kernel:run_install", "apply the patch for the tree's release",
+        "  prologue kernel install linux --dry-run\n  prologue kernel install linux\n"
+        "  prologue kernel install linux --mode boot        # no tool in the build: one loop at boot\n"
+        "  prologue kernel install linux --uninstall",
+    )  # fmt: skip
+    install.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
+    install.add_argument("--dry-run", action="store_true", help="print what would be done, change nothing")
+    install.add_argument("--uninstall", action="store_true", help="remove it; your other changes stay")
+    install.add_argument("--mode", choices=tuple(MODES), help=f"{_MODE_HELP} (default: build)")
+    check = add_command(
+        actions, "check", "prologue.cli.kernel:run_check", "check that the build step is in, selected, and has run",
+        "  prologue kernel check linux\n  prologue kernel check linux --objtree build --json",
+    )  # fmt: skip
+    check.add_argument("tree", type=Path, metavar="TREE", help="a kernel's source")
+    check.add_argument("--objtree", type=Path, metavar="DIR", help="where it is built (make O=DIR), if not in TREE")
+    check.add_argument("--json", action="store_true", help="print JSON (schema prologue.kernel-check/1)")
+    patch = add_command(
+        actions, "patch", "prologue.cli.kernel:run_patch", "print or write the patch series, ready to post",
+        "  prologue kernel patch 6.12 | git am\n  prologue kernel patch linux -o outgoing --figures counts.json\n"
+        "  prologue kernel patch 6.12 --cover-letter\n  prologue kernel patch --series init-mem linux | git am",
+    )  # fmt: skip
+    patch.add_argument("release", metavar="RELEASE|TREE", help="such as 6.12, or a kernel's source (./6.12)")
+    patch.add_argument("--mode", choices=tuple(MODES), help=f"{_MODE_HELP} (default: build)")
+    patch.add_argument("--series", choices=STANDALONE, metavar="NAME",
+                       help=f"a patch for any kernel, not part of the series: {', '.join(STANDALONE)}")  # fmt: skip
+    patch.add_argument("-o", "--output", type=Path, metavar="DIR",
+                       help="write one file for each patch, and 0000-cover-letter.patch")  # fmt: skip
+    patch.add_argument("--cover-letter", action="store_true", help="print the cover letter alone")
+    patch.add_argument("--figures", type=Path, action="append", default=[], metavar="FILE",
+                       help="for the letter: from bench/exact_counts.py --json or scan --json; repeatable")  # fmt: skip
 
 
 def run_install(args: Namespace) -> int:
