@@ -25,7 +25,8 @@ import numpy as np
 from tabulate import tabulate
 
 from prologue.arrays import U64
-from prologue.trace.path.branching import CALL, INDIRECT, RET, classes, never_goes_on
+from prologue.insn.rows import flows
+from prologue.trace.path.branching import CALL, INDIRECT, RET, never_goes_on
 from prologue.trace.path.programs import linked_program
 from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
@@ -129,7 +130,7 @@ def straight_code(vmlinux: Path, count: int) -> Code:
     piece = max(program.pieces, key=lambda one: len(one.words))
     places = np.uint64(piece.vaddr) + np.uint64(4) * np.arange(len(piece.words), dtype=np.uint64)
     ends = np.flatnonzero(never_goes_on(piece.words, places))
-    free = np.isin(classes(piece.words[ends]), (RET, INDIRECT, CALL))
+    free = np.isin(flows(piece.words[ends]), (RET, INDIRECT, CALL))
     starts = np.random.default_rng(1).permutation(int(ends[-1]))
     row = np.searchsorted(ends, starts)
     good = free[row] & (ends[row] - starts < 40) & (ends[row] > starts)

@@ -11,6 +11,7 @@ from typing import Final
 from prologue.errors import UsageError
 from prologue.insn import a64
 from prologue.insn.cmodx import judge
+from prologue.insn.table import CLASSES
 
 SCHEMA: Final = "prologue.transition/1"
 
@@ -36,7 +37,7 @@ def run(args: Namespace) -> int:
 def known_mnemonics() -> tuple[str, ...]:
     """Those that need no operands, as words of a command line."""
     fixed = (name for name in _FIXED if " " not in name)
-    return tuple(dict.fromkeys([*fixed, *(name.lower() for name in a64.CLASSES if " " not in name)]))
+    return tuple(dict.fromkeys([*fixed, *(name.lower() for name in CLASSES if " " not in name)]))
 
 
 def word_of(text: str) -> int:
@@ -54,7 +55,7 @@ def word_of(text: str) -> int:
     mnemonic = plain.split(" ")[0]
     if re.fullmatch(rf"b\.(cond|{_CONDITIONS.replace(' ', '|')})", mnemonic):
         mnemonic = "b.cond"
-    for name, (_, value) in a64.CLASSES.items():
+    for name, (_, value) in CLASSES.items():
         # Only the class decides, so operands do not matter and may be missing.
         if mnemonic == name.lower():
             return value

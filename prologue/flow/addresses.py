@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -11,7 +10,6 @@ from prologue.arrays import I64, U32
 from prologue.insn import a64
 from prologue.insn.adr import Made, adrs, surely_writes
 from prologue.insn.decode import ADD_IMM, LDR_LITERAL, field, find, signed
-from prologue.insn.disasm import registers_written
 from prologue.kernel.binary import Binary
 from prologue.kernel.slotmap import SlotMap
 
@@ -50,8 +48,7 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
             for k in np.flatnonzero(code).tolist():
                 start = _start(binary, base, vaddrs[k])
                 place = (words, int(made.at[hit[k]]), chains.get(step, ()), start)
-                # In nearly every case the first answer is no, and capstone, which is slow to load, is not asked.
-                if _intact(*place, surely_writes) and _intact(*place, _writes):
+                if _intact(*place):
                     result.append((int(vaddrs[k]), int(made.value[hit[k]])))
     return result
 
@@ -110,7 +107,7 @@ def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
     return max((int(starts[at]) - int(base)) // a64.INSN_SIZE, 0) if at >= 0 else 0
 
 
-def _intact(words: U32, index: int, chain: tuple[Made, ...], start: int, writes: Callable[[int, int], bool]) -> bool:
+def _intact(words: U32, index: int, chain: tuple[Made, ...], start: int) -> bool:
     """Whether the register that an ADD reads still holds what one of the first sources put there, and those theirs."""
     if not chain:
         return True
@@ -121,16 +118,7 @@ def _intact(words: U32, index: int, chain: tuple[Made, ...], start: int, writes:
         last -= 1
     for k in range(index - 1, max(index - _NEAR, start) - 1, -1):
         if last >= 0 and k == makers.at[last]:
-            return _intact(words, k, chain[1:], start, writes)
-        if writes(int(words[k]), register):
+            return _intact(words, k, chain[1:], start)
+        if surely_writes(int(words[k]), register):
             return False
     return False
-
-
-def _writes(word: int, register: int) -> bool:
-    """Whether an instruction, or the function that it calls, may write a register."""
-    if surely_writes(word, register):
-        return True
-    # Only loads and stores write a register that is not named at bits 4:0; capstone is asked about few words.
-    fields = (0, 5, 10, 16) if word & 0x0A000000 == 0x08000000 else (0,)
-    return any(word >> low & 31 == register for low in fields) and register in registers_written(word)

@@ -13,8 +13,8 @@ from typing import Final, Literal, NamedTuple
 from prologue.flow.control_flow import Flow
 from prologue.insn.constants import after, taken
 from prologue.insn.decode import B
-from prologue.insn.effect import effect, may_use
-from prologue.insn.x9 import X9, may_read, must_write
+from prologue.insn.effect import effect
+from prologue.insn.rows import X9
 
 _KEPT: Final = frozenset(range(19, 30))  # AAPCS64, "General-purpose registers": a call keeps X19-X29
 _STATES: Final = 20_000  # more than a compiler's function needs; then a way is believed
@@ -54,19 +54,18 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
 def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] | None:
     """Which registers hold the value after the instruction; None if it reads the value."""
     gone, copies = set[int](), set[int]()
-    word, array = int(flow.words[state.position]), flow.words[state.position : state.position + 1]
+    word = int(flow.words[state.position])
     for register in state.holders:
         happens = what if register == X9 else None
-        if happens is None and may_use(word, register):
-            reads = register == X9 or may_read(array, register)[0]
-            does = effect(word, register) if reads else "neither"
+        if happens is None:
+            does = effect(word, register)
             copy = word & 31
             if does == "read" and word & 0xFFE0FFE0 == 0x2A0003E0 and copy in _KEPT | {X9}:  # MOV Wd, Wm
                 # Half of X9 is no promise that was kept, as where W9 is stored to the stack: follow it.
                 copies.add(copy)
             elif does == "read":
                 happens = "read"
-            elif does == "write" or must_write(array, register)[0]:
+            elif does == "write":
                 happens = "written"
         if happens == "read":
             return None

@@ -22,7 +22,7 @@ from prologue.flow.control_flow import Flow
 from prologue.flow.feasible import Meaning, is_call, read_from
 from prologue.insn.decode import BL, B, matches
 from prologue.insn.effect import effect, ends_path, loads, stores_all
-from prologue.insn.x9 import X9, look_over, may_read, must_write
+from prologue.insn.rows import X9, look_over, may_read, must_write
 from prologue.kernel.binary import Binary
 from prologue.kernel.tables import bug_words
 
@@ -263,10 +263,10 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:
     # Few words may use X9, and only these need the many masks.
     nine = np.concatenate(parts)
     words = flow.words[nine]
-    maybe = may_read(words)
+    maybe = may_read(words, X9)
     reading[nine[maybe]] = True
     over[nine[maybe]] = False
-    over[nine[~maybe & must_write(words)]] = True
+    over[nine[~maybe & must_write(words, X9)]] = True
     bugs, is_warning = bug_words(binary)
     over[flow.positions(bugs[is_warning & binary.text.in_text(bugs)])] = False
     over[flow.positions(first)] = True  # another function's pair begins there, and its MOV writes X9

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from prologue.insn.table import CLASSES, row_of
+
 INSN_SIZE: Final = 4
 
 NOP: Final = 0xD503201F  # HINT #0; exactly this word, not any HINT
@@ -28,33 +30,6 @@ BTI_MASK: Final = 0xFFFFFF3F  # HINT #32..#38: the two target bits masked out
 
 BL_REACH: Final = 128 << 20  # BL and B reach [-128 MiB, +128 MiB)
 
-# name -> (mask, value): the classes that the CMODX lists and the control-flow walks need.
-CLASSES: Final[dict[str, tuple[int, int]]] = {
-    "NOP": (0xFFFFFFFF, NOP),
-    "B": (0xFC000000, 0x14000000),
-    "BL": (0xFC000000, 0x94000000),
-    "BRK": (0xFFE0001F, 0xD4200000),
-    "HVC": (0xFFE0001F, 0xD4000002),
-    "ISB": (0xFFFFF0FF, 0xD50330DF),
-    "SMC": (0xFFE0001F, 0xD4000003),
-    "SVC": (0xFFE0001F, 0xD4000001),
-    "B.cond": (0xFF000010, 0x54000000),
-    "CBZ": (0x7F000000, 0x34000000),
-    "CBNZ": (0x7F000000, 0x35000000),
-    "TBZ": (0x7F000000, 0x36000000),
-    "TBNZ": (0x7F000000, 0x37000000),
-    "RET": (0xFFFFFC1F, 0xD65F0000),
-    "BR": (0xFFFFFC1F, 0xD61F0000),
-    "BLR": (0xFFFFFC1F, 0xD63F0000),
-    "BTI": (BTI_MASK, BTI),
-}
-
-_IMM19 = frozenset({"B.cond", "CBZ", "CBNZ"})
-_IMM14 = frozenset({"TBZ", "TBNZ"})
-# FEAT_HBC and FEAT_CMPBR: they are on no issue's list of CMODX, so they have no class.
-_BC_COND = (0xFF000010, 0x54000010)
-CB_COND: Final = (0x7E000000, 0x74000000)
-
 
 def is_bti(word: int) -> bool:
     """Whether the word is BTI, BTI C, BTI J or BTI JC."""
@@ -63,10 +38,8 @@ def is_bti(word: int) -> bool:
 
 def classify(word: int) -> str | None:
     """Return the name in ``CLASSES`` that the word belongs to; the classes do not overlap."""
-    for name, (mask, value) in CLASSES.items():
-        if word & mask == value:
-            return name
-    return None
+    name = row_of(word).name
+    return name if name in CLASSES else None
 
 
 def signed(value: int, bits: int) -> int:
@@ -81,18 +54,8 @@ def signed_field(word: int, low: int, width: int) -> int:
 
 def branch_target(word: int, pc: int) -> int | None:
     """Where a direct branch at address ``pc`` goes (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>), or None."""
-    kind = classify(word)
-    if kind in ("B", "BL"):
-        offset = signed_field(word, 0, 26)
-    elif kind in _IMM19 or word & _BC_COND[0] == _BC_COND[1]:
-        offset = signed_field(word, 5, 19)
-    elif kind in _IMM14:
-        offset = signed_field(word, 5, 14)
-    elif word & CB_COND[0] == CB_COND[1]:
-        offset = signed_field(word, 5, 9)
-    else:
-        return None
-    return (pc + offset * INSN_SIZE) & 0xFFFFFFFFFFFFFFFF
+    offset = row_of(word).target
+    return None if offset is None else (pc + signed_field(word, *offset) * INSN_SIZE) & 0xFFFFFFFFFFFFFFFF
 
 
 def encode_b(pc: int, target: int, *, link: bool = False) -> int:

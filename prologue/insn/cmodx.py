@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.insn import a64
+from prologue.insn.table import pattern
 
 Issue = Literal["old", "new"]
 
@@ -44,7 +45,7 @@ def listed_words(words: npt.NDArray[np.uint32], issue: Issue = "old") -> npt.NDA
     """Which of many words are on that list; shape of ``words``."""
     found = np.zeros(words.shape, np.bool_)
     for name in OLD_LIST if issue == "old" else NEW_LIST:
-        mask, value = a64.CLASSES[name]
+        mask, value = pattern(name)
         found |= words & np.uint32(mask) == np.uint32(value)
     return found
 

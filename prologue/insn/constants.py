@@ -10,36 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from prologue.insn import a64
-from prologue.insn.decode import B_OR_BC_COND, B_OR_BL, CB_COND, CB_OR_TB
-from prologue.insn.x9 import PAIRS
+from prologue.insn.table import writes
 
 _ZERO: Final = 31  # of a compare-and-branch or as a move's source: WZR, XZR
-# LD64B writes eight registers, CASP two for each name, MRRS two for one; HINT signs X30 and X17, as do the forms of
-# PACIA that name no source; the rest of HINT's group is system's.
-_FORGETS_ALL: Final = (
-    (0x3F208C00, 0x38208000),  # LD64B; and SWP and LDAPR, which write one
-    *PAIRS,
-    (0xBF200000, 0x19200000),  # others of RCWCASP's group
-    (0xFFE00000, 0xD5600000),  # MRRS
-    (0xFFFF8000, 0xDAC18000),  # PACIA171615 and its kind
-    (0xFFFFF01F, 0xD503201F),  # HINT
-    (0xFF000000, 0xD4000000),  # SVC, HVC, SMC: what answers may write; and BRK
-    (0x1E000000, 0x00000000),  # not allocated, and SME
-    (0x1E000000, 0x04000000),  # SVE
-)
-# (mask, value) and the lowest bits of the fields that may name a destination; elsewhere each of the four may.
-_DESTINATIONS: Final = (
-    (*CB_OR_TB, ()),
-    (*CB_COND, ()),
-    (*B_OR_BC_COND, ()),
-    (*B_OR_BL, ()),
-    (0x1C000000, 0x10000000, (0,)),  # with an immediate
-    (0x0E000000, 0x0A000000, (0,)),  # with registers
-    (0x3B000000, 0x39000000, (0,)),  # loads and stores: an immediate of 12 bits, never written back
-    (0x3B200000, 0x38000000, (0, 5)),  # of 9 bits, which may be
-    (0x3A000000, 0x28000000, (0, 5, 10)),  # pairs
-)
 
 
 def after(word: int, known: Mapping[int, int]) -> dict[int, int]:
@@ -47,12 +20,7 @@ def after(word: int, known: Mapping[int, int]) -> dict[int, int]:
 
     Arm ARM, "A64 Base Instruction Descriptions": MOVZ, MOVN, ORR (shifted register); "A64 instruction set encoding".
     """
-    if word == a64.NOP:
-        return dict(known)
-    if any(word & mask == value for mask, value in _FORGETS_ALL):
-        return {}
-    places = next((places for mask, value, places in _DESTINATIONS if word & mask == value), (0, 5, 10, 16))
-    forgotten = {word >> low & 31 for low in places}
+    forgotten = writes(word)
     left = {register: value for register, value in known.items() if register not in forgotten}
     moved = _moved(word)
     if moved is not None and word & 31 != _ZERO:

@@ -12,29 +12,31 @@ import numpy as np
 
 from prologue.arrays import I32, I64, U32, U64, Bool
 from prologue.insn import a64
+from prologue.insn.table import pattern
 
 Pattern = tuple[int, int]
 """Mask and value."""
 
-ADR: Final[Pattern] = (0x9F000000, 0x10000000)
-ADRP: Final[Pattern] = (0x9F000000, 0x90000000)
-ADR_OR_ADRP: Final[Pattern] = (0x1F000000, 0x10000000)
-ADD_IMM: Final[Pattern] = (0xFFC00000, 0x91000000)  # ADD Xd, Xn, #imm12, not shifted
-LDR_LITERAL: Final[Pattern] = (0xFF000000, 0x58000000)  # LDR Xt, label
-B: Final[Pattern] = a64.CLASSES["B"]
-BL: Final[Pattern] = a64.CLASSES["BL"]
+ADR: Final[Pattern] = pattern("ADR")
+ADRP: Final[Pattern] = pattern("ADRP")
+ADR_OR_ADRP: Final[Pattern] = pattern("ADR", "ADRP")
+ADD_IMM: Final[Pattern] = pattern("ADD Xd, Xn, #imm12")
+LDR_LITERAL: Final[Pattern] = pattern("LDR Xt, label")
+B: Final[Pattern] = pattern("B")
+BL: Final[Pattern] = pattern("BL")
 
-B_OR_BL: Final[Pattern] = (0x7C000000, 0x14000000)
-B_OR_BC_COND: Final[Pattern] = (0xFF000000, 0x54000000)
-CB: Final[Pattern] = (0x7E000000, 0x34000000)  # CBZ and CBNZ
-TB: Final[Pattern] = (0x7E000000, 0x36000000)  # TBZ and TBNZ
-CB_OR_TB: Final[Pattern] = (0x7C000000, 0x34000000)
-CB_COND: Final[Pattern] = a64.CB_COND  # CB<cc>, CBB<cc>, CBH<cc> (FEAT_CMPBR)
+B_OR_BL: Final[Pattern] = pattern("B", "BL")
+B_OR_BC_COND: Final[Pattern] = pattern("B.cond", "BC.cond")
+CB: Final[Pattern] = pattern("CBZ", "CBNZ")
+TB: Final[Pattern] = pattern("TBZ", "TBNZ")
+CB_OR_TB: Final[Pattern] = pattern("CBZ", "CBNZ", "TBZ", "TBNZ")
+CB_COND: Final[Pattern] = pattern("CB<cc> (register)", "CB<cc> (immediate)")  # also CBB<cc>, CBH<cc> (FEAT_CMPBR)
+RETURN_PC: Final[Pattern] = pattern("RETAASPPC, RETABSPPC")
+# Groups of the Arm ARM, with what is not allocated in them.
 INDIRECT: Final[Pattern] = (0xFE000000, 0xD6000000)  # BR, BLR, RET, ERET, with pointer authentication or without
-RETURN_PC: Final[Pattern] = (0xFFC0001F, 0x5500001F)  # RETAASPPC, RETABSPPC with an immediate (FEAT_PAuth_LR)
 CONTROL: Final[Pattern] = (0x1C000000, 0x14000000)  # branches, exceptions and system instructions
 
-_B_CB_TB: Final[Pattern] = (0x5C000000, 0x14000000)  # B_OR_BL and CB_OR_TB, which differ in bit 29
+_B_CB_TB: Final[Pattern] = pattern("B", "BL", "CBZ", "CBNZ", "TBZ", "TBNZ")
 _CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is much faster
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from prologue.arrays import U32, Bool
 from prologue.insn import a64
 from prologue.insn.decode import ADR, ADRP, BL, CB, CONTROL, TB, B, Pattern, field, matches
+from prologue.insn.table import pattern
 
 Outcomes = npt.NDArray[np.uint8]
 
@@ -47,7 +48,7 @@ _PRFM_LITERAL: Final[Pattern] = (0xFF000000, 0xD8000000)
 _LDR_LITERAL: Final[tuple[Pattern, ...]] = ((0xBF000000, 0x18000000), (0xFF000000, 0x98000000))  # LDR, LDRSW
 _PLAIN_BRANCHES: Final[tuple[Pattern, ...]] = (
     B, BL, CB, TB,
-    a64.CLASSES["RET"], a64.CLASSES["BR"], a64.CLASSES["BLR"],
+    pattern("RET"), pattern("BR"), pattern("BLR"),
 )  # fmt: skip
 # Of branches, exceptions and system instructions, what can be neither stepped nor simulated, and why.
 _NEVER: Final[tuple[tuple[str, Pattern], ...]] = (
@@ -69,7 +70,7 @@ def outcomes(words: U32, decoding: Decoding) -> Outcomes:
     literal = _any(words, _LDR_LITERAL)
     address = matches(words, ADR) | matches(words, ADRP)
     control = matches(words, CONTROL)  # class_branch_sys
-    never = _any(words, tuple(pattern for _, pattern in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
+    never = _any(words, tuple(encoding for _, encoding in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
     memory = literal | address | matches(words, _PRFM_LITERAL) | matches(words, _EXCLUSIVE)
     if decoding.knows_mops:
         memory |= matches(words, _MOPS)
@@ -105,8 +106,8 @@ def why_refused(word: int) -> str:
 
 def _any(words: U32, patterns: tuple[Pattern, ...]) -> Bool:
     found = np.zeros(words.shape, np.bool_)
-    for pattern in patterns:
-        found |= matches(words, pattern)
+    for encoding in patterns:
+        found |= matches(words, encoding)
     return found
 
 

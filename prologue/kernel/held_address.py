@@ -142,23 +142,23 @@ def _holders(word: int, register: int, address: int) -> dict[int, int]:
     held = {} if surely_writes(word, register) else {register: address}
     first, second = word & 31, word >> 5 & 31
     if word & 0xBF800000 == 0x91000000 and second == register:  # ADD, SUB of 64 bits with an immediate
-        amount = (word >> 10 & 0xFFF) << (word >> 22 & 1) * 12
-        held[first] = address + (-amount if word >> 30 & 1 else amount) & _ANY
+        distance = (word >> 10 & 0xFFF) << (word >> 22 & 1) * 12
+        held[first] = address + (-distance if word >> 30 & 1 else distance) & _ANY
     elif word & 0xFFE0FFE0 == 0xAA0003E0 and word >> 16 & 31 == register:  # MOV Xd, Xm
         held[first] = address
-    elif second == register and register in held:
-        held[register] = address + _written_back(word) & _ANY
+    elif second == register and (amount := _written_back(word)) is not None:
+        held[register] = address + amount & _ANY
     held.pop(31, None)
     return held
 
 
-def _written_back(word: int) -> int:
+def _written_back(word: int) -> int | None:
     """What a load or store adds to its base."""
     if word & 0x3B200400 == 0x38000400:
         return a64.signed_field(word, 12, 9)
     if word & 0x3A800000 == 0x28800000:
         return a64.signed_field(word, 15, 7) * _pair_width(word)
-    return 0
+    return None
 
 
 def _pair_width(word: int) -> int:

@@ -21,7 +21,8 @@ import numpy as np
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbol, Symbols
 from prologue.insn import a64
-from prologue.insn.disasm import disassemble, may_write_x0
+from prologue.insn.disasm import disassemble
+from prologue.insn.table import writes
 from prologue.kernel.sites import Layout
 
 FUNCTION: Final = "ftrace_init_nop"
@@ -225,5 +226,5 @@ def _require_quiet(function: _Function, begin: int) -> None:
         raise _UnrecognisedError(f"the exit at {function.pc(begin):#x} calls {', '.join(sorted(calls)) or 'nothing'}")
     straight = [k for k in sorted(seen) if a64.classify(function.words[k]) != "BL"]
     for k in straight:
-        if may_write_x0(function.words[k], function.pc(k)):
+        if 0 in writes(function.words[k]):
             raise _UnrecognisedError(f"the exit writes X0 at {function.pc(k):#x}")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool, sorted_unique
-from prologue.insn import a64
+from prologue.insn.table import pattern
 from prologue.kernel.binary import Binary, Pointers
 
 _CALLBACK: Final = 0x8000  # ARM64_CB_BIT of alt_instr.cpucap: the replacement is a function (6.1 and later)
@@ -98,7 +98,7 @@ def bug_words(binary: Binary) -> tuple[U64, Bool]:
     s32 address, s32 file and u16 line (both only with DEBUG_BUGVERBOSE), u16 flags with bit 0 for WARN; the address
     is relative to its field (include/asm-generic/bug.h, 5.5-6.12). The size is the one at which entries find a BRK.
     """
-    mask, brk = a64.CLASSES["BRK"]
+    mask, brk = pattern("BRK")
     for size in (12, 8):
         entries = _table(binary, "__bug_table", "__bug_table", size)
         vaddrs = binary.relative32(entries)

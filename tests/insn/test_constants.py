@@ -45,7 +45,7 @@ def test_what_is_no_move_of_a_number_forgets(text: str) -> None:
         (0x19280C82, {8, 9}),  # rcwcasp x8, x9, x2, x3, [x4]
         (0xF83FD124, {4, 5, 6, 7, 8, 9, 10, 11}),  # ld64b x4, [x9]
         (0x99481928, {8}),  # ldiapp w8, w8, [x9]
-        (0xDAC1BBFE, {17, 30}),  # autia171615
+        (0xDAC1BBFE, {17}),  # autia171615
         (0xDAC11149, {9}),  # autia x9, x10
         (0x1D0804E9, {7, 8, 9}),  # cpyp [x9]!, [x8]!, x7!
         (0xF829B00A, {9}),  # st64bv x9, x10, [x0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from prologue.insn import a64
 from prologue.insn.cmodx import NEW_LIST, OLD_LIST, judge, listed
 from prologue.insn.decode import branches, calls_to
+from prologue.insn.table import CLASSES
 from tests.support.assembler import assemble
 
 
@@ -50,7 +51,7 @@ def test_classes(text: str, name: str | None) -> None:
 
 @given(st.integers(0, 0xFFFFFFFF))
 def test_a_word_is_in_one_class_at_most(word: int) -> None:
-    names = [name for name, (mask, value) in a64.CLASSES.items() if word & mask == value]
+    names = [name for name, (mask, value) in CLASSES.items() if word & mask == value]
     assert len(names) <= 1
     assert (names[0] if names else None) == a64.classify(word)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prologue.insn.rows import flows
 from prologue.trace.path import branching
 from tests.support.assembler import assemble
 
@@ -48,8 +49,8 @@ BASE = 0xFFFF800080000000
 )
 def test_classes_and_targets(instruction: str | int, kind: int, target: int | None) -> None:
     words = np.array([instruction if isinstance(instruction, int) else assemble(instruction)], np.uint32)
-    assert branching.classes(words).tolist() == [kind]
-    assert branching.classes(np.tile(words, (2, 3))).tolist() == [[kind] * 3] * 2
+    assert flows(words).tolist() == [kind]
+    assert flows(np.tile(words, (2, 3))).tolist() == [[kind] * 3] * 2
     if target is not None:
         assert branching.targets(words, np.array([BASE], np.uint64)).tolist() == [BASE + target]
 

@@ -10,8 +10,8 @@ from elftools.elf.elffile import ELFFile
 
 from prologue.elf.flat import flat_sections
 from prologue.elf.payload import is_flat
-from prologue.insn import a64
 from prologue.insn.decode import branches, calls_to, matches
+from prologue.insn.table import pattern
 from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError
 
@@ -98,7 +98,7 @@ def _relocation(kernel: Kernel) -> tuple[int, int]:
     words = np.frombuffer(kernel.image.read_at(symbol.vaddr, symbol.size) or b"", "<u4")
     _, targets = branches(words, symbol.vaddr)
     left = (targets < symbol.vaddr) | (targets >= symbol.vaddr + symbol.size)
-    if left.any() or matches(words, a64.CLASSES["BLR"]).any() or len(words) != symbol.size // 4:
+    if left.any() or matches(words, pattern("BLR")).any() or len(words) != symbol.size // 4:
         raise BenchError(f"{kernel.path}: {symbol.name} calls other functions: its instructions cannot be counted")
     return symbol.vaddr, symbol.vaddr + symbol.size
 

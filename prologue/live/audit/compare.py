@@ -11,6 +11,7 @@ import numpy as np
 from prologue.arrays import I64, U32, U64, Bool, among
 from prologue.errors import InputError
 from prologue.insn import a64, cmodx
+from prologue.insn.table import CLASSES
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.run import (
     NOT_ALLOWED,
@@ -139,7 +140,7 @@ def _owners(vaddrs: U64, audited: Audited, covered: U64) -> tuple[I64, list[str]
 def _class_of(words: U32) -> I64:
     """A number for the class of each word; 0 for what has none."""
     found = np.zeros(len(words), np.int64)
-    patterns = [*a64.CLASSES.values(), *((0xFFFFFFFF, word) for word in _NAMED.values())]
+    patterns = [*CLASSES.values(), *((0xFFFFFFFF, word) for word in _NAMED.values())]
     for number, (mask, value) in enumerate(patterns, 1):
         hit: Bool = words & np.uint32(mask) == np.uint32(value)
         found[hit] = number

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prologue.insn import a64, decode
+from prologue.insn import decode
+from prologue.insn.table import pattern
 
 if TYPE_CHECKING:
     from prologue.arrays import U32, Bool
@@ -44,16 +45,16 @@ class RangeCode:
 def find_waypoints(words: U32) -> U32:
     """The ``Waypoint`` of each word. Encodings: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding"."""
     kinds = np.zeros(len(words), np.uint32)
-    for pattern, kind in (
+    for encoding, kind in (
         (decode.B_OR_BL, Waypoint.DIRECT),
         (decode.B_OR_BC_COND, Waypoint.CONDITIONAL),
         (decode.CB_OR_TB, Waypoint.CONDITIONAL),
         (decode.CB_COND, Waypoint.CONDITIONAL),
         (decode.INDIRECT, Waypoint.INDIRECT),
         (decode.RETURN_PC, Waypoint.INDIRECT),
-        (a64.CLASSES["ISB"], Waypoint.ISB),
+        (pattern("ISB"), Waypoint.ISB),
     ):
-        kinds[decode.matches(words, pattern)] = kind
+        kinds[decode.matches(words, encoding)] = kind
     return kinds
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from prologue.arrays import I64, Bool
 from prologue.insn.disasm import insn_text
-from prologue.trace.path.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, classes, targets
+from prologue.insn.rows import flows
+from prologue.trace.path.branching import BL, CONDITIONAL, TRAP, UNDEFINED, B, targets
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.impossible import FirstOnes, Instant
 from prologue.trace.path.known import KnownRanges
@@ -212,7 +213,7 @@ class ImageCheck:
 
     def _branches(self, word: StaleWord, stops: list[tuple[int, int]]) -> int:
         """How many branches a decoder that ran away ran through; 0 if any range with that word is another case."""
-        kinds = classes(np.array([stop for _, stop in stops], np.uint32))
+        kinds = flows(np.array([stop for _, stop in stops], np.uint32))
         count = int((~np.isin(kinds, (TRAP, UNDEFINED))).sum())
         first = word.branches == 0 and word.count > 0
         return 0 if self.decoder is None or count < _RUNAWAY or first else max(count, word.branches)
@@ -250,7 +251,7 @@ class ImageCheck:
         """What is wrong with a word, in one sentence."""
         program = self._programs[stale.program]
         (went, _), *others = stale.went.most_common()
-        kind = int(classes(np.array([stale.word], np.uint32))[0])
+        kind = int(flows(np.array([stale.word], np.uint32))[0])
         if kind in (B, BL, CONDITIONAL):
             target = int(targets(np.array([stale.word], np.uint32), np.array([stale.vaddr], np.uint64))[0])
             mnemonic = insn_text(stale.word, stale.vaddr).partition("#")[0].strip()

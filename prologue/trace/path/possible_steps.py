@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import U32, U64, Bool
+from prologue.insn.rows import flows
 from prologue.trace.path.branching import (
     BL,
     CALL,
@@ -18,7 +19,6 @@ from prologue.trace.path.branching import (
     UNDEFINED,
     UNKNOWN,
     B,
-    classes,
     targets,
 )
 from prologue.trace.ranges import EXCEPTION, RETURN
@@ -29,7 +29,7 @@ def possible_steps(words: U32, last: U64, went: U64, flags: npt.NDArray[np.uint8
 
     ``flags`` are EXCEPTION and RETURN, where the input says so; ``vectors`` is where exceptions may enter.
     """
-    kind = classes(words)
+    kind = flows(words)
     onward = went == last + np.uint64(4)
     direct = (kind == B) | (kind == BL) | (kind == CONDITIONAL)
     possible: Bool = direct & (targets(words, last) == went)
@@ -45,5 +45,5 @@ def may_be_exceptions(words: U32, went: U64, nowhere: Bool, *, says_exceptions: 
 
     ``nowhere``: there is no image of ``went``. ``says_exceptions``: the input marks them, so an unmarked step is none.
     """
-    up: Bool = nowhere & (classes(words) == CALLS_UP)
+    up: Bool = nowhere & (flows(words) == CALLS_UP)
     return up if says_exceptions else up | (nowhere & (went & np.uint64(0x7F) == 0))

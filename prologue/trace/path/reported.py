@@ -15,10 +15,11 @@ from typing import Final
 import numpy as np
 
 from prologue.arrays import U32, Bool
-from prologue.insn import a64
 from prologue.insn.decode import matches
+from prologue.insn.rows import flows
+from prologue.insn.table import pattern
 from prologue.trace.path.assign import USER, WORLD, Kernels, guest_names
-from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, UNDEFINED, B, classes, targets
+from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, UNDEFINED, B, targets
 from prologue.trace.path.listing import instructions
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import NO_TASK, BadImage, Batch, Onward, Reported, Tally, new_ranges
@@ -144,7 +145,7 @@ def _follow(program: Program, start: int, bad: BadImage) -> tuple[int, int, bool
             return None
         place, word = branch
         first = first or branch
-        kind = int(classes(np.array([word], np.uint32))[0])
+        kind = int(flows(np.array([word], np.uint32))[0])
         target = int(targets(np.array([word], np.uint32), np.array([place], np.uint64))[0])
         if _is_described(kind, bad.why) and (atom == "N" or kind == UNDEFINED) and target != place + 4:
             return place, word, True
@@ -181,14 +182,14 @@ def _onward(bad: BadImage, word: int) -> int | None:
     if bad.onward is Onward.NEXT:
         return bad.end
     word_array, last = np.array([word], np.uint32), np.array([bad.end - 4], np.uint64)
-    if bad.onward is Onward.TARGET and classes(word_array)[0] in (B, BL, CONDITIONAL):
+    if bad.onward is Onward.TARGET and flows(word_array)[0] in (B, BL, CONDITIONAL):
         return int(targets(word_array, last)[0])
     return None
 
 
 def _is_waypoint(words: U32, why: str) -> Bool:
     """Where a decoder stops for the next atom; or at a word that it finds to be no instruction."""
-    found: Bool = np.isin(classes(words), (*_DIRECT, *_INDIRECT, CONDITIONAL)) | matches(words, a64.CLASSES["ISB"])
+    found: Bool = np.isin(flows(words), (*_DIRECT, *_INDIRECT, CONDITIONAL)) | matches(words, pattern("ISB"))
     return found | (words >> np.uint32(16) == 0) if "INVALID_OPCODE" in why else found
 
 

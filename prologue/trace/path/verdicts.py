@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from prologue.arrays import I64, U64, Bool
 from prologue.insn import decode
+from prologue.insn.rows import flows
 from prologue.trace.path.branching import (
     BL,
     CALL,
@@ -26,7 +27,6 @@ from prologue.trace.path.branching import (
     UNDEFINED,
     UNKNOWN,
     B,
-    classes,
     find_never_goes_on,
     never_goes_on,
     targets,
@@ -65,7 +65,7 @@ class RangeVerdicts:
             return
         fresh = np.arange(have, len(table))
         new, words = table[fresh], self._known.last_words(fresh)
-        last, kind = new["end"] - np.uint64(4), classes(words)
+        last, kind = new["end"] - np.uint64(4), flows(words)
         direct = np.isin(kind, (B, BL, CONDITIONAL))
         target = np.where(direct, targets(words, last), new["end"])
         stops = np.isin(kind, (B, BL, TRAP, UNDEFINED))
@@ -117,7 +117,7 @@ class RangeVerdicts:
             if self._decoder is not None:
                 some = np.flatnonzero(decode.matches(text.words, decode.CONTROL))
                 some = some[self._decoder.may_ignore(text.words[some])]
-                branches = some[classes(text.words[some]) == CONDITIONAL]
+                branches = some[flows(text.words[some]) == CONDITIONAL]
             base, size = np.uint64(text.vaddr), np.uint64(4)
             self._pieces[program, piece] = (
                 base + stops.astype(np.uint64) * size, base + branches.astype(np.uint64) * size

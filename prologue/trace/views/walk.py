@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import I64
+from prologue.insn.rows import flows
 from prologue.trace.path.assign import USER, WORLD
-from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B, classes
+from prologue.trace.path.branching import BL, CALL, CONDITIONAL, ERET, INDIRECT, RET, B
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.steps import Steps, lanes
 from prologue.trace.ranges import EXCEPTION, SAMPLE, Batch
@@ -89,7 +90,7 @@ class Walk:
     def _kinds_of(self, steps: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
         table = self._known.table
         before, after = table[steps["before"]], table[steps["after"]]
-        kind = classes(self._known.last_words(steps["before"]))
+        kind = flows(self._known.last_words(steps["before"]))
         kinds = np.full(len(steps), STAY, np.uint8)
         moved = self._functions[steps["before"]] != self._functions[steps["after"]]
         moved |= before["program"] != after["program"]

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from prologue.cli.main import main
+from prologue.insn.rows import flows
 from prologue.live.memory.sources import open_memory
-from prologue.trace.path.branching import PLAIN, classes
+from prologue.trace.path.branching import PLAIN
 from prologue.trace.path.programs import linked_program, running_program
 from prologue.trace.ranges import EXCEPTION
 from prologue.trace.readers.recording import load_recording
@@ -134,7 +135,7 @@ def test_stale_words_of_the_vmlinux_are_named_all_of_them_and_no_other(
         np.ascontiguousarray(recorded.executed["vaddr"])
     )
     ran = np.ascontiguousarray(recorded.executed["word"])
-    stale = inside & (linked != ran) & ((classes(linked) != PLAIN) | (classes(ran) != PLAIN))
+    stale = inside & (linked != ran) & ((flows(linked) != PLAIN) | (flows(ran) != PLAIN))
     assert stale.sum() > 100
     named, wrong = {int(one["vaddr"], 16) for one in data["stale"]}, set(recorded.executed["vaddr"][stale].tolist())
     assert named <= wrong
