@@ -15,6 +15,7 @@ from prologue.insn.constants import after, taken
 from prologue.insn.decode import B
 from prologue.insn.effect import effect
 from prologue.insn.rows import X9
+from prologue.insn.table import FlowKind, row_of
 
 _KEPT: Final = frozenset(range(19, 30))  # AAPCS64, "General-purpose registers": a call keeps X19-X29
 _STATES: Final = 20_000  # more than a compiler's function needs; then a way is believed
@@ -92,4 +93,4 @@ def _next(flow: Flow, state: _State, holders: frozenset[int]) -> list[_State]:
 
 def is_call(word: int) -> bool:
     """BL, BLR and BLRAA with its kind."""
-    return word & 0xFC000000 == 0x94000000 or word & 0xFEFFF000 == 0xD63F0000
+    return row_of(word).flow in (FlowKind.BL, FlowKind.CALL)

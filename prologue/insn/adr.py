@@ -8,7 +8,7 @@ import numpy as np
 
 from prologue.arrays import I64, U32, U64
 from prologue.insn.decode import ADR_OR_ADRP, ADRP, adr_immediate, field, find, matches
-from prologue.insn.table import Flow, registers, row_of
+from prologue.insn.table import FlowKind, registers, row_of
 
 _SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "General-purpose registers")
 
@@ -39,6 +39,6 @@ def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> Made:
 def surely_writes(word: int, register: int) -> bool:
     """Whether an instruction, or the function that it calls, writes a register."""
     row = row_of(word)
-    if register < _SAVED and row.flow in (Flow.BL, Flow.CALL):
+    if register < _SAVED and row.flow in (FlowKind.BL, FlowKind.CALL):
         return True
     return "?" not in row.writes and register in registers(word, row.writes)

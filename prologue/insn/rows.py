@@ -12,13 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from prologue.arrays import U32, Bool
-from prologue.insn.table import ROWS, Flow, registers
+from prologue.insn.table import ROWS, FlowKind, registers
 
 Bytes = npt.NDArray[np.uint8]
 
 _TOP: Final = 21  # bits from here up decide most words' rows: one look-up instead of a pass for each row
 X9: Final = 9
-ENDS: Final = frozenset({Flow.BL, Flow.INDIRECT, Flow.CALL, Flow.RET, Flow.ERET, Flow.TRAP, Flow.UNDEFINED})
+ENDS: Final = frozenset(
+    {FlowKind.BL, FlowKind.INDIRECT, FlowKind.CALL, FlowKind.RET, FlowKind.ERET, FlowKind.TRAP, FlowKind.UNDEFINED}
+)
 """Where a path ends, as far as the word alone says: AAPCS64 has calls keep no X9."""
 
 # Of the fields at bits 0, 5, 10 and 16: the lowest bit of each, and the highest.
@@ -61,20 +63,20 @@ def row_numbers(words: U32) -> Bytes:
     index, flat = _index(), words.reshape(-1)
     group = index.group.take(flat >> np.uint32(_TOP))
     rows = index.last.take(group)
-    open_ = np.flatnonzero(index.several.take(group))
-    open_ = open_[np.argsort(group[open_], kind="stable")]  # numpy sorts bytes by radix
-    bounds = np.searchsorted(group[open_], np.arange(len(index.candidates) + 1)).tolist()
+    undecided = np.flatnonzero(index.several.take(group))
+    undecided = undecided[np.argsort(group[undecided], kind="stable")]  # numpy sorts bytes by radix
+    bounds = np.searchsorted(group[undecided], np.arange(len(index.candidates) + 1)).tolist()
     for candidates, begin, end in zip(index.candidates, bounds, bounds[1:], strict=False):
         if begin < end:
-            part = flat[open_[begin:end]]
+            part = flat[undecided[begin:end]]
             for number in reversed(candidates[:-1]):
                 row = ROWS[number]
-                rows[open_[begin:end][part & np.uint32(row.mask) == np.uint32(row.value)]] = number
+                rows[undecided[begin:end][part & np.uint32(row.mask) == np.uint32(row.value)]] = number
     return rows.reshape(words.shape)
 
 
 def flows(words: U32) -> Bytes:
-    """Return the ``Flow`` of each word; shape of ``words``."""
+    """Return the ``FlowKind`` of each word; shape of ``words``."""
     return np.array([row.flow for row in ROWS], np.uint8).take(row_numbers(words))
 
 

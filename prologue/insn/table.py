@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 
-class Flow(IntEnum):
+class FlowKind(IntEnum):
     """How an instruction may change the flow of control."""
 
     PLAIN = 0  # goes on
@@ -45,7 +45,7 @@ class Row(NamedTuple):
     value: int
     reads: str = ""
     writes: str = ""
-    flow: Flow = Flow.PLAIN
+    flow: FlowKind = FlowKind.PLAIN
     target: tuple[int, int] | None = None  # lowest bit and width of a branch's signed offset, in instructions
 
 
@@ -54,7 +54,7 @@ UNALLOCATED: Final = "unallocated"
 
 ROWS: Final = (
     # Reserved; scalable vectors and matrices
-    Row("UDF", 0xFFFF0000, 0x00000000, flow=Flow.UNDEFINED),
+    Row("UDF", 0xFFFF0000, 0x00000000, flow=FlowKind.UNDEFINED),
     Row("RDVL, RDSVL", 0xFFFFF000, 0x04BF5000, "", "d"),
     Row("ADDVL, ADDPL, ADDSVL, ADDSPL", 0xFFA0F000, 0x04205000, "m", "d"),
     Row("CNTB, CNTH, CNTW, CNTD", 0xFF30FC00, 0x0420E000, "", "d"),
@@ -71,26 +71,26 @@ ROWS: Final = (
     Row("EXTR", 0x1F800000, 0x13800000, "n m", "d"),
     Row("ADD, SUB, AND, ORR, EOR, SBFM, UBFM (immediate)", 0x1C000000, 0x10000000, "n", "d"),
     # Branches, exceptions, system instructions
-    Row("B", 0xFC000000, 0x14000000, flow=Flow.B, target=(0, 26)),
-    Row("BL", 0xFC000000, 0x94000000, "", "x30", Flow.BL, (0, 26)),
-    Row("B.cond", 0xFF00001E, 0x5400000E, flow=Flow.B, target=(5, 19)),  # B.AL and B.NV: always taken
-    Row("B.cond", 0xFF000010, 0x54000000, flow=Flow.CONDITIONAL, target=(5, 19)),
-    Row("BC.cond", 0xFF00001E, 0x5400001E, flow=Flow.B, target=(5, 19)),
-    Row("BC.cond", 0xFF000010, 0x54000010, flow=Flow.CONDITIONAL, target=(5, 19)),
-    Row("CBZ", 0x7F00001F, 0x3400001F, flow=Flow.B, target=(5, 19)),  # of the zero register: always taken
-    Row("CBZ", 0x7F000000, 0x34000000, "d", "", Flow.CONDITIONAL, (5, 19)),
-    Row("CBNZ", 0x7F000000, 0x35000000, "d", "", Flow.CONDITIONAL, (5, 19)),
-    Row("TBZ", 0x7F00001F, 0x3600001F, flow=Flow.B, target=(5, 14)),
-    Row("TBZ", 0x7F000000, 0x36000000, "d", "", Flow.CONDITIONAL, (5, 14)),
-    Row("TBNZ", 0x7F000000, 0x37000000, "d", "", Flow.CONDITIONAL, (5, 14)),
-    Row("CB<cc> (register)", 0x7F000000, 0x74000000, "d m", "", Flow.CONDITIONAL, (5, 9)),
-    Row("CB<cc> (immediate)", 0x7F000000, 0x75000000, "d", "", Flow.CONDITIONAL, (5, 9)),
-    Row("RETAASPPC, RETABSPPC", 0xFFC0001F, 0x5500001F, "x30", "", Flow.RET),
-    Row("SVC", 0xFFE0001F, 0xD4000001, "", "?", Flow.CALLS_UP),  # what answers may write any register
-    Row("HVC", 0xFFE0001F, 0xD4000002, "", "?", Flow.CALLS_UP),
-    Row("SMC", 0xFFE0001F, 0xD4000003, "", "?", Flow.CALLS_UP),
-    Row("BRK", 0xFFE0001F, 0xD4200000, flow=Flow.TRAP),
-    Row("HLT", 0xFFE0001F, 0xD4400000, flow=Flow.TRAP),
+    Row("B", 0xFC000000, 0x14000000, flow=FlowKind.B, target=(0, 26)),
+    Row("BL", 0xFC000000, 0x94000000, "", "x30", FlowKind.BL, (0, 26)),
+    Row("B.cond", 0xFF00001E, 0x5400000E, flow=FlowKind.B, target=(5, 19)),  # B.AL and B.NV: always taken
+    Row("B.cond", 0xFF000010, 0x54000000, flow=FlowKind.CONDITIONAL, target=(5, 19)),
+    Row("BC.cond", 0xFF00001E, 0x5400001E, flow=FlowKind.B, target=(5, 19)),
+    Row("BC.cond", 0xFF000010, 0x54000010, flow=FlowKind.CONDITIONAL, target=(5, 19)),
+    Row("CBZ", 0x7F00001F, 0x3400001F, flow=FlowKind.B, target=(5, 19)),  # of the zero register: always taken
+    Row("CBZ", 0x7F000000, 0x34000000, "d", "", FlowKind.CONDITIONAL, (5, 19)),
+    Row("CBNZ", 0x7F000000, 0x35000000, "d", "", FlowKind.CONDITIONAL, (5, 19)),
+    Row("TBZ", 0x7F00001F, 0x3600001F, flow=FlowKind.B, target=(5, 14)),
+    Row("TBZ", 0x7F000000, 0x36000000, "d", "", FlowKind.CONDITIONAL, (5, 14)),
+    Row("TBNZ", 0x7F000000, 0x37000000, "d", "", FlowKind.CONDITIONAL, (5, 14)),
+    Row("CB<cc> (register)", 0x7F000000, 0x74000000, "d m", "", FlowKind.CONDITIONAL, (5, 9)),
+    Row("CB<cc> (immediate)", 0x7F000000, 0x75000000, "d", "", FlowKind.CONDITIONAL, (5, 9)),
+    Row("RETAASPPC, RETABSPPC", 0xFFC0001F, 0x5500001F, "x30", "", FlowKind.RET),
+    Row("SVC", 0xFFE0001F, 0xD4000001, "", "?", FlowKind.CALLS_UP),  # what answers may write any register
+    Row("HVC", 0xFFE0001F, 0xD4000002, "", "?", FlowKind.CALLS_UP),
+    Row("SMC", 0xFFE0001F, 0xD4000003, "", "?", FlowKind.CALLS_UP),
+    Row("BRK", 0xFFE0001F, 0xD4200000, flow=FlowKind.TRAP),
+    Row("HLT", 0xFFE0001F, 0xD4400000, flow=FlowKind.TRAP),
     Row("DCPS", 0xFF000000, 0xD4000000),
     Row("NOP", 0xFFFFFFFF, 0xD503201F),
     Row("BTI", 0xFFFFFF3F, 0xD503241F),
@@ -105,20 +105,20 @@ ROWS: Final = (
     Row("MSRR, SYSP", 0xFFE00000, 0xD5400000, "d d+1"),
     Row("MRRS", 0xFFE00000, 0xD5600000, "", "d d+1"),
     Row("TCHANGEF, TCHANGEB", 0xFF800000, 0xD5800000, "n", "d"),
-    Row("TEXIT", 0xFFFFFBFF, 0xD6FF03E0, flow=Flow.ERET),
-    Row("BRAAZ, BRABZ", 0xFFFFF81F, 0xD61F081F, "n", "", Flow.INDIRECT),
-    Row("BLRAAZ, BLRABZ", 0xFFFFF81F, 0xD63F081F, "n", "x30", Flow.CALL),
-    Row("BR", 0xFFFFFC1F, 0xD61F0000, "n", "", Flow.INDIRECT),
-    Row("BLR", 0xFFFFFC1F, 0xD63F0000, "n", "x30", Flow.CALL),
-    Row("RET", 0xFFFFFC1F, 0xD65F0000, "n", "", Flow.RET),
-    Row("RETAA, RETAB", 0xFFFFFBFF, 0xD65F0BFF, "x30", "", Flow.RET),
-    Row("RETAASPPCR, RETABSPPCR", 0xFFFFFBE0, 0xD65F0BE0, "d x30", "", Flow.RET),
-    Row("ERETAA, ERETAB", 0xFFFFFBFF, 0xD69F0BFF, flow=Flow.ERET),
-    Row("ERET", 0xFFFFFFFF, 0xD69F03E0, flow=Flow.ERET),
-    Row("BRAA, BRAB", 0xFFFFF800, 0xD71F0800, "d n", "", Flow.INDIRECT),
-    Row("BLRAA, BLRAB", 0xFFFFF800, 0xD73F0800, "d n", "x30", Flow.CALL),
-    Row(UNALLOCATED, 0xFE000000, 0xD6000000, "d n", "?", Flow.UNKNOWN),
-    Row(UNALLOCATED, 0x1C000000, 0x14000000, "", "?", Flow.UNKNOWN),
+    Row("TEXIT", 0xFFFFFBFF, 0xD6FF03E0, flow=FlowKind.ERET),
+    Row("BRAAZ, BRABZ", 0xFFFFF81F, 0xD61F081F, "n", "", FlowKind.INDIRECT),
+    Row("BLRAAZ, BLRABZ", 0xFFFFF81F, 0xD63F081F, "n", "x30", FlowKind.CALL),
+    Row("BR", 0xFFFFFC1F, 0xD61F0000, "n", "", FlowKind.INDIRECT),
+    Row("BLR", 0xFFFFFC1F, 0xD63F0000, "n", "x30", FlowKind.CALL),
+    Row("RET", 0xFFFFFC1F, 0xD65F0000, "n", "", FlowKind.RET),
+    Row("RETAA, RETAB", 0xFFFFFBFF, 0xD65F0BFF, "x30", "", FlowKind.RET),
+    Row("RETAASPPCR, RETABSPPCR", 0xFFFFFBE0, 0xD65F0BE0, "d x30", "", FlowKind.RET),
+    Row("ERETAA, ERETAB", 0xFFFFFBFF, 0xD69F0BFF, flow=FlowKind.ERET),
+    Row("ERET", 0xFFFFFFFF, 0xD69F03E0, flow=FlowKind.ERET),
+    Row("BRAA, BRAB", 0xFFFFF800, 0xD71F0800, "d n", "", FlowKind.INDIRECT),
+    Row("BLRAA, BLRAB", 0xFFFFF800, 0xD73F0800, "d n", "x30", FlowKind.CALL),
+    Row(UNALLOCATED, 0xFE000000, 0xD6000000, "d n", "?", FlowKind.UNKNOWN),
+    Row(UNALLOCATED, 0x1C000000, 0x14000000, "", "?", FlowKind.UNKNOWN),
     # Loads and stores: exclusive, ordered, compare and swap
     Row("CASP", 0xBFA07C00, 0x08207C00, "n m m+1 d d+1", "m m+1"),
     Row("CASPT", 0xFFA07C00, 0x49807C00, "n m m+1 d d+1", "m m+1"),

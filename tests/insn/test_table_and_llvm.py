@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from prologue.insn.rows import flows, may_read, must_write, row_numbers
-from prologue.insn.table import ROWS, SCALABLE, UNALLOCATED, Flow, registers, row_of
+from prologue.insn.table import ROWS, SCALABLE, UNALLOCATED, FlowKind, registers, row_of
 from tests.insn.test_x9_and_llvm import (
     EIGHT,
     FIRST_IS_BOTH,
@@ -40,16 +40,16 @@ NEWER_THAN_LLVM_19 = (
     "STTXR, STLTXR", "TCHANGEF, TCHANGEB", "TEXIT",
 )  # fmt: skip
 FLOWS = (
-    (re.compile(r"bl"), Flow.BL),
-    (re.compile(r"br|bra[ab]z?"), Flow.INDIRECT),
-    (re.compile(r"blr|blra[ab]z?"), Flow.CALL),
-    (re.compile(r"ret|reta[ab](sppcr?)?"), Flow.RET),
-    (re.compile(r"eret|ereta[ab]|drps|texit"), Flow.ERET),
-    (re.compile(r"svc|hvc|smc"), Flow.CALLS_UP),
-    (re.compile(r"brk|hlt"), Flow.TRAP),
-    (re.compile(r"udf"), Flow.UNDEFINED),
-    (re.compile(r"bc?\.(?!al|nv)..|cbn?z|tbn?z|cb[bh]?(gt|ge|hi|hs|eq|ne|lt|lo)"), Flow.CONDITIONAL),
-    (re.compile(r"b|bc?\.(al|nv)"), Flow.B),
+    (re.compile(r"bl"), FlowKind.BL),
+    (re.compile(r"br|bra[ab]z?"), FlowKind.INDIRECT),
+    (re.compile(r"blr|blra[ab]z?"), FlowKind.CALL),
+    (re.compile(r"ret|reta[ab](sppcr?)?"), FlowKind.RET),
+    (re.compile(r"eret|ereta[ab]|drps|texit"), FlowKind.ERET),
+    (re.compile(r"svc|hvc|smc"), FlowKind.CALLS_UP),
+    (re.compile(r"brk|hlt"), FlowKind.TRAP),
+    (re.compile(r"udf"), FlowKind.UNDEFINED),
+    (re.compile(r"bc?\.(?!al|nv)..|cbn?z|tbn?z|cb[bh]?(gt|ge|hi|hs|eq|ne|lt|lo)"), FlowKind.CONDITIONAL),
+    (re.compile(r"b|bc?\.(al|nv)"), FlowKind.B),
 )
 
 
@@ -120,10 +120,10 @@ def test_llvm_names_the_same_registers_and_flow() -> None:
     for word, text in texts.items():
         row, mnemonic, what = row_of(word), text.partition(" ")[0], f"{word:08x} {text}"
         counts[row.name] += 1
-        flow = next((flow for pattern, flow in FLOWS if pattern.fullmatch(mnemonic)), Flow.PLAIN)
-        always = row.flow is Flow.B and flow is Flow.CONDITIONAL and re.search(r"\b[wx]zr\b", text)
+        flow = next((flow for pattern, flow in FLOWS if pattern.fullmatch(mnemonic)), FlowKind.PLAIN)
+        always = row.flow is FlowKind.B and flow is FlowKind.CONDITIONAL and re.search(r"\b[wx]zr\b", text)
         assert row.flow is flow or always, what
-        if row.name == SCALABLE or row.flow is Flow.CALLS_UP:
+        if row.name == SCALABLE or row.flow is FlowKind.CALLS_UP:
             continue
         assert row.name != UNALLOCATED, what
         if not UNNAMED.fullmatch(mnemonic):

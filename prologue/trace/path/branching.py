@@ -9,9 +9,9 @@ import numpy as np
 from prologue.arrays import I64, U32, U64, Bool
 from prologue.insn import decode
 from prologue.insn.rows import flows
-from prologue.insn.table import Flow
+from prologue.insn.table import FlowKind
 
-PLAIN, B, BL, CONDITIONAL, INDIRECT, CALL, RET, ERET, CALLS_UP, TRAP, UNDEFINED, UNKNOWN = Flow
+PLAIN, B, BL, CONDITIONAL, INDIRECT, CALL, RET, ERET, CALLS_UP, TRAP, UNDEFINED, UNKNOWN = FlowKind
 
 ALWAYS: Final = (B, BL, INDIRECT, CALL, RET, ERET, TRAP, UNDEFINED)
 """What never goes on to the next instruction by itself."""

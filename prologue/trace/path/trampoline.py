@@ -15,14 +15,15 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn.constants import after
 from prologue.insn.decode import ADD_IMM, ADRP, Pattern, adr_immediate
+from prologue.insn.table import pattern
 from prologue.live.memory.ranges import PAGE
 from prologue.trace.ranges import TOP
 
 _FROM: Final = "ret_to_user"
 # tramp_exit since 6.4; before, one for each kind of process (arch/arm64/kernel/entry.S).
 _EXITS: Final = ("tramp_exit", "tramp_exit_native")
-_BR: Final[Pattern] = (0xFFFFFC1F, 0xD61F0000)
-_MOVK: Final[Pattern] = (0xFF800000, 0xF2800000)
+_BR: Final[Pattern] = pattern("BR")
+_MOVK: Final[Pattern] = (0xFF800000, 0xF2800000)  # of 64 bits
 _ADD: Final[Pattern] = (0xFFE0FC00, 0x8B000000)  # ADD and SUB of registers, not shifted
 _SUB: Final[Pattern] = (0xFFE0FC00, 0xCB000000)
 _MOST: Final = 1 << 14  # bytes of ret_to_user, which has some hundreds: more is a damaged size

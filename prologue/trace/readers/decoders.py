@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U32, Bool
-from prologue.insn import decode
+from prologue.insn import decode, table
 from prologue.insn.disasm import insn_text
 
 DecoderVersion = tuple[int, ...]
-_CONDITIONAL_BC: Final = (0xFF000010, 0x54000010)
-_RETURN_REGISTER: Final = (0xFFFFFBE0, 0xD65F0BE0)  # RETAASPPCR, RETABSPPCR; with register 31 RETAA, RETAB
-_TEXIT: Final = (0xFFFFFBFF, 0xD6FF03E0)
+_CONDITIONAL_BC: Final = table.pattern("BC.cond")
+_RETURN_REGISTER: Final = table.pattern("RETAASPPCR, RETABSPPCR")  # with register 31 RETAA, RETAB
+_TEXIT: Final = table.pattern("TEXIT")
 _SINCE: Final = (
     (_CONDITIONAL_BC, (1, 3, 0)),
     (decode.RETURN_PC, (1, 5, 1)),
