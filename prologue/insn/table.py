@@ -131,16 +131,14 @@ ROWS: Final = (
     Row("STLR, STLLR", 0x3FE00000, 0x08800000, "n d"),
     Row("LDTXR, LDATXR", 0xBFE00000, 0x89400000, "n", "d"),
     Row("STTXR, STLTXR", 0xBFE00000, 0x89000000, "n d", "m"),
-    # ... pairs in other orders, tags, copies, 128 bits
     Row("LDIAPP", 0xBFE0FC00, 0x99401800, "n", "d m"),
     Row("LDIAPP Rt, Rt2, [Rn], #", 0xBFE0FC00, 0x99400800, "n", "d m n"),
     Row("STILP", 0xBFE0FC00, 0x99001800, "n d m"),
     Row("STILP Rt, Rt2, [Rn, #]!", 0xBFE0FC00, 0x99000800, "n d m", "n"),
     Row("LDAPR Rt, [Rn], #", 0xBFFFFC00, 0x99C00800, "n", "d n"),
     Row("STLR Rt, [Rn, #]!", 0xBFFFFC00, 0x99800800, "n d", "n"),
-    Row("STZGM", 0xFFFFFC00, 0xD9200000, "n d"),
+    Row("STGM, STZGM", 0xFF7FFC00, 0xD9200000, "n d"),
     Row("GCSSTR, GCSSTTR", 0xFFFFEC00, 0xD91F0C00, "n d"),
-    Row("STGM", 0xFFFFFC00, 0xD9A00000, "n d"),
     Row("LDGM", 0xFFFFFC00, 0xD9E00000, "n", "d"),
     Row("LDG", 0xFFE00C00, 0xD9600000, "n d", "d"),
     Row("STG, ST2G", 0xFF200C00, 0xD9200800, "n d"),
@@ -154,7 +152,6 @@ ROWS: Final = (
     Row("RCWCASP", 0xBF20FC00, 0x19200C00, "n m m+1 d d+1", "m m+1"),
     Row("STLUR", 0x3FE00C00, 0x19000000, "n d"),
     Row("LDAPUR", 0x3F200C00, 0x19000000, "n", "d"),
-    # ... literals, pairs, one register
     Row("LDR Xt, label", 0xFF000000, 0x58000000, "", "d"),
     Row("PRFM label", 0xFF000000, 0xD8000000),
     Row("LDR label", 0x3F000000, 0x18000000, "", "d"),
@@ -180,7 +177,6 @@ ROWS: Final = (
     Row("LDR, base written back", 0x3F200400, 0x38000400, "n", "d n"),
     Row("STR (register)", 0x3FE00C00, 0x38200800, "n d m"),
     Row("LDR (register)", 0x3F200C00, 0x38200800, "n m", "d"),
-    # ... of vectors and floating point
     Row("LDR (vector) label", 0x3F000000, 0x1C000000),
     Row("STP, LDP (vector), base written back", 0x3E800000, 0x2C800000, "n", "n"),
     Row("STR, LDR (vector), base written back", 0x3F200400, 0x3C000400, "n", "n"),
