@@ -22,7 +22,7 @@ from tests.support.processes import HEEDING
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu, pytest.mark.timeout(1200)]
 
 SUITE = "bookworm"
-PROLOGUE = (sys.executable, "-m", "prologue.cli.main", "bench", "run")
+PROLOGUE = (sys.executable, "-m", "prologue", "bench", "run")
 
 
 def command(directory: Path, *more: object) -> list[str]:
