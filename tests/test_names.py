@@ -42,6 +42,7 @@ NAMED_TUPLES: Final = {
     **dict.fromkeys(("Function", "Lost", "TableRow"), "sorted by its fields"),
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
     "_Step": "the key of many look-ups",
+    "InsnRow": "a row of a table",
 }
 
 

@@ -15,10 +15,11 @@ def prepare_streams() -> None:
 
 def flush_or_drop() -> None:
     """Write what is still in the buffer, or let it go: Python would complain about it and end with 120."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # a full device, a pipe that nothing reads, a terminal that hung up
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _reopen_closed_streams() -> None:
