@@ -15,7 +15,7 @@ from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.kernel.load import require_unstripped
 from prologue.live.audit.compare import audit_both
-from prologue.live.audit.outcome import all_errors, failed, is_open
+from prologue.live.audit.outcome import all_errors
 from prologue.live.audit.run import LIVE_RULES, Audit, audit
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
 
 def _status(args: Namespace, done: Audit) -> int:
     """What is wrong is wrong, whatever else could not be decided."""
-    return 1 if failed(done) else UNDECIDED if is_open(done, lacking_allowed=args.allow_undecided) else 0
+    return 1 if done.failed else UNDECIDED if done.is_open(lacking_allowed=args.allow_undecided) else 0
 
 
 def _rules(args: Namespace) -> tuple[tuple[Rule, ...], dict[str, str]]:

@@ -39,5 +39,5 @@ def _event_text(verdict: ProbeVerdict) -> str:
 def _note_release(kernel: Kernel) -> None:
     if kernel.version not in PROBES_COMPARED:
         major, minor = rules_of(kernel)
-        said = f"{kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared"
-        print(f"prologue: {printable(said)}", file=sys.stderr)
+        note = f"{kernel.release} is judged by the rules of {major}.{minor}, the nearest release that was compared"
+        print(f"prologue: {printable(note)}", file=sys.stderr)

@@ -68,5 +68,5 @@ class Restored(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        what = counted(self.lacking, "symbol")
-        return f"stripped in part: {what}, such as {self.name}, taken from the kernel's own table (kallsyms)"
+        symbols = counted(self.lacking, "symbol")
+        return f"stripped in part: {symbols}, such as {self.name}, taken from the kernel's own table (kallsyms)"

@@ -11,11 +11,8 @@ from prologue.live.audit.audited import MechanismCount
 from prologue.live.audit.outcome import (
     MemoryFinding,
     all_errors,
-    all_undecided,
     audits_of,
     every_finding,
-    failed,
-    is_open,
     name_in,
 )
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, AuditedFile, UnknownWord
@@ -50,7 +47,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
     every = audits_of(audit)
     notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_notes(audit)]
     notes += [*_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
-    left = [each_audit for each_audit in every if is_open(each_audit, lacking_allowed=lacking_allowed)]
+    left = [each_audit for each_audit in every if each_audit.is_open(lacking_allowed=lacking_allowed)]
     unread = {f"words of {each_audit.source}": "; ".join(why_undecided(each_audit)) for each_audit in left}
     if kind == "sarif":
         return json.dumps(_sarif(audit, notes, unread), indent=2)
@@ -196,14 +193,14 @@ def _not_looked_at(audit: Audit) -> list[str]:
 def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "passed": not (failed(audit) or is_open(audit, lacking_allowed=lacking_allowed) or all_errors(audit)),
+        "passed": audit.passes(lacking_allowed=lacking_allowed),
         "summary": closing(audit),
         "source": audit.source,
         "release": audit.release or None,
         "slide": None if audit.slide is None else hex(audit.slide),
         "counts": counts([item.finding for item in every_finding(audit)]),
         "struct_offsets": audit.struct_offsets or None,
-        "undecided": all_undecided(audit)._asdict(),
+        "undecided": audit.undecided._asdict(),
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(item) | {"memory": audit.source} for item in audit.files],

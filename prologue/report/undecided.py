@@ -11,7 +11,7 @@ from typing import Final
 
 from prologue.insn import a64
 from prologue.live.audit.audited import LiveWord
-from prologue.live.audit.outcome import all_undecided, audits_of, name_in
+from prologue.live.audit.outcome import audits_of, name_in
 from prologue.live.audit.run import Audit, AuditedFile
 from prologue.report.printable import printable
 from prologue.rules.base import Finding
@@ -27,13 +27,13 @@ _SHOWN: Final = 5  # words of one file in the text
 
 def counted_undecided(audit: Audit) -> list[str]:
     """How many, for the last line; nothing if all was decided."""
-    count = sum(all_undecided(audit))
+    count = sum(audit.undecided)
     return [f"{count:,} word{'s' if count != 1 else ''} not decided"] if count else []
 
 
 def why_undecided(audit: Audit) -> list[str]:
     """A line for each reason, and what to do."""
-    words = all_undecided(audit)
+    words = audit.undecided
     lines = []
     if words.restless:
         lines.append(f"not decided: being changed while they were read: {words.restless:,}; {_AGAIN}")

@@ -18,6 +18,8 @@ _CODES: Final[dict[LiveKind, str]] = {
     "word": "PL508",
 }
 MISMATCH: Final = find_rule("PL505")
+REPORTED: Final = frozenset((MISMATCH.code, *_CODES.values()))
+"""Codes of the rules whose findings only an audit makes."""
 
 
 def audit_findings(binary: Binary, audited: Audited, rules: tuple[Rule, ...]) -> Iterator[Finding]:

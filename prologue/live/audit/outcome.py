@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from prologue.errors import PrologueError
-from prologue.live.audit.audited import Undecided, undecided
 from prologue.live.audit.run import Audit
-from prologue.rules.base import FAILING, Finding
+from prologue.rules.base import Finding
 
 
 class MemoryFinding(NamedTuple):
@@ -28,18 +27,6 @@ def name_in(memory: str, path: object) -> str:
     return f"{memory}: {path}"
 
 
-def failed(audit: Audit) -> bool:
-    """Whether a finding makes the audit fail, of either memory, or a change between them."""
-    wrong = any(one.finding.severity in FAILING for one in every_finding(audit))
-    return wrong or not all(transition.allowed for transition in audit.transitions)
-
-
-def is_open(audit: Audit, *, lacking_allowed: bool) -> bool:
-    """Whether words are left that may not be taken for right."""
-    words = all_undecided(audit)
-    return bool(words.restless or words.unknown or (words.lacking and not lacking_allowed))
-
-
 def every_finding(audit: Audit) -> list[MemoryFinding]:
     """Findings of both audits, the earlier ones first."""
     return [MemoryFinding(every.source, finding) for every in audits_of(audit) for finding in every.findings]
@@ -54,9 +41,3 @@ def all_errors(audit: Audit) -> list[PrologueError]:
     """Of modules that could not be audited, in either memory; what both have is said once."""
     earlier = audit.before.errors if audit.before is not None else ()
     return list({str(error): error for error in (*earlier, *audit.errors)}.values())
-
-
-def all_undecided(audit: Audit) -> Undecided:
-    """Words of all files, in both memories if there are two."""
-    files = [one.audited for every in (audit.before, audit) if every is not None for one in every.files]
-    return undecided(files)

@@ -96,20 +96,35 @@ class Audit:
         return next((one.audited.mismatch for one in self.files if one.audited.mismatch), "")
 
     @property
+    def _looks(self) -> tuple[Audit, ...]:
+        """The audit of the earlier memory, if there is one, and this one."""
+        return (self,) if self.before is None else (self.before, self)
+
+    @property
     def undecided(self) -> Undecided:
-        """Words of all files, and of ``before``, of which cannot be said whether they are right."""
-        every = (*self.before.files, *self.files) if self.before is not None else self.files
-        return undecided(one.audited for one in every)
+        """Words of all files, in both memories if there are two, of which cannot be said whether they are right."""
+        return undecided(file.audited for look in self._looks for file in look.files)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a finding makes the audit fail, of either memory, or a change between them."""
+        wrong = any(finding.severity in FAILING for look in self._looks for finding in look.findings)
+        return wrong or not all(transition.allowed for transition in self.transitions)
+
+    def is_open(self, *, lacking_allowed: bool) -> bool:
+        """Whether words are left that may not be taken for right."""
+        words = self.undecided
+        return bool(words.restless or words.unknown or (words.lacking and not lacking_allowed))
+
+    def passes(self, *, lacking_allowed: bool) -> bool:
+        """Whether nothing is wrong, every module could be audited, and no word is open."""
+        errors = any(look.errors for look in self._looks)
+        return not (self.failed or errors or self.is_open(lacking_allowed=lacking_allowed))
 
     @property
     def passed(self) -> bool:
         """Whether nothing is wrong, every module could be audited, and every word was decided."""
-        found = (*(self.before.findings if self.before is not None else ()), *self.findings)
-        errors = (*(self.before.errors if self.before is not None else ()), *self.errors)
-        wrong = self.mismatch or errors or any(finding.severity in FAILING for finding in found)
-        words = self.undecided
-        decided = not (words.restless or words.lacking or words.unknown)
-        return decided and not wrong and all(transition.allowed for transition in self.transitions)
+        return self.passes(lacking_allowed=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,6 @@ class RunningModule(LinkedBinary):
 
     def is_other_text(self) -> bool:
         """Return whether most words differ that neither a loader nor a tracer changes."""
-        differ = count = 0
         for one in self.live_text.live.values():
             linked = self.image.view(one.section, "<u4")
             vaddrs = np.uint64(one.section.addr) + np.arange(len(linked), dtype=np.uint64) * np.uint64(4)
