@@ -113,6 +113,18 @@ def test_the_page_says_what_the_bench_may_import() -> None:
     assert said == {"errors": (), **BENCH}
 
 
+def test_the_flows_name_files_that_exist() -> None:
+    root = Path(prologue.__file__).parent
+    page = root.parent.joinpath("docs", "architecture.md").read_text()
+    flows = re.findall(r"^    .*$", page.partition("## How data flows")[2], re.MULTILINE)
+    named = {name for line in flows for name in re.findall(r"(?<![\w/])[a-z]+(?:/[a-z_]+)+(?![\w/(])", line)}
+    named = {name for name in named if root.joinpath(name.partition("/")[0]).is_dir()}
+    assert len(named) > 20
+    assert {
+        name for name in named if not root.joinpath(f"{name}.py").is_file() and not root.joinpath(name).is_dir()
+    } == set()
+
+
 def test_the_tool_finds_the_bench_by_name_only() -> None:
     """Nothing of the tool imports it; its modules are named where it is asked for, and nowhere else."""
     naming = set()
