@@ -1,0 +1,67 @@
+"""The tutorial's commands work as pasted, and README shows what its commands print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import prologue
+from tests.cli.test_examples import blocks
+from tests.support.needs import needs_kernel, needs_tools
+
+pytestmark = pytest.mark.kernel
+ROOT = Path(prologue.__file__).parent.parent
+# Where the demo leaves its files; the test has a directory of its own.
+PLACE = "    . .venv/bin/activate\n    cd demo-out\n"
+
+
+@pytest.fixture
+def kernel_directory(tmp_path: Path) -> Path:
+    (tmp_path / "vmlinux").symlink_to(needs_kernel("bookworm").vmlinux)
+    return tmp_path
+
+
+def pasted(text: str, directory: Path) -> str:
+    """What a shell says to these lines, errors too; they are run as they are, one after the other."""
+    programs = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT}:{ROOT / 'bench'}"}
+    done = subprocess.run(
+        ["bash", "-c", text], cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    return done.stdout + f"exit {done.returncode}\n"
+
+
+def test_tutorial(kernel_directory: Path) -> None:
+    needs_tools("qemu-system-aarch64")
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    assert PLACE in page
+    # Each block is pasted alone, as a reader does; indentation is Markdown's.
+    texts = [re.sub(r"^ {4}", "", block, flags=re.MULTILINE)
+             for block in re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", page.replace(PLACE, ""), re.MULTILINE)]  # fmt: skip
+    said = [pasted(text, kernel_directory) for text in texts]
+    ends = [output.rsplit("exit ", 1)[1].strip() for output in said]
+    ones = [text.splitlines()[-1] for text, end in zip(texts, ends, strict=True) if end == "1"]
+    assert ones == ["prologue transition nop 'mov x9, x30'", "prologue verify broken"], said
+    assert set(ends) == {"0", "1"}
+    broken = next(at for at, text in enumerate(texts) if "verify broken" in text)
+    assert "PL202 sites-partly-patched (fatal): 1" in said[broken]
+    assert "first slots executed" in "".join(said)
+    assert re.search(r"<vfs_read>:\n.*\tmov\tx9, x30\n.*\tnop\n", "".join(said))
+
+
+def test_readme_shows_what_is_printed(kernel_directory: Path) -> None:
+    """Numbers and names of one build aside: Debian's kernel gets updates."""
+    text = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    sessions = [part.split("\n", 1) for part in text.split("    $ ")[1:]]
+    assert len(sessions) == 3
+    for command, shown in sessions:
+        printed = pasted(command, kernel_directory)
+        assert printed.endswith("exit 0\n")
+        lines = [re.sub(r"[\d.,-]*\d[\w,.-]*", "N", line.strip()) for line in (shown + "exit 0").splitlines()]
+        assert [re.sub(r"[\d.,-]*\d[\w,.-]*", "N", line.strip()) for line in printed.splitlines()] == lines
