@@ -25,6 +25,13 @@ def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]
     return parse
 
 
+def add_jobs(command: argparse.ArgumentParser) -> None:
+    """Add ``--jobs`` to a command that reads many files at once."""
+    command.add_argument(
+        "--jobs", type=number_from(0), default=0, metavar="N", help="processes (default: one for each CPU)"
+    )
+
+
 class Once(argparse.Action):
     """Store a value; refuse a second one, which would replace the first in silence."""
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
+from prologue.cli.subcommands import Subcommand
 from prologue.elf.flat import write_flat
 from prologue.kernel.kernel import Kernel
 from prologue.outputs import require_other
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``image`` its options."""
+    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="IMAGE")
 
 
 def run(args: Namespace) -> int:

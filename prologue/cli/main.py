@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from importlib import import_module
 
 from prologue.cli.parser import build_parser
+from prologue.cli.subcommands import import_function
 from prologue.errors import PrologueError
 
 
@@ -32,8 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         _print_every_name()
         args = _parse(sys.argv[1:] if argv is None else argv)
         debug = args.debug
-        module, _, function = str(args.handler).partition(":")
-        code = int(getattr(import_module(module), function)(args))
+        code = int(import_function(args.handler)(args))
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code
     except BrokenPipeError:  # `prologue scan ... | head`

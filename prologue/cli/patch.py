@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from prologue.cli.arguments import add_jobs
+from prologue.cli.subcommands import Subcommand
 from prologue.errors import PrologueError, UsageError
 from prologue.kernel.load import named_files
 from prologue.outputs import require_other, would_be_same
@@ -15,6 +17,35 @@ from prologue.patching.patch import Patched, PatchRequest, patch_file, patch_or_
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.patch/1"
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``patch`` its options."""
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux, module (.ko, .ko.xz, .ko.gz, .ko.zst), or a directory of modules")  # fmt: skip
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", type=Path, metavar="OUT", help="write a copy: whole or not at all")
+    where.add_argument("--in-place", action="store_true", help="write into the file; a rerun finishes after a kill")
+    command.add_argument(
+        "--contract", choices=("auto", "native", "stock"), default="auto",
+        help="what the kernel expects (default: native if it has the marker, else an error)",
+    )  # fmt: skip
+    command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel that will load these modules")
+    command.add_argument("--strip-signature", action="store_true", help="strip the signatures of signed modules")
+    add_jobs(command)
+    command.add_argument("--dry-run", action="store_true", help="plan and check, write nothing")
+    command.add_argument(
+        "--reverse", nargs="?", const="", metavar="PLAN",
+        help="undo: restore the file as it was linked (stock: needs the saved plan)",
+    )  # fmt: skip
+    command.add_argument(
+        "--save-plan", type=Path, metavar="PLAN", help="write all edits as JSON before the first is made"
+    )
+    command.add_argument("--reread", action=BooleanOptionalAction, default=None,
+                         help="re-read the result with an independent reader (default: with -o)")  # fmt: skip
+    say = command.add_mutually_exclusive_group()
+    say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
+    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
 def run(args: Namespace) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from pathlib import Path
 
+from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
 from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
@@ -15,6 +17,18 @@ from prologue.live.probe.verdict import ProbeVerdict
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
 from prologue.report.probe import probe_data, probe_text, summary
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``probe`` its options."""
+    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument(
+        "places", nargs="+", metavar="FUNC[+OFF]|ADDRESS", help="an address is the link-time one, without KASLR"
+    )
+    command.add_argument(
+        "--event", action="store_true", help="print lines for kprobe_events, with arguments where DWARF has them"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.probe/1)")
 
 
 def run(args: Namespace) -> int:

@@ -6,11 +6,22 @@ import json
 from argparse import Namespace
 from typing import Final
 
+from prologue.cli.subcommands import Subcommand
 from prologue.gate.refusal import GATE_RULES
 from prologue.rules.base import INPUTS
 from prologue.rules.registry import RULES, find_rule
 
 SCHEMA: Final = "prologue.rules/1"
+
+
+def add_list_options(command: Subcommand) -> None:
+    """Give ``rules`` its options."""
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.rules/1)")
+
+
+def add_explain_options(command: Subcommand) -> None:
+    """Give ``explain`` its options."""
+    command.add_argument("rule", metavar="CODE|SLUG", help="such as PL202 or sites-partly-patched")
 
 
 def run_list(args: Namespace) -> int:

@@ -9,11 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import prologue
+from prologue.cli.arguments import add_jobs
+from prologue.cli.subcommands import Subcommand
 from prologue.elf.identify import BOOT_FILES
 from prologue.errors import PrologueError
 from prologue.gate.kernel import kernels_among
 from prologue.kernel.load import boot_file, kernel_of, named_files
 from prologue.report.scan import SCHEMA, scan_data, scan_text
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``scan`` its options."""
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux or module, compressed or not, boot file, or a directory of modules")  # fmt: skip
+    add_jobs(command)
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.scan/1)")
 
 
 def run(args: Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from prologue.errors import UsageError
@@ -63,6 +64,12 @@ def add_command(commands: Commands, name: str, handler: str, help_: str, example
     if handler:
         command.set_defaults(handler=handler)
     return command
+
+
+def import_function(place: str) -> Callable[[Any], Any]:
+    """Import the function that ``MODULE:FUNCTION`` names."""
+    module, _, function = place.partition(":")
+    return getattr(import_module(module), function)  # type: ignore[no-any-return]
 
 
 def fill_all(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Final
 
+from prologue.cli.subcommands import Subcommand
 from prologue.errors import UsageError
 from prologue.insn import a64
 from prologue.insn.cmodx import judge
@@ -21,6 +22,16 @@ _FIXED: Final = {
     "mov x9, x30": a64.MOV_X9_X30, "mov x9, lr": a64.MOV_X9_X30, "mov": a64.MOV_X9_X30,
 }  # fmt: skip
 _CONDITIONS: Final = "eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv"
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``transition`` its options."""
+    command.add_argument("old", help="mnemonic, or 32-bit word as 0x...")
+    command.add_argument("new", help="mnemonic, or 32-bit word as 0x...")
+    command.add_argument(
+        "--issue", choices=("old", "new"), default="old", help="older or newer issues of the Arm ARM (default: old)"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.transition/1)")
 
 
 def run(args: Namespace) -> int:

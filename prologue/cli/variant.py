@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
+from prologue.cli.subcommands import Subcommand
 from prologue.kernel.kernel import Kernel
 from prologue.patching.patch import carry_out
 from prologue.plan.variants import variant_plan
 from prologue.rules.engine import approve
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``variant`` its options."""
+    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument("--kind", choices=("nop-nop", "boot", "build"), required=True,
+                         help="sites never touched (not safe to trace) | as linked | processed")  # fmt: skip
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
 
 
 def run(args: Namespace) -> int:

@@ -7,8 +7,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
-from prologue.cli.arguments import selected_names, split_names
+from prologue.cli.arguments import add_jobs, selected_names, split_names
 from prologue.cli.parallel import print_errors, run_many
+from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
@@ -31,6 +32,35 @@ class _Target(NamedTuple):
     settings: Settings
     lost: Verified | None = None
     added: bool = False  # no FILE, but the kernel of modules: options that compare do not mean it
+
+
+def add_options(command: Subcommand) -> None:
+    """Give ``verify`` its options."""
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE",
+                         help="vmlinux or module (.xz, .gz, .zst, too), or a directory of modules")  # fmt: skip
+    command.add_argument("--against", type=Path, metavar="BEFORE", help="explain every byte that differs from BEFORE")
+    command.add_argument("--image", type=Path, metavar="IMAGE",
+                         help="boot file made from this vmlinux: flat, compressed or EFI zboot")  # fmt: skip
+    command.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
+                         help="the kernel that loads these modules: its keys, its contract")  # fmt: skip
+    command.add_argument("--release", action="store_true",
+                         help="fail on warnings, too, and on everything but native, processed kernels")  # fmt: skip
+    command.add_argument("--require", choices=("untouched", "processed"), help="fail on files in any other state")
+    command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
+    command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
+    amount = command.add_mutually_exclusive_group()
+    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    command.add_argument("--config", type=Path, metavar="FILE",
+                         help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip
+    command.add_argument("--no-config", action="store_true", help="ignore settings files")
+    command.add_argument("--baseline", type=Path, metavar="FILE", help="known findings, each with reason and owner")
+    command.add_argument("--write-baseline", type=Path, metavar="FILE",
+                         help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
+    add_jobs(command)
+    command.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
+                         help="of the report (json: schema prologue.verify/1)")  # fmt: skip
+    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
 
 
 def run(args: Namespace) -> int:
