@@ -21,7 +21,7 @@ Integers = TypeVar("Integers", U64, I64)
 
 
 def sorted_unique(values: Integers) -> Integers:
-    """Each value once, ascending; shape (n,) in, (m,) out."""
+    """Return each value once, ascending; shape (n,) in, (m,) out."""
     ordered = np.sort(values)
     fresh = np.ones(len(ordered), np.bool_)
     fresh[1:] = ordered[1:] != ordered[:-1]
@@ -29,12 +29,12 @@ def sorted_unique(values: Integers) -> Integers:
 
 
 def among(values: Integers, others: Integers) -> Bool:
-    """Which values are one of the others, whose order does not matter; shape of ``values``."""
+    """Return which values are among the others, whose order does not matter; shape of ``values``."""
     return among_sorted(values, np.sort(others))
 
 
 def among_sorted(values: Integers, ordered: Integers) -> Bool:
-    """The same, where the others ascend."""
+    """Return which values are among the others, which ascend; shape of ``values``."""
     if not len(ordered):
         return np.zeros(len(values), np.bool_)
     place = np.searchsorted(ordered, values)

@@ -37,7 +37,7 @@ UNDECIDED: Final = 5
 
 
 def how_to_install(extra: str) -> str:
-    """What to do about a library that is in one of the package's extras (``pyproject.toml``)."""
+    """Say how to install a library that is in one of the package's extras (``pyproject.toml``)."""
     return f"pip install '.[{extra}]' in a clone of prologue"
 
 
@@ -57,7 +57,7 @@ class PrologueError(Exception):
         return ": ".join([*parts, self.message])
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors come back from worker processes, and must not lose what keywords gave them."""
+        """Pickle all fields: errors come back from worker processes, and must not lose what keywords gave them."""
         return _restore, (type(self), self.message, self.path, self.where)
 
 

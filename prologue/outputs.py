@@ -41,7 +41,7 @@ def require_plain_target(path: Path) -> None:
 
 
 def _end_of(link: Path) -> str:
-    """The file that a symbolic link leads to; Path.resolve raises RuntimeError where links form a loop."""
+    """Follow a symbolic link to its file; Path.resolve raises RuntimeError if links form a loop."""
     try:
         link.stat()
     except OSError as error:
@@ -75,12 +75,12 @@ def require_distinct(*outs: Path | None) -> None:
 
 
 def would_be_same(out: Path, other: Path) -> bool:
-    """Whether two names are, or would become, one file."""
+    """Return whether two names are, or would become, one file."""
     return os.path.realpath(out) == os.path.realpath(other) or same_file(out, other)
 
 
 def same_file(out: Path, source: Path) -> bool:
-    """Whether both name one file; no if one of them is not there, or cannot be reached."""
+    """Return whether both name one file; no if one of them is not there, or cannot be reached."""
     try:
         return out.samefile(source)
     except OSError:
@@ -194,7 +194,7 @@ def write_text(out: Path, text: str) -> None:
 
 
 def umask() -> int:
-    """The mode bits that new files of this process do not get."""
+    """Return the mode bits that new files of this process do not get."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

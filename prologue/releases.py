@@ -58,7 +58,7 @@ def version_of(release: str) -> Version | None:
 
 
 def is_compared(version: Version | None) -> bool:
-    """Whether what this release does is known."""
+    """Return whether the behaviour of this release is known."""
     return version in COMPARED
 
 

@@ -28,14 +28,14 @@ def interrupt_if_one_waits() -> None:
 
 
 def ignore_signals() -> None:
-    """From here on the run ends as it would; a terminal that hangs up reports that more than once."""
+    """Ignore signals from here on, and end as planned; a terminal that hangs up reports that more than once."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 def begin_worker() -> None:
-    """In a process of a pool: the one that started it decides when it ends, and Ctrl-C reaches both."""
+    """Set up a process of a pool: the one that started it decides when it ends, and Ctrl-C reaches both."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

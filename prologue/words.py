@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def counted(count: int, what: str, *, plural: str = "") -> str:
-    """Such as ``1 site`` and ``2,000 sites``; ``plural`` where it is not the word with an s."""
+    """Write a number of things, such as ``1 site`` and ``2,000 sites``; ``plural`` if it is not the word with an s."""
     return f"{count:,} {what if count == 1 else plural or what + 's'}"

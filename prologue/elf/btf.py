@@ -69,12 +69,12 @@ class Btf:
             raise self._damaged(f"its last type ends at {start:#x}, its types at {end:#x}")
 
     def size(self, name: str) -> int | None:
-        """Bytes of a struct; None if there is none of that name, or several of different sizes."""
+        """Return a struct's size in bytes; None if there is none of that name, or several of different sizes."""
         sizes = {_TYPE.unpack_from(self._data, self._at[number])[2] for number in self._named(name)}
         return sizes.pop() if len(sizes) == 1 else None
 
     def offset(self, path: str) -> int | None:
-        """Bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``.
+        """Return the bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``.
 
         None if there is no such member, if it is a bit field, or if structs of that name have it in different places.
         """
@@ -101,7 +101,7 @@ class Btf:
         return at // 8 if at % 8 == 0 else None
 
     def _member(self, number: int, wanted: str, seen: set[int]) -> tuple[int, int] | None:
-        """Type and offset in bits of a member, also of one in an anonymous struct or union."""
+        """Return the type and the offset in bits of a member, also of one in an anonymous struct or union."""
         number = self._without_aliases(number)
         if not number:
             return None
@@ -122,7 +122,7 @@ class Btf:
         return None
 
     def _without_aliases(self, number: int) -> int:
-        """The type that a typedef or a qualifier is of; 0, which is no struct, where damage leads nowhere."""
+        """Resolve typedefs and qualifiers to their type; 0, which is no struct, if damage leads nowhere."""
         for _ in range(_DEEPEST):
             if not 0 < number < len(self._at):
                 return 0

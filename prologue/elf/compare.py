@@ -13,7 +13,7 @@ _CHUNK: Final = 1 << 20  # bytes compared at once
 
 
 def differing_bytes(ours: U8, theirs: U8) -> I64:
-    """Ascending indices of the bytes that differ; both have shape (n,)."""
+    """Return the ascending indices of the bytes that differ; both have shape (n,)."""
     parts = [np.zeros(0, np.int64)]
     for start in range(0, len(ours), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -22,7 +22,7 @@ def differing_bytes(ours: U8, theirs: U8) -> I64:
 
 
 def differing_files(before: ElfImage, after: ElfImage, size: int) -> I64:
-    """Ascending file offsets of the bytes that differ among the first ``size`` of two files.
+    """Return the ascending file offsets of the bytes that differ among the first ``size`` of two files.
 
     Pages of a mapped file count as this process's memory once they were looked at, so they are let go of at once.
     """

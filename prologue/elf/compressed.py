@@ -95,7 +95,7 @@ def _single(data: bytes, decoding: _Decoding, name: str, path: object) -> bytes:
 
 
 def begin_of(data: bytes, kind: str) -> bytes:
-    """The first bytes of what lzma or bzip2 data unpack to; none if they do not."""
+    """Unpack the first bytes of lzma or bzip2 data; none if they are damaged."""
     import bz2
 
     decoder: lzma.LZMADecompressor | bz2.BZ2Decompressor
@@ -157,7 +157,7 @@ def _stream(
 
 
 def _is_padding(data: bytes | mmap, at: int, kind: Compression) -> bool:
-    """Whether zeros follow that pad: tapes for gzip, and to units of 4 for xz (its format, "Stream Padding")."""
+    """Return whether zeros follow that pad: tapes for gzip, and to units of 4 for xz (its format, "Stream Padding")."""
     if data[at] or kind == "zstd" or (kind == "xz" and (len(data) - at) % 4):
         return False
     return not data[at:].strip(b"\0")

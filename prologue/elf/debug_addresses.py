@@ -22,7 +22,7 @@ _CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache while they are compa
 
 
 def debug_addresses(image: ElfImage, low: int, high: int) -> I64:
-    """Offsets in the file of every address from ``low`` to ``high`` in debug sections, ascending; shape (n,).
+    """Find every address from ``low`` to ``high`` in debug sections: offsets in the file, ascending; shape (n,).
 
     ``high`` counts: ranges end there.
 
@@ -61,7 +61,7 @@ def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
 
 
 def _in_bytes(data: bytes, low: int, high: int) -> I64:
-    """Indices of bytes at which an address begins: first all that have its two highest bytes, which are few."""
+    """Find bytes at which an address begins, by its two highest bytes first, which are rare: indices, ascending."""
     raw = np.frombuffer(data, np.uint8)
     if len(raw) < 8:
         return np.zeros(0, np.int64)
@@ -74,7 +74,7 @@ def _in_bytes(data: bytes, low: int, high: int) -> I64:
 
 
 def _apart(offsets: I64) -> I64:
-    """Without those that begin inside of the one before: both cannot be addresses, and one must not spoil the other."""
+    """Drop offsets inside of the address before: both cannot be addresses, and one must not spoil the other."""
     while len(near := np.flatnonzero(np.diff(offsets) < 8)):
         offsets = np.delete(offsets, near[0] + 1)
     return offsets

@@ -22,12 +22,12 @@ class DwarfTypes:
         module.try_file(str(path), force=True)
 
     def size(self, name: str) -> int | None:
-        """Bytes of a struct; None if there is none of that name."""
+        """Return a struct's size in bytes; None if there is none of that name."""
         struct = self._type(name)
         return None if struct is None else struct.size
 
     def offset(self, path: str) -> int | None:
-        """Bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if there is no such member."""
+        """Return the bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if there is none."""
         name, _, members = path.partition(".")
         struct = self._type(name)
         try:

@@ -82,7 +82,7 @@ def relr_targets(image: ElfImage) -> U64:
 
 
 def relr_in(image: ElfImage, start: int, stop: int) -> U64:
-    """Those addresses in ``[start, stop)`` that ``.relr.dyn`` covers; errors as ``relr_targets``.
+    """Return the addresses in ``[start, stop)`` that ``.relr.dyn`` covers; errors as ``relr_targets``.
 
     Bitmaps that reach neither into that range nor out of the kernel are left undecoded: most of a kernel's are.
     """
@@ -97,7 +97,7 @@ def relr_in(image: ElfImage, start: int, stop: int) -> U64:
 
 
 def relr_section(image: ElfImage) -> Section | None:
-    """The section of RELR relocations.
+    """Return the section of RELR relocations.
 
     Raises:
         InputError: it is no table of words, or begins with a bitmap.
@@ -123,7 +123,7 @@ def _read_relr(image: ElfImage) -> Relr:
 
 
 def relocated(image: ElfImage) -> tuple[U64, U64]:
-    """Every place that a RELATIVE, ABS64 or RELR relocation fills in, and the link-time address that it gets.
+    """Return every place that a RELATIVE, ABS64 or RELR relocation fills in, and the link-time address it gets.
 
     Returns:
         Addresses of the places and their values, each of shape (n,), in table order.
@@ -150,7 +150,7 @@ def relocated(image: ElfImage) -> tuple[U64, U64]:
 
 
 def _symbol_values(image: ElfImage, link: int, index: I64) -> U64:
-    """Values of dynamic symbols (Elf64_Sym, 24 bytes, value at 8); 0 for those that do not exist."""
+    """Return the values of dynamic symbols (Elf64_Sym, 24 bytes, value at 8); 0 for those that do not exist."""
     if not len(index) or not 0 < link < len(image.sections):
         return np.zeros(len(index), np.uint64)
     values = image.view(image.sections[link], "<u8")[1::3]
@@ -163,7 +163,7 @@ def _symbol_values(image: ElfImage, link: int, index: I64) -> U64:
 
 
 def _extent(image: ElfImage) -> tuple[int, int]:
-    """Where the kernel begins and ends; 0 and 0 if it has nothing."""
+    """Return the kernel's first address and the one after its last; 0 and 0 if it has nothing."""
     sections = [s for s in image.sections if s.allocated and s.size]
     return min((s.addr for s in sections), default=0), max((s.addr + s.size for s in sections), default=0)
 

@@ -23,7 +23,7 @@ _PN_XNUM: Final = 0xFFFF
 
 @lru_cache(maxsize=1)
 def _file_header() -> Any:
-    """The structure of a file's header, which is of no kind yet."""
+    """Return the structure of a file's header, which is of no kind yet."""
     structs = ELFStructs(little_endian=True, elfclass=64)
     structs.create_basic_structs()
     return structs.Elf_Ehdr
@@ -31,7 +31,7 @@ def _file_header() -> Any:
 
 @lru_cache(maxsize=8)
 def _structures(e_type: Any, e_machine: Any, osabi: Any) -> ELFStructs:
-    """Of one kind of file: making them takes longer than reading all headers of a small module with them."""
+    """Make the structures of one kind of file: that takes longer than reading all headers of a small module."""
     structs = ELFStructs(little_endian=True, elfclass=64)
     structs.create_basic_structs()
     structs.create_advanced_structs(e_type, e_machine, osabi)
@@ -77,11 +77,11 @@ class Headers:
         return index if index != _SHN_XINDEX else int(self.section(0)["sh_link"])
 
     def section(self, index: int) -> Any:
-        """The section header of that index."""
+        """Return the section header of that index."""
         return self._entry(*self._section, "e_shoff", "e_shentsize", index)
 
     def segment(self, index: int) -> Any:
-        """The program header of that index."""
+        """Return the program header of that index."""
         return self._entry(*self._segment, "e_phoff", "e_phentsize", index)
 
     def _entry(self, struct: Any, least: int, table: str, entry_size: str, index: int) -> Any:

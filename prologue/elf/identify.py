@@ -48,7 +48,7 @@ class FileKind(NamedTuple):
 
     @property
     def is_arm64_elf(self) -> bool:
-        """Whether the file is an AArch64 vmlinux-like or module file (core files are not)."""
+        """True if the file is an AArch64 vmlinux-like or module file (core files are not)."""
         return self.kind in ("elf", "module")
 
 
@@ -78,7 +78,7 @@ def identify(head: bytes, size: int) -> FileKind:
 
 
 def _is_lzma(head: bytes) -> bool:
-    """The old ``lzma`` tool writes no magic: properties, a dictionary of 2^n or 2^n + 2^(n-1) bytes, a size."""
+    """Recognise the old ``lzma`` header, which has no magic: properties, a dictionary of 2^n or 3 * 2^n, a size."""
     if len(head) < 13 or head[0] >= 9 * 5 * 5:
         return False
     dictionary, size = struct.unpack_from("<IQ", head, 1)

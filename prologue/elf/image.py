@@ -140,11 +140,11 @@ class ElfImage:
 
     @property
     def relocatable(self) -> bool:
-        """Whether this is a module, whose addresses are made up."""
+        """True if this is a module, whose addresses are made up."""
         return self.elf_type == "ET_REL"
 
     def _check_layout(self) -> None:
-        """Bounds of every section, and no two that share bytes or addresses."""
+        """Check the bounds of every section, and that no two share bytes or addresses."""
         backed = [s for s in self.sections if s.has_bytes]
         for section in backed:
             _require_room(self, f"section {section.name}", section.offset, section.size)
@@ -188,30 +188,30 @@ class ElfImage:
         return self._allocated.find(vaddr)
 
     def data(self, section: Section) -> bytes:
-        """The section's bytes, copied."""
+        """Return the section's bytes, copied."""
         return self._map[section.offset : section.offset + section.size] if section.has_bytes else b""
 
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The section's whole elements as a read-only array over the mapped file; nothing is copied."""
+        """View the section's whole elements as a read-only array over the mapped file; nothing is copied."""
         count = section.size // np.dtype(dtype).itemsize if section.has_bytes else 0
         return np.frombuffer(self._map, dtype, count, section.offset if count else 0)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of the file by offset; short at the end of the file."""
+        """Read bytes of the file by offset; short at the end of the file."""
         return self._map[offset : offset + size]
 
     def words_at(self, offsets: I64, width: int) -> U64:
-        """Little-endian words of ``width`` (4 or 8) bytes at file offsets that are inside the file."""
+        """Read little-endian words of ``width`` (4 or 8) bytes at file offsets that are inside the file."""
         words: U64 = unaligned(self._map, width)[offsets].astype(np.uint64, copy=False)
         return words
 
     def find(self, needle: bytes, section: Section, start: int = 0) -> int:
-        """Offset of ``needle`` inside the section's bytes, from ``start`` on; -1 if it is not there."""
+        """Find ``needle`` in the section's bytes, from ``start`` on: its offset, or -1."""
         at = self._map.find(needle, section.offset + start, section.offset + section.size)
         return at - section.offset if at >= 0 else -1
 
     def read_at(self, vaddr: int, size: int) -> bytes | None:
-        """Bytes by address; None unless all of them are in one file-backed section."""
+        """Read bytes by address; None unless all of them are in one file-backed section."""
         section = self._backed.find(vaddr)
         if section is None or vaddr + size > section.addr + section.size:
             return None
@@ -219,7 +219,7 @@ class ElfImage:
         return self._map[offset : offset + size]
 
     def offsets(self, vaddrs: U64) -> I64:
-        """File offset of each address, -1 where no file-backed section has it; shape of ``vaddrs``."""
+        """Return the file offset of each address, -1 if no file-backed section has it; shape of ``vaddrs``."""
         sections = self._backed.sections
         starts = np.array([s.addr for s in sections] or [0], np.uint64)
         offsets = np.array([s.offset for s in sections] or [0], np.int64)
@@ -232,23 +232,23 @@ class ElfImage:
         return SectionMap(self.text_sections)
 
     def in_text(self, vaddrs: U64) -> Bool:
-        """Which addresses are 4-aligned and in executable, allocated, file-backed sections."""
+        """Return which addresses are 4-aligned and in executable, allocated, file-backed sections."""
         aligned: Bool = vaddrs & np.uint64(3) == 0
         return (self.text_map.indices(vaddrs) >= 0) & aligned
 
     def words(self, vaddrs: U64) -> U32:
-        """The instruction word at each address; 0 (UDF #0, never compiled) where there is no text."""
+        """Return the instruction word at each address; 0 (UDF #0, never compiled) if there is no text."""
         return self.words_around(vaddrs, (0,))[0]
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
-        """For each distance in instructions, the word that far from each address; 0 outside of its section."""
+        """Return, by distance in instructions, the word that far from each address; 0 outside of its section."""
         return gather_words(self.text_map, lambda section: self.view(section, "<u4"), vaddrs, distances)
 
 
 def gather_words(
     sections: SectionMap, view: Callable[[Section], U32], vaddrs: U64, distances: Iterable[int]
 ) -> dict[int, U32]:
-    """For each distance in instructions, the word that far from each address; 0 outside of its section.
+    """Return, by distance in instructions, the word that far from each address; 0 outside of its section.
 
     ``view`` gives the words of a section, shape (size // 4,).
     """
@@ -275,7 +275,7 @@ def gather_words(
 
 
 def unaligned(data: bytes | bytearray | memoryview | mmap.mmap, width: int) -> npt.NDArray[Any]:
-    """Every little-endian word of ``width`` (4 or 8) bytes in the data, whatever its alignment: the k-th is at byte k.
+    """View every little-endian word of ``width`` (4 or 8) bytes, whatever its alignment: the k-th is at byte k.
 
     A view of shape (len - width + 1,), writable if the data are: a word is one look-up, not one for each byte.
     """

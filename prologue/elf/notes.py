@@ -8,7 +8,7 @@ _NT_GNU_BUILD_ID = 3
 
 
 def gnu_build_id(image: ElfImage) -> str:
-    """The build-id in hex; empty if there is none."""
+    """Return the build-id in hex; empty if there is none."""
     for section in image.sections:
         if section.type == "SHT_NOTE" and section.has_bytes:
             build_id = build_id_among(image.data(section))
@@ -18,7 +18,7 @@ def gnu_build_id(image: ElfImage) -> str:
 
 
 def build_id_among(notes: bytes) -> str:
-    """That of some notes, one after the other; empty if none of them is one."""
+    """Return the GNU build-id in a sequence of notes; empty if none of them has it."""
     at = 0
     while at + 12 <= len(notes):
         name_size, size, kind = (int.from_bytes(notes[at + k : at + k + 4], "little") for k in (0, 4, 8))

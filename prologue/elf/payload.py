@@ -89,12 +89,12 @@ def flat_image(path: Path) -> bytes:
 
 
 def is_flat(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` (at least 64 bytes) is a flat arm64 Image."""
+    """Return whether a file that begins with ``head`` (at least 64 bytes) is a flat arm64 Image."""
     return len(head) >= _HEADER_SIZE and head[_MAGIC : _MAGIC + 4] == b"ARM\x64"
 
 
 def unsigned_extent(flat: bytes, path: object = None) -> int:
-    """Where the certificates begin that signing appended; the size of the whole if it is not signed.
+    """Return the offset of the certificates that signing appended; the size of the whole if it is not signed.
 
     They begin at a multiple of 8: up to 7 zeros of padding may lie before them, after the flat data. (Data that the
     linker script rounds up to 512 bytes, as ``vmlinux.lds.S`` does with ``PECOFF_FILE_ALIGNMENT``, need none.)
@@ -120,7 +120,7 @@ def unsigned_extent(flat: bytes, path: object = None) -> int:
 
 
 def header_mutable_ranges(flat: bytes, path: object = None) -> tuple[tuple[int, int], ...]:
-    """Ranges (start, end) in the header that signing changes, ascending; none in an Image without a PE header.
+    """Return the ranges (start, end) in the header that signing changes, ascending; none without a PE header.
 
     Raises:
         InputError: no flat Image, or the PE header is damaged.
@@ -144,7 +144,7 @@ def _read(path: Path) -> bytes:
 
 
 def _of_uimage(data: bytes, path: Path) -> bytes:
-    """The payload of a U-Boot image, which is the whole of it but for a header; other files as they are."""
+    """Return the payload of a U-Boot image, which is all of it except a header; other files as they are."""
     if identify(data[:4096], len(data)).kind != "uimage":
         return data
     size = int.from_bytes(data[12:16], "big")
@@ -197,7 +197,7 @@ def _zboot(data: bytes, path: Path) -> bytes:
 
 
 def _checked(flat: bytes, path: object) -> bytes:
-    """Whether the headers agree with what is there."""
+    """Return whether the headers agree with the file's content."""
     # Little-endian even in a big-endian kernel (Documentation/arch/arm64/booting.rst).
     image_size = int.from_bytes(flat[_IMAGE_SIZE : _IMAGE_SIZE + 8], "little")
     end = unsigned_extent(flat, path)
@@ -212,7 +212,7 @@ def _checked(flat: bytes, path: object) -> bytes:
 
 
 def _pe_header(flat: bytes, path: object) -> int | None:
-    """Where the PE header is; None in a kernel without CONFIG_EFI (``arch/arm64/kernel/efi-header.S``)."""
+    """Find the PE header's offset; None in a kernel without CONFIG_EFI (``arch/arm64/kernel/efi-header.S``)."""
     if not is_flat(flat):
         raise InputError("is not a flat arm64 Image", path=path)
     pe = _u32(flat, _PE_OFFSET)
@@ -227,7 +227,7 @@ def _pe_header(flat: bytes, path: object) -> int | None:
 
 
 def _certificate_entry(flat: bytes, path: object) -> int | None:
-    """Where the PE header's entry for the certificates is: the fifth of the directory."""
+    """Find the PE header's entry for the certificates: the fifth of the directory."""
     pe = _pe_header(flat, path)
     if pe is None:
         return None
@@ -241,7 +241,7 @@ def _certificate_entry(flat: bytes, path: object) -> int | None:
 
 
 def _sections_end(flat: bytes, path: object) -> int:
-    """Where the last byte ends that the PE section table says is in the file."""
+    """Return the end of the last byte that the PE section table says is in the file."""
     pe = _pe_header(flat, path)
     if pe is None:
         return _HEADER_SIZE

@@ -41,12 +41,12 @@ class Relocations:
         return len(self.places)
 
     def of_types(self, types: tuple[int, ...]) -> I64:
-        """Indices of the relocations of these types."""
+        """Return the indices of the relocations of these types."""
         rows: I64 = np.flatnonzero(np.isin(self.types, np.array(types, np.uint64)))
         return rows
 
     def targets_of(self, places: U64) -> U64:
-        """What is written at each place; 0 where there is no relocation, or its symbol is another module's."""
+        """Return the address written at each place; 0 if it has no relocation, or one with another module's symbol."""
         if not len(self):
             return np.zeros(len(places), np.uint64)
         index = np.minimum(np.searchsorted(self.places, places), len(self) - 1)

@@ -51,7 +51,7 @@ def take_apart(words: U64) -> Relr:
 
 
 def covered(bases: U64, bitmaps: U64) -> U64:
-    """Addresses of the words whose bits are set; bit 0 says only that it is a bitmap."""
+    """Return the addresses of the words whose bits are set; bit 0 says only that it is a bitmap."""
     bits = np.unpackbits(bitmaps.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")[:, 1:]
     row, bit = np.nonzero(bits)
     places: U64 = bases[row] + bit.astype(np.uint64) * _WORD
@@ -59,7 +59,7 @@ def covered(bases: U64, bitmaps: U64) -> U64:
 
 
 def decode(words: U64) -> U64:
-    """Every address that the words relocate: those of address words first, then those of bitmaps."""
+    """Return every address that the words relocate: those of address words first, then those of bitmaps."""
     table = take_apart(words)
     return np.concatenate([table.addresses, covered(table.bases, table.bitmaps)])
 

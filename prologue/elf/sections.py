@@ -32,17 +32,17 @@ class Section:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether the section occupies bytes of the file."""
+        """True if the section occupies bytes of the file."""
         return self.type not in ("SHT_NOBITS", "SHT_NULL") and self.size > 0
 
     @property
     def allocated(self) -> bool:
-        """Whether the section is part of the running image."""
+        """True if the section is part of the running image."""
         return bool(self.flags & SHF_ALLOC)
 
     @property
     def executable(self) -> bool:
-        """Whether the section is executable memory of the running image."""
+        """True if the section is executable memory of the running image."""
         return self.flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
 
     @property
@@ -69,14 +69,14 @@ class SectionMap:
         return self.sections[at] if at >= 0 and vaddr in self.sections[at] else None
 
     def indices(self, vaddrs: U64) -> I64:
-        """Index in ``sections`` of the section that each address is in, -1 where there is none; shape of ``vaddrs``."""
+        """Return the index in ``sections`` of each address's section, -1 if there is none; shape of ``vaddrs``."""
         if not self.sections:
             return np.full(vaddrs.shape, -1, np.int64)
         index = np.searchsorted(self._starts, vaddrs, side="right") - 1
         return np.where(vaddrs < self._ends[index], index, -1)  # below all of them, index is -1: the last one's end
 
     def split(self, vaddrs: U64) -> Iterator[tuple[Section, slice | I64]]:
-        """For each section with addresses of the array, shape (n,), where they stand: a slice if all ascend."""
+        """Yield each section with addresses of the array, shape (n,), and their places: a slice if all ascend."""
         ascends = bool((vaddrs[1:] >= vaddrs[:-1]).all())
         order = None if ascends else np.argsort(vaddrs, kind="stable")
         ordered = vaddrs if order is None else vaddrs[order]

@@ -174,7 +174,7 @@ def _check_signer(signer: Any, module: bytes | memoryview | mmap.mmap, known: Se
 
 
 def _is_signer(certificate: Any, sid: Any) -> bool:
-    """Whether it is the certificate that the message names; names are compared by byte, as the kernel does."""
+    """Return whether the message names this certificate; names are compared by byte, as the kernel does."""
     if sid.name == "subject_key_identifier":
         return bool(certificate.key_identifier == sid.chosen.native)
     return bool(
@@ -184,7 +184,7 @@ def _is_signer(certificate: Any, sid: Any) -> bool:
 
 
 def _verifies(key: bytes, signature: bytes, digest: bytes, algorithm: str, how: str) -> bool:
-    """Whether the signature of ``digest`` is right; a key of another kind than ``how`` says did not make it."""
+    """Return whether the signature of ``digest`` is right; a key of another kind than ``how`` says did not make it."""
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils

@@ -16,14 +16,14 @@ class StructTypes(Protocol):
     """Where structs have their members."""
 
     def size(self, name: str) -> int | None:
-        """Bytes of a struct; None if it is not known."""
+        """Return a struct's size in bytes; None if it is not known."""
 
     def offset(self, path: str) -> int | None:
-        """Bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if it is not known."""
+        """Return the bytes from the begin of a struct to a member, as ``kprobe.ainsn.api``; None if not known."""
 
 
 def struct_types(image: ElfImage) -> Iterator[tuple[str, StructTypes]]:
-    """What the file has, the fastest first: its name, and the types. Damaged information is as good as none."""
+    """Yield the types that the file has, the fastest first, each with its name; damaged ones are left out."""
     section = image.section(".BTF")
     if section is not None and section.has_bytes:
         with suppress(InputError):

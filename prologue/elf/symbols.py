@@ -62,7 +62,7 @@ class Symbols:
         return self._image.read(self._strings.offset + offset, stop - offset).decode("utf-8", "backslashreplace")
 
     def name_of(self, row: int) -> str:
-        """The name of the symbol in that row of the table."""
+        """Return the name of the symbol in that row of the table."""
         return self._name(int(self._names[row]))
 
     def find(self, name: str) -> Symbol | None:
@@ -87,19 +87,19 @@ class Symbols:
 
     @property
     def defined(self) -> Bool:
-        """Which symbols, in table order, name a place in a section of this file."""
+        """Mask of the symbols, in table order, that name a place in a section of this file."""
         is_defined: Bool = (self._sections != SHN_UNDEF) & (self._sections < len(self._image.sections))
         return is_defined
 
     def names_at(self, vaddr: int) -> tuple[str, ...]:
-        """Names of all defined symbols whose value is exactly ``vaddr``, in table order; no mapping symbols."""
+        """Return the names of all defined symbols at exactly ``vaddr``, in table order; no mapping symbols."""
         hits = np.flatnonzero(self._values == vaddr)
         hits = hits[self.table["shndx"][hits] != SHN_UNDEF]
         names = (self._name(offset) for offset in self._names[hits].tolist() if offset)
         return tuple(name for name in names if not name.startswith("$"))
 
     def function_at(self, vaddr: int) -> Symbol | None:
-        """The function that begins at ``vaddr``, the longest if there are several; None if there is none."""
+        """Return the function that begins at ``vaddr``, the longest if there are several; None if there is none."""
         rows = np.flatnonzero(self._values == vaddr)
         rows = rows[(self.table["info"][rows] & 15 == STT_FUNC) & (self.table["shndx"][rows] != SHN_UNDEF)]
         if not len(rows):
@@ -119,7 +119,7 @@ class Symbols:
         return self.function_starts
 
     def is_function_start(self, vaddrs: U64) -> Bool:
-        """Which of the addresses are the value of a function symbol."""
+        """Return which of the addresses are the value of a function symbol."""
         starts = self.function_starts
         if not len(starts):
             return np.zeros(vaddrs.shape, np.bool_)
@@ -127,7 +127,7 @@ class Symbols:
         return is_start
 
     def with_prefix(self, prefix: str) -> tuple[Symbol, ...]:
-        """Every defined symbol whose name begins with ``prefix``, in table order."""
+        """Return every defined symbol whose name begins with ``prefix``, in table order."""
         rows = self._rows_with_prefix(prefix)
         return tuple(
             Symbol(self._name(int(self._names[row])), int(self._values[row]), int(self.table["size"][row]))
@@ -170,25 +170,25 @@ class Symbols:
         return _mix(self._heads)
 
     def values_with_prefix(self, prefix: str) -> U64:
-        """Sorted addresses of all defined symbols whose name begins with ``prefix``."""
+        """Return the sorted addresses of all defined symbols whose name begins with ``prefix``."""
         return np.sort(self._values[self._rows_with_prefix(prefix)])
 
     def is_code(self, section: Section) -> Bool:
-        """Which words of a text section are instructions, shape (size // 4,)."""
+        """Return which words of a text section are instructions, shape (size // 4,)."""
         code = np.ones(section.size // 4, np.bool_)
         for start, stop in zip(*(ends.tolist() for ends in self._data(section)), strict=True):
             code[start:stop] = False
         return code
 
     def is_code_at(self, section: Section, vaddrs: U64) -> Bool:
-        """Which addresses, all of them in a text section, are in words that are instructions."""
+        """Return which addresses, all of them in a text section, are in words that are instructions."""
         starts, stops = self._data(section)
         word = ((vaddrs - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
         last = np.searchsorted(starts, word, side="right") - 1  # stops ascend, too: it is the one that could hold it
         return (last < 0) | (word >= np.append(stops, 0)[last])
 
     def _data(self, section: Section) -> tuple[I64, I64]:
-        """Indices of the words where data in a text section begin, and where they end; both ascend.
+        """Return the indices of the words where data in a text section begin, and where they end; both ascend.
 
         They stand between a ``$d`` and the next ``$x`` (Arm ELF ABI, "Mapping symbols").
         """
@@ -267,12 +267,12 @@ class Symbols:
 
 
 def _mix(heads: U64) -> npt.NDArray[np.uint8]:
-    """A byte for each eight bytes, which mixes all of them: a pass over bytes takes an eighth of one over numbers."""
+    """Mix each eight bytes into one: a pass over bytes takes an eighth of one over numbers."""
     return (heads * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(56)).astype(np.uint8)
 
 
 def _section_indices(image: ElfImage, section: Section, table: npt.NDArray[np.void]) -> U32:
-    """Index of the section that each symbol is in; reserved numbers, such as that of absolute ones, are beyond all.
+    """Return the index of each symbol's section; reserved numbers, as that of absolute ones, are beyond all.
 
     An index that does not fit into 16 bits is in a table of its own (System V gABI, "Section Header Table").
     """
@@ -288,7 +288,7 @@ def _section_indices(image: ElfImage, section: Section, table: npt.NDArray[np.vo
 
 
 def _addresses(image: ElfImage, table: npt.NDArray[np.void], index: U32) -> U64:
-    """Value of each symbol; in a module values are offsets into sections, so the section's address is added."""
+    """Return each symbol's value; in a module, where values are offsets, with its section's address added."""
     values = np.ascontiguousarray(table["value"])
     if not image.relocatable:
         return values

@@ -21,7 +21,7 @@ _ByRegister = list[I64]  # where, ascending, for each register
 
 
 def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
-    """Instructions of a vmlinux that form one of the wanted addresses.
+    """Find the instructions of a vmlinux that form one of the wanted addresses.
 
     Data in text is left out. An ADD counts with the last instruction before it that formed its source's value, if no
     instruction between the two writes that register.
@@ -54,14 +54,14 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
 
 
 def _literals(binary: Binary, words: U32, base: np.uint64) -> Made:
-    """LDR Xt, label: what the literal will hold."""
+    """Find LDR Xt, label, with the address that the literal will hold."""
     index = find(words, LDR_LITERAL)
     places = base + (index + signed(words[index], 5, 19)).astype(np.uint64) * np.uint64(4)
     return Made(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
 
 
 def _into_text(binary: Binary, made: Made, *, adds: int) -> Made:
-    """Those from which so many ADDs can reach text: most addresses are of data, and need not be followed.
+    """Keep the addresses from which so many ADDs can reach text: most are of data, and need not be followed.
 
     Where one of data is left out that writes the same register later, ``_intact`` will see it.
     """
@@ -75,14 +75,14 @@ def _into_text(binary: Binary, made: Made, *, adds: int) -> Made:
 
 
 def _by_source(words: U32, adds: I64) -> _ByRegister:
-    """ADDs by the register that they add to."""
+    """Group ADDs by the register that they add to."""
     register = field(words[adds], 5).astype(np.uint8)  # numpy sorts bytes by radix
     order = np.argsort(register, kind="stable")
     return np.split(adds[order], np.searchsorted(register[order], np.arange(1, 32)))
 
 
 def _sums(words: U32, adds: _ByRegister, sources: Made) -> Made:
-    """Every ADD that may add to one of the sources, and the address that both form."""
+    """Find every ADD that may add to one of the sources, and the address that both form."""
     index, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number, wanting in enumerate(adds):  # both lists ascend, so that the search goes through memory in order
         mine = np.flatnonzero(sources.register == number)
@@ -101,14 +101,14 @@ def _sums(words: U32, adds: _ByRegister, sources: Made) -> Made:
 
 
 def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
-    """Index of the first instruction of the function that an address is in."""
+    """Return the index of the first instruction of the function that an address is in."""
     starts = binary.symbols.function_starts
     at = int(np.searchsorted(starts, vaddr, side="right")) - 1
     return max((int(starts[at]) - int(base)) // a64.INSN_SIZE, 0) if at >= 0 else 0
 
 
 def _intact(words: U32, index: int, chain: tuple[Made, ...], start: int) -> bool:
-    """Whether the register that an ADD reads still holds what one of the first sources put there, and those theirs."""
+    """Return whether the register that an ADD reads still holds the address that a source put there."""
     if not chain:
         return True
     makers, register = chain[0], int(words[index]) >> 5 & 31

@@ -27,7 +27,7 @@ class Callees:
     """Functions of one file, each looked at once."""
 
     def __init__(self, binary: Binary, traced: U64) -> None:
-        """``traced``: addresses at which a call enters a function with a patch site."""
+        """Take the addresses at which a call enters a function with a patch site (``traced``)."""
         self._binary = binary
         self._traced = SlotMap(binary.text, traced)
         self._known: dict[int, Callee | None] = {}
@@ -39,7 +39,7 @@ class Callees:
         return self._known[vaddr]
 
     def _look(self, vaddr: int) -> Callee | None:
-        """A function that does not return has no RET, wherever the calls in it lead."""
+        """Judge a function: without a RET it does not return, wherever the calls in it lead."""
         if not self._in_text(vaddr):
             return None
         returns, traced = False, vaddr if self._is_traced(vaddr) else None
@@ -62,7 +62,7 @@ class Callees:
         return bool(self._traced.contains(np.array([vaddr], np.uint64))[0])
 
     def _body(self, vaddr: int) -> tuple[int, U32]:
-        """Address and words of the function that an address in text is in: from its symbol to the next one."""
+        """Return address and words of the function that an address in text is in: from its symbol to the next one."""
         section = self._binary.text.text_map.find(vaddr)
         assert section is not None  # noqa: S101 - the callers looked
         starts = self._binary.symbols.function_starts
@@ -73,7 +73,7 @@ class Callees:
         return start, words
 
     def _exits(self, start: int, words: U32) -> tuple[bool, list[int]]:
-        """Whether a body returns, or jumps to where its code does not say; and where its direct jumps leave it for."""
+        """Return whether a body returns, or jumps to an unknown place; and the targets of jumps out of it."""
         index, target = branches(words, start)
         at = np.uint64(start) + index.astype(np.uint64) * np.uint64(4)
         jump = matches(words[index], B)

@@ -45,7 +45,7 @@ class Flow:
             self.jumps, self.targets = self.jumps[order], self.targets[order]
 
     def after_jump(self, positions: I64) -> I64:
-        """Where the direct branch at each position goes; -1 for calls, other instructions, and out of the text.
+        """Return the position after the direct branch at each position; -1 for calls, other words, targets elsewhere.
 
         Of several relocations at one place, which only a damaged module has, the last one counts.
         """
@@ -56,12 +56,12 @@ class Flow:
         return np.where(self.jumps[place] == wanted, self.targets[place], -1).astype(np.int64)
 
     def after_jump_at(self, position: int) -> int:
-        """The same of one position: an array of one takes ten times as long."""
+        """Return the same of one position: an array of one takes ten times as long."""
         place = int(self.jumps.searchsorted(np.int32(position), side="right")) - 1
         return int(self.targets[place]) if place >= 0 and self.jumps[place] == position else -1
 
     def positions(self, vaddrs: U64) -> I64:
-        """Index of each address, -1 outside of the text."""
+        """Return the index of each address, -1 outside of the text."""
         if not len(self._starts):
             return np.full(len(vaddrs), -1, np.int64)
         # An address below all sections gets the last one, and an offset that wraps.
@@ -70,7 +70,7 @@ class Flow:
         return np.where(offset < self._sizes[part], self._bases[part] + offset, -1)
 
     def vaddrs(self, positions: I64) -> U64:
-        """Address of each position."""
+        """Return the address of each position."""
         part = np.searchsorted(self._bases, positions, side="right") - 1
         result: U64 = self._starts[part] + (4 * (positions - self._bases[part])).astype(np.uint64)
         return result

@@ -53,7 +53,7 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
 
 
 def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] | None:
-    """Which registers hold the value after the instruction; None if it reads the value."""
+    """Return the registers that hold the value after the instruction; None if it reads the value."""
     gone, copies = set[int](), set[int]()
     word = int(flow.words[state.position])
     for register in state.holders:
@@ -76,7 +76,7 @@ def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] 
 
 
 def _next(flow: Flow, state: _State, holders: frozenset[int]) -> list[_State]:
-    """Where control goes from an instruction, and with what."""
+    """Return the places where control goes from an instruction, each with the registers' state."""
     position, known = state.position, dict(state.known)
     word, target = int(flow.words[position]), flow.after_jump_at(position)
     if is_call(word):
@@ -92,5 +92,5 @@ def _next(flow: Flow, state: _State, holders: frozenset[int]) -> list[_State]:
 
 
 def is_call(word: int) -> bool:
-    """BL, BLR and BLRAA with its kind."""
+    """Return whether a word is BL, BLR or BLRAA and its kind."""
     return row_of(word).flow in (FlowKind.BL, FlowKind.CALL)

@@ -63,7 +63,7 @@ class Liveness:
         self._origin: dict[int, tuple[int, int]] = {}  # where X9 is read after each of them
 
     def at_entries(self) -> list[Read]:
-        """Every site whose function may read X9 before it writes it, with the first such read found."""
+        """Find every site whose function may read X9 before it writes it, with the first read of each."""
         _ = self.over_calls  # its walk sees all words from which a read may be reached
         second = self._flow.positions(self._first + np.uint64(4))
         begin = second + 1
@@ -104,12 +104,12 @@ class Liveness:
         return sorted(lost)
 
     def _call(self, position: int) -> tuple[int, int]:
-        """Address of a BL, and the address that it calls."""
+        """Return the address of a BL, and the address that it calls."""
         vaddr = self._flow.vaddrs(np.array([position]))
         return int(vaddr[0]), int(self._binary.jump_targets(vaddr, self._flow.words[[position]])[0])
 
     def _calls_before(self, reads: I64) -> I64:
-        """Every BL from which a path without a certain write of X9 leads to one of the reads.
+        """Find every BL from which a path without a certain write of X9 leads to one of the reads.
 
         Paths that an earlier walk has seen are not walked again.
         """
@@ -167,7 +167,7 @@ class Liveness:
         return self._attribute(starts, reads, edges) if reads else {}
 
     def _confirmed(self, begin: int, where: tuple[int, int], *, at_entry: bool) -> tuple[int, int] | None:
-        """Where X9 is read on a way that constants leave open, or None; ``where`` if there are too many ways."""
+        """Return the read of X9 on a way that constants leave open, or None; ``where`` if there are too many ways."""
 
         def meaning(position: int) -> Meaning | None:
             if position in kept:
@@ -188,17 +188,17 @@ class Liveness:
 
     @cached_property
     def _pairs(self) -> Bool:
-        """Which positions are first slots: another function begins."""
+        """Mask of the positions that are first slots: another function begins."""
         pairs = np.zeros(len(self._flow.words), np.bool_)
         pairs[self._flow.positions(self._first)] = True
         return pairs
 
     def _at(self, position: int) -> tuple[int, int]:
-        """Address and word."""
+        """Return the address and the word at a position."""
         return int(self._flow.vaddrs(np.array([position]))[0]), int(self._flow.words[position])
 
     def _is_dump(self, position: int, *, at_entry: bool) -> bool:
-        """Whether code there writes down all registers, whatever they hold.
+        """Return whether code there writes down all registers, whatever they hold.
 
         At a function's entry that is so if the function does not load X9 again: one that does preserves it.
         """
@@ -208,7 +208,7 @@ class Liveness:
         return not at_entry or not self._loads_x9(position)
 
     def _loads_x9(self, position: int) -> bool:
-        """Whether the function there loads X9 from memory; yes if no symbol says where it begins and ends."""
+        """Return whether the function there loads X9 from memory; yes if no symbol says where it begins and ends."""
         vaddr, _ = self._at(position)
         offset = self._binary.symbols.locate(vaddr).symbol_offset
         symbol = self._binary.symbols.function_at(vaddr - offset)
@@ -219,7 +219,7 @@ class Liveness:
         return any(loads(word, X9) for word in words.tolist())
 
     def _next(self, positions: I64) -> I64:
-        """The first stop at or after each position."""
+        """Return the first stop at or after each position."""
         return self._stops[np.searchsorted(self._stops, positions.astype(np.int32))].astype(np.int64)
 
     def _attribute(self, begin: I64, reads: list[int], edges: list[tuple[I64, I64]]) -> dict[int, tuple[int, int]]:
@@ -247,7 +247,7 @@ class Liveness:
 
 
 def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:
-    """Where paths end; which words may read X9; and, ascending, the positions that have to be looked at.
+    """Return the ends of paths; the words that may read X9; and, ascending, the positions to be looked at.
 
     Nothing happens in between, which makes the walks short.
     """
@@ -276,5 +276,5 @@ def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:
 
 
 def _fresh(positions: I64, seen: Bool) -> I64:
-    """The positions that were not seen, ascending, each once."""
+    """Return the positions that were not seen, ascending, each once."""
     return sorted_unique(positions[~seen[positions]])

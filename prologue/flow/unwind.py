@@ -38,7 +38,7 @@ class _Frames:
 
 
 def pac_words(binary: Binary) -> U64:
-    """Addresses of the instructions that sign or authenticate LR, as the unwind tables have it; ascending, each once.
+    """Return the addresses of instructions that sign or authenticate LR, by the unwind tables; ascending, each once.
 
     Like the kernel, it takes the instruction before each place where the state of LR changes. Entries with opcodes that
     the kernel does not know end there.
@@ -56,7 +56,7 @@ def pac_words(binary: Binary) -> U64:
 
 
 def _starts(binary: Binary, section: Section, frames: _Frames, fields: U64) -> U64:
-    """Where the functions are: distances from the fields that say so."""
+    """Return the addresses of the functions: distances from the fields that hold them."""
     if binary.relocatable:
         return binary.relative32(fields)  # whatever its size, a relocation fills it
     starts = binary.relative32(fields)
@@ -67,7 +67,7 @@ def _starts(binary: Binary, section: Section, frames: _Frames, fields: U64) -> U
 
 
 def _frames(data: bytes) -> _Frames:
-    """The section's entries, up to the first that makes no sense, as the kernel does."""
+    """Read the section's entries, up to the first that makes no sense, as the kernel does."""
     found: list[tuple[int, bool, int, int, int]] = []
     at, wide, alignment = 0, False, 0
     while at + 8 <= len(data):
@@ -97,7 +97,7 @@ def _frames(data: bytes) -> _Frames:
 
 
 def _toggles(data: npt.NDArray[np.uint8], frames: _Frames, starts: U64) -> U64:
-    """Addresses at which the state of LR changes; every entry goes one opcode further in each step."""
+    """Find the addresses at which the state of LR changes; every entry goes one opcode further in each step."""
     place, at, end, alignment = starts.copy(), frames.code.copy(), frames.end, frames.alignment.astype(np.uint64)
     padded = np.concatenate([data, np.zeros(16, np.uint8)])
     numbers, known = np.zeros(256, np.int64), np.zeros(256, np.bool_)

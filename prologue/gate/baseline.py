@@ -103,7 +103,7 @@ def _entry(path: Path, number: int, entry: Any) -> Known:
 
 
 def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]) -> tuple[Known, ...]:
-    """Entries that this run can match at all. The others are not stale: they are about other files or rules."""
+    """Return the entries that this run can match. The others are not stale: they are about other files or rules."""
     names = [PurePath(path).name for path in files]
     codes = {rule.code for rule in rules}
     return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
@@ -134,7 +134,7 @@ def split(findings: Iterable[Finding], every: Sequence[Known], today: date | Non
 
 
 def _matcher(entry: Known) -> Callable[[Finding], bool]:
-    """Whether the entry matches a finding; its count does not matter here.
+    """Make a test of whether an entry matches a finding; its count does not matter here.
 
     The globs are compiled here once: fnmatch caches only 256, and a baseline may well have more.
     """
@@ -181,7 +181,7 @@ def baseline_notes(parts: Split, path: Path) -> list[str]:
 
 
 def baseline_text(findings: Iterable[Finding]) -> str:
-    """Template of a baseline that covers exactly these findings; reasons and owners are left empty."""
+    """Write a template of a baseline that covers exactly these findings; reasons and owners are left empty."""
     groups = Counter(
         (f.code, f.slug, _literal(PurePath(f.path).name), _literal(f.where.symbol or "")) for f in findings
     )
@@ -195,11 +195,11 @@ def baseline_text(findings: Iterable[Finding]) -> str:
 
 
 def _literal(name: str) -> str:
-    """Glob that matches the name; ``?`` for bytes that are not UTF-8, because TOML has no way to write them."""
+    """Make a glob that matches the name; ``?`` for bytes that are not UTF-8, because TOML cannot write them."""
     return "".join("?" if 0xD800 <= ord(c) <= 0xDFFF else c for c in glob.escape(name))
 
 
 def _quoted(text: str) -> str:
-    """TOML basic string."""
+    """Quote text as a TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

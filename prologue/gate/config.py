@@ -60,7 +60,7 @@ def load_config_file(path: Path) -> Config:
 
 
 def _table(path: Path) -> dict[str, Any] | None:
-    """Prologue's settings in a file; None if there is no such file, or none of them in it."""
+    """Return prologue's settings in a file; None if there is no such file, or none of them in it."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -106,7 +106,7 @@ def _names(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _baseline(path: Path, table: dict[str, Any]) -> Path | None:
-    """Path of the baseline; a relative one is relative to the settings file's directory."""
+    """Return the path of the baseline; a relative one is relative to the settings file's directory."""
     if "baseline" not in table:
         return None
     name = table["baseline"]

@@ -65,7 +65,7 @@ def judge(
 
 
 def _refused(result: Verified, facts: Facts, *, release: bool, require: Required | None) -> list[Finding]:
-    """What the gate has against a file; what would not be there without its damage follows from that."""
+    """Return the gate's refusals of a file, and the findings that follow from its damage."""
     findings = refusals(result.path, facts, release=release, require=require)
     mended = result.mended or facts
     own = {(f.code, f.message) for f in refusals(result.path, mended, release=release, require=require)}
@@ -89,5 +89,5 @@ def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> 
 
 
 def _acceptable(finding: Finding) -> bool:
-    """Whether a release may go out with this finding."""
+    """Return whether a release may go out with this finding."""
     return find_rule(finding.code).release_may_leave_out and finding.severity != "fatal"

@@ -10,7 +10,7 @@ from prologue.outputs import same_file
 
 
 def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]:
-    """The vmlinux that was named, or else those among the files, each once. Without one, a release refuses modules."""
+    """Return the named vmlinux, or else each vmlinux among the files, once. Without one, a release refuses modules."""
     if named:
         return (named,)
     kernels: list[Path] = []
@@ -21,5 +21,5 @@ def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]
 
 
 def is_missing(kernel: Path, files: Sequence[Path]) -> bool:
-    """Whether the kernel is not among the files, so that it has to be verified besides them."""
+    """Return whether the kernel is not among the files, so that it has to be verified besides them."""
     return not any(same_file(kernel, path) for path in files)

@@ -61,7 +61,7 @@ def refusals(path: Path, facts: Facts, *, release: bool, require: Required | Non
 
 
 def _not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Message and what to do, for everything that keeps a file from a release."""
+    """Yield message and advice for everything that keeps a file from a release."""
     if facts.kind == "module":
         yield from _module_not_releasable(facts)
     elif facts.state == "no sites":
@@ -77,7 +77,7 @@ def _not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _module_not_releasable(facts: Facts) -> Iterator[tuple[str, str]]:
-    """A native kernel takes modules processed or not (decision 5); which kernel it is must be known."""
+    """Yield the same for a module: a native kernel takes it processed or not (decision 5), but must be known."""
     if facts.vmlinux is None:
         yield "no kernel to check it against", _NAME_KERNEL
     elif facts.vmlinux_release and not facts.release:

@@ -52,7 +52,7 @@ def no_rule_applies(rules: Sequence[Rule], files: str) -> UsageError:
 
 
 def settings_directory(argument: Path) -> Path:
-    """Where the settings are for a FILE of the command line: in its directory, or in itself if it is one.
+    """Return the directory with the settings for a FILE: the one it is in, or itself if it is one.
 
     Symbolic links are followed, so that a file has the same settings under each of its names.
     """

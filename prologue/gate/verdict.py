@@ -31,16 +31,16 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
-        """Whether a finding makes ``verify`` fail."""
+        """True if a finding makes ``verify`` fail."""
         return any(finding.severity in self.failing for finding in self.findings + self.refused)
 
     @property
     def passed(self) -> bool:
-        """Whether every file was verified and nothing fails."""
+        """True if every file was verified and nothing fails."""
         return not self.failed and not self.unreadable
 
     def rules_run(self, path: str) -> int:
-        """How many rules ran on a file: those that were not left out, and that apply to such a file."""
+        """Count the rules that ran on a file: not left out, and made for such a file."""
         inputs = self.inputs.get(path, frozenset())
         return sum(1 for rule in self.settings[path].rules if not inputs.isdisjoint(rule.inputs))
 

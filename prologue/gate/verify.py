@@ -65,7 +65,7 @@ class Verified:
 
     @property
     def passed(self) -> bool:
-        """Whether the file was verified, and no finding is an error or fatal."""
+        """True if the file was verified, and no finding is an error or fatal."""
         return not self.error and not any(finding.severity in FAILING for finding in self.findings)
 
 
@@ -156,7 +156,7 @@ def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
 
 
 def _signed(module: Module, vmlinux: Kernel | None) -> Signed:
-    """What is known of a module's signature; PL405 reports one that is bad."""
+    """Return the state of a module's signature; PL405 reports one that is bad."""
     try:
         if module.signature is None:
             return "none"

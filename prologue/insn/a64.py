@@ -32,7 +32,7 @@ BL_REACH: Final = 128 << 20  # BL and B reach [-128 MiB, +128 MiB)
 
 
 def is_bti(word: int) -> bool:
-    """Whether the word is BTI, BTI C, BTI J or BTI JC."""
+    """Return whether the word is BTI, BTI C, BTI J or BTI JC."""
     return word & BTI_MASK == BTI
 
 
@@ -43,17 +43,17 @@ def classify(word: int) -> str | None:
 
 
 def signed(value: int, bits: int) -> int:
-    """The number that the lowest ``bits`` bits are in two's complement; ``value`` has no others."""
+    """Return ``value`` as a number in two's complement of ``bits`` bits; it has no others."""
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def signed_field(word: int, low: int, width: int) -> int:
-    """``width`` bits from bit ``low`` up as a signed number."""
+    """Return ``width`` bits from bit ``low`` up as a signed number."""
     return signed(word >> low & (1 << width) - 1, width)
 
 
 def branch_target(word: int, pc: int) -> int | None:
-    """Where a direct branch at address ``pc`` goes (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>), or None."""
+    """Return a direct branch's target from ``pc`` (B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>), or None."""
     offset = row_of(word).target
     return None if offset is None else (pc + signed_field(word, *offset) * INSN_SIZE) & 0xFFFFFFFFFFFFFFFF
 

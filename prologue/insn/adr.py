@@ -22,7 +22,7 @@ class Made(NamedTuple):
 
 
 def adrs(words: U32, base: np.uint64) -> tuple[Made, Made]:
-    """Every ADR, and every ADRP, of the words from address ``base`` on."""
+    """Find every ADR, and every ADRP, of the words from address ``base`` on."""
     index = find(words, ADR_OR_ADRP)
     is_page = matches(words[index], ADRP)
     return _adr(words, base, index[~is_page], page=False), _adr(words, base, index[is_page], page=True)
@@ -37,7 +37,7 @@ def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> Made:
 
 
 def surely_writes(word: int, register: int) -> bool:
-    """Whether an instruction, or the function that it calls, writes a register."""
+    """Return whether an instruction, or the function that it calls, writes a register."""
     row = row_of(word)
     if register < _SAVED and row.flow in (FlowKind.BL, FlowKind.CALL):
         return True

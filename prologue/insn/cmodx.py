@@ -37,12 +37,12 @@ class Judgement:
 
 
 def listed(word: int, issue: Issue = "old") -> bool:
-    """Whether the word is on the CMODX list of that generation of the Arm ARM."""
+    """Return whether the word is on the CMODX list of that generation of the Arm ARM."""
     return a64.classify(word) in (OLD_LIST if issue == "old" else NEW_LIST)
 
 
 def listed_words(words: npt.NDArray[np.uint32], issue: Issue = "old") -> npt.NDArray[np.bool_]:
-    """Which of many words are on that list; shape of ``words``."""
+    """Return which of many words are on that list; shape of ``words``."""
     found = np.zeros(words.shape, np.bool_)
     for name in OLD_LIST if issue == "old" else NEW_LIST:
         mask, value = pattern(name)
@@ -51,7 +51,7 @@ def listed_words(words: npt.NDArray[np.uint32], issue: Issue = "old") -> npt.NDA
 
 
 def word_name(word: int) -> str:
-    """What a word is called: an instruction of its own, its class, or the word in hex when it has none."""
+    """Name a word: an instruction of its own, its class, or the word in hex if it has none."""
     special = {
         a64.MOV_X9_X30: "MOV X9, X30",
         a64.BTI: "BTI",

@@ -16,7 +16,7 @@ _ZERO: Final = 31  # of a compare-and-branch or as a move's source: WZR, XZR
 
 
 def after(word: int, known: Mapping[int, int]) -> dict[int, int]:
-    """What is known after an instruction that is no call: of each register (its number, 0-30) that is known, 64 bits.
+    """Return the registers (0-30) that are known after an instruction that is no call, with their 64 bits.
 
     Arm ARM, "A64 Base Instruction Descriptions": MOVZ, MOVN, ORR (shifted register); "A64 instruction set encoding".
     """
@@ -29,7 +29,7 @@ def after(word: int, known: Mapping[int, int]) -> dict[int, int]:
 
 
 def _moved(word: int) -> int | None:
-    """The number that MOVZ, MOVN or MOV (from WZR, XZR) writes."""
+    """Return the number that MOVZ, MOVN or MOV (from WZR, XZR) writes."""
     bits = 64 if word >> 31 else 32
     if word & 0x7FE0FFE0 == 0x2A0003E0:  # ORR Rd, ZR, Rm
         return 0 if word >> 16 & 31 == _ZERO else None
@@ -42,7 +42,7 @@ def _moved(word: int) -> int | None:
 
 
 def taken(word: int, known: Mapping[int, int]) -> bool | None:
-    """Whether CBZ, CBNZ, TBZ or TBNZ branches; None for all else, and where the register is not known."""
+    """Return whether CBZ, CBNZ, TBZ or TBNZ branches; None for other words, or if the register is not known."""
     if word & 0x7C000000 != 0x34000000:
         return None
     register = word & 31

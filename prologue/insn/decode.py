@@ -41,14 +41,14 @@ _CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is muc
 
 
 def matches(words: U32, pattern: Pattern) -> Bool:
-    """Which words are of an encoding; shape of ``words``."""
+    """Return which words are of an encoding; shape of ``words``."""
     mask, value = map(np.uint32, pattern)
     found: Bool = words == value if mask == 0xFFFFFFFF else words & mask == value
     return found
 
 
 def find(words: U32, pattern: Pattern) -> I64:
-    """Indices, ascending, of the words that are of an encoding; made for a whole kernel's text."""
+    """Find the words that are of an encoding: indices, ascending; made for a whole kernel's text."""
     parts = [np.zeros(0, np.int64)]
     for start in range(0, len(words), _CHUNK):
         parts.append(np.flatnonzero(matches(words[start : start + _CHUNK], pattern)) + start)
@@ -56,33 +56,33 @@ def find(words: U32, pattern: Pattern) -> I64:
 
 
 def field(words: U32, low: int, width: int = 5) -> U32:
-    """``width`` bits from bit ``low`` up, a register's number by default."""
+    """Return ``width`` bits from bit ``low`` up, a register's number by default."""
     return words >> np.uint32(low) & np.uint32((1 << width) - 1)
 
 
 def signed(words: U32, low: int, width: int) -> I64:
-    """The same bits as a signed number."""
+    """Return ``width`` bits from bit ``low`` up as a signed number."""
     return _signed(words, low, width).astype(np.int64)
 
 
 def _signed(words: U32, low: int, width: int) -> I32:
-    """The bits shifted up to bit 31, and back with the sign."""
+    """Shift the bits up to bit 31, and back with the sign."""
     number: I32 = (words << np.uint32(32 - width - low)).view(np.int32) >> np.int32(32 - width)
     return number
 
 
 def jump_distance(words: U32) -> I64:
-    """Bytes from each B or BL to its target (imm26)."""
+    """Return the bytes from each B or BL to its target (imm26)."""
     return signed(words, 0, 26) * a64.INSN_SIZE
 
 
 def branch_distance(words: U32) -> I64:
-    """Bytes from each direct branch to its target; of other words it means nothing."""
+    """Return the bytes from each direct branch to its target; of other words they mean nothing."""
     return _steps(words).astype(np.int64) * a64.INSN_SIZE
 
 
 def _steps(words: U32) -> I32:
-    """The same in instructions."""
+    """Return the same in instructions."""
     near = np.where(matches(words, TB), _signed(words, 5, 14), _signed(words, 5, 19))
     nearest = matches(words, CB_COND)
     if nearest.any():  # no compiler makes these for a kernel yet
@@ -91,18 +91,18 @@ def _steps(words: U32) -> I32:
 
 
 def jump(kind: Pattern, distance: I64) -> U32:
-    """``B`` or ``BL`` over that many instructions each; it means nothing where that is out of reach."""
+    """Encode ``B`` or ``BL`` over that many instructions each; meaningless if that is out of reach."""
     words: U32 = (kind[1] | distance & 0x3FFFFFF).astype(np.uint32)
     return words
 
 
 def adr_immediate(words: U32) -> I64:
-    """The signed 21-bit immediate of ADR and ADRP: immhi at bits 23:5, immlo at 30:29 (Arm ARM, "ADR", "ADRP")."""
+    """Return the signed 21-bit immediate of ADR and ADRP: immhi at 23:5, immlo at 30:29 (Arm ARM, "ADR", "ADRP")."""
     return signed(field(words, 5, 19) << np.uint32(2) | field(words, 29, 2), 0, 21)
 
 
 def calls_to(words: U32, base: int, target: int) -> I64:
-    """Indices of the words that are BL to ``target``; ``words`` of shape (n,) begin at address ``base``."""
+    """Find the words that are BL to ``target``: indices; ``words`` of shape (n,) begin at address ``base``."""
     calls = np.flatnonzero(matches(words, BL))
     distance = (target - base) // a64.INSN_SIZE - calls
     hits: I64 = calls[(words[calls] == jump(BL, distance)) & (abs(distance) < a64.BL_REACH // a64.INSN_SIZE)]
@@ -110,7 +110,7 @@ def calls_to(words: U32, base: int, target: int) -> I64:
 
 
 def branches(words: U32, base: int) -> tuple[I64, U64]:
-    """Every direct branch among the words: B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>.
+    """Find every direct branch among the words: B, BL, B.cond, BC.cond, CBZ, CBNZ, TBZ, TBNZ, CB<cc>.
 
     Args:
         words: shape (n,), from address ``base`` on.

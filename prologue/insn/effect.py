@@ -17,7 +17,7 @@ _Effect = Literal["read", "write", "neither"]
 
 
 def effect(word: int, number: int = X9) -> _Effect:
-    """What an instruction that may read X9, or another register, does with a value that a caller may have left there.
+    """Judge an instruction that may read X9, or another register: its effect on a value a caller may have left there.
 
     Compilers read a register before they write it in two harmless ways: they insert one field after the other (BFI,
     BFXIL, MOVK) until the register is full, and they spill an ``int`` that is not initialised on every path. Code
@@ -39,7 +39,7 @@ def effect(word: int, number: int = X9) -> _Effect:
 
 
 def _by_capstone(word: int, number: int) -> _Effect:
-    """Of an instruction's operands, capstone's text has all; its list of what is read lacks many.
+    """Judge by capstone: its text has all of an instruction's operands; its list of reads lacks many.
 
     What it does not know counts as a read: an instruction that is newer than capstone.
     """
@@ -59,12 +59,12 @@ def _by_capstone(word: int, number: int) -> _Effect:
 
 
 def ends_path(word: int) -> bool:
-    """Whether a path ends at a word, as far as the word alone says: an array of one takes twenty times as long."""
+    """Return whether a path ends at a word, by the word alone: an array of one takes twenty times as long."""
     return row_of(word).flow in ENDS
 
 
 def loads(word: int, number: int) -> bool:
-    """Whether an instruction loads all of a register from memory: LDR, LDUR and LDP of 64 bits."""
+    """Return whether an instruction loads all of a register from memory: LDR, LDUR and LDP of 64 bits."""
     if word & 0xFE400000 == 0xA8400000:  # LDP and LDNP Xt, Xt2
         return number in (word & 31, word >> 10 & 31)
     single = word & 0xFFC00000 == 0xF9400000 or word & 0xFFE00000 == 0xF8400000 or word & 0xFFE00C00 == 0xF8600800
@@ -72,7 +72,7 @@ def loads(word: int, number: int) -> bool:
 
 
 def stores_all(before: int, word: int, after: int) -> bool:
-    """Whether a word is STP X8, X9 between STP X6, X7 and STP X10, X11, to places that follow each other.
+    """Return whether a word is STP X8, X9 between STP X6, X7 and STP X10, X11, to places that follow each other.
 
     So does a kernel that crashes write down every register, whatever it holds (``crash_setup_regs``,
     arch/arm64/include/asm/kexec.h, 6.1-7.2).

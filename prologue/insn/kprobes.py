@@ -64,7 +64,7 @@ _NEVER: Final[tuple[tuple[str, Pattern], ...]] = (
 
 
 def outcomes(words: U32, decoding: Decoding) -> Outcomes:
-    """What the kernel does with a probe on each word, by the word alone: one of the three bits; shape of ``words``."""
+    """Return the kernel's treatment of a probe on each word, by the word alone: one of three bits; shape of words."""
     conditional: Pattern = (0xFF000000 if decoding.knows_mops else 0xFF000010, 0x54000000)
     branch = _any(words, (*_PLAIN_BRANCHES, conditional))
     literal = _any(words, _LDR_LITERAL)
@@ -83,12 +83,12 @@ def outcomes(words: U32, decoding: Decoding) -> Outcomes:
 
 
 def exclusives(words: U32, decoding: Decoding) -> tuple[Bool, Bool]:
-    """Which words begin an exclusive sequence in the kernel's eyes (LDXR), and which end one (STXR)."""
+    """Return which words begin an exclusive sequence in the kernel's eyes (LDXR), and which end one (STXR)."""
     return matches(words, (decoding.exclusive, 0x08400000)), matches(words, (decoding.exclusive, 0x08000000))
 
 
 def why_refused(word: int) -> str:
-    """What makes the kernel refuse a word that ``outcomes`` says it refuses."""
+    """Return the reason why the kernel refuses a word that ``outcomes`` says it refuses."""
     for reason, (mask, value) in _NEVER:
         if word & mask == value:
             return reason
@@ -120,6 +120,6 @@ def _unsteppable_hint(words: U32) -> Bool:
 
 
 def _reads_daif(words: U32) -> Bool:
-    """MRS of any register but DAIF is stepped: the source's comment says the opposite, its code decides."""
+    """Return whether a word is MRS of DAIF, the one that is not stepped: the source's comment says the opposite."""
     result: Bool = matches(words, _MRS) & (field(words, 5, 16) == np.uint32(_DAIF))
     return result

@@ -90,7 +90,7 @@ def _kinds() -> Bytes:
 
 
 def look_over(words: U32) -> tuple[Bool, Bool]:
-    """Which words end a path, as far as the word alone says, and which may use X9; made for a whole kernel's text.
+    """Return which words end a path, by the word alone, and which may use X9; made for a whole kernel's text.
 
     Those have a 9 where an instruction may name a register, or may use registers that they do not name. After XOR
     fields of 9 are 0, and only where one is does the subtraction borrow from a field's highest bit that is clear: half

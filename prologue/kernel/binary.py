@@ -50,7 +50,7 @@ class Binary(ABC):
 
     @property
     def relocatable(self) -> bool:
-        """Whether this is a module, whose addresses are made up."""
+        """True if this is a module, whose addresses are made up."""
         return self.image.relocatable
 
     @property
@@ -61,12 +61,12 @@ class Binary(ABC):
     @property
     @abstractmethod
     def layout(self) -> Layout:
-        """Which ``-fpatchable-function-entry`` the file was built with."""
+        """``-fpatchable-function-entry`` that the file was built with."""
 
     @property
     @abstractmethod
     def state(self) -> State:
-        """How far processing got."""
+        """Progress of processing."""
 
     @property
     @abstractmethod
@@ -84,15 +84,15 @@ class Binary(ABC):
 
     @abstractmethod
     def relative32(self, fields: U64) -> U64:
-        """The addresses that 4-byte fields at these addresses hold as distances from themselves."""
+        """Return the addresses that 4-byte fields at these addresses hold as distances from themselves."""
 
     @abstractmethod
     def relative64(self, fields: U64) -> U64:
-        """The addresses that 8-byte fields at these addresses hold as distances from themselves."""
+        """Return the addresses that 8-byte fields at these addresses hold as distances from themselves."""
 
     @abstractmethod
     def absolute64(self, fields: U64) -> U64:
-        """The addresses that 8-byte fields at these addresses hold."""
+        """Return the addresses that 8-byte fields at these addresses hold."""
 
     @cached_property
     def sites(self) -> Sites | None:
@@ -105,7 +105,7 @@ class Binary(ABC):
 
     @property
     def moves_records(self) -> bool | None:
-        """Whether all records, or none, are at second slots; None if the file does not say."""
+        """True if all records, False if none, are at second slots; None if the file does not say."""
         return None
 
     @cached_property
@@ -119,7 +119,7 @@ class Binary(ABC):
 
     @cached_property
     def unnamed_functions(self) -> int:
-        """How many sites are at no function symbol, if too many are for leftovers of weak functions; else 0.
+        """Number of sites at no function symbol, if too many for leftovers of weak functions; otherwise 0.
 
         Of those Debian's 6.1 has 8 in 1,000. Then symbols of functions were stripped. A record that leads to no pair
         of slots says nothing of symbols: it is damaged, and PL201 reports it.
@@ -146,17 +146,17 @@ class Binary(ABC):
         return gnu_build_id(self.image)
 
     def branches(self, section: Section) -> tuple[I64, U64]:
-        """Index of every direct branch in the section's words, and where it goes; targets elsewhere are left out."""
+        """Return index and target of every direct branch in the section's words; targets elsewhere are left out."""
         if section.index not in self._branches:  # two rules ask, and decoding a kernel's text takes a while
             self._branches[section.index] = self._find_branches(section)
         return self._branches[section.index]
 
     def jump_targets(self, vaddrs: U64, words: U32) -> U64:
-        """Where a B or BL at each address goes; the words are those at the addresses."""
+        """Return the target of a B or BL at each address; the words are those at the addresses."""
         return vaddrs + jump_distance(words).view(np.uint64)
 
     def is_code(self, vaddrs: U64) -> Bool:
-        """Which of the addresses in text are instructions and not data between them."""
+        """Return which of the addresses in text are instructions and not data between them."""
         result = np.zeros(len(vaddrs), np.bool_)
         for section, place in self.text.text_map.split(vaddrs):
             inside = vaddrs[place] - np.uint64(section.addr) < np.uint64(section.size & ~3)
@@ -168,11 +168,11 @@ class LinkedBinary(Binary):
     """A file whose fields hold what they refer to: no relocation of a field is left to do, but for addresses."""
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
-        """Every direct branch among the section's words, data in text included."""
+        """Return every direct branch among the section's words, data in text included."""
         return branches(self.text.view(section, "<u4"), section.addr)
 
     def relative32(self, fields: U64) -> U64:
-        """The linker resolved these; 0 for fields outside of the file."""
+        """Read the distances that the linker resolved; 0 for fields outside of the file."""
         offsets = self.image.offsets(fields)
         known = offsets >= 0
         distance = self.image.words_at(offsets[known], 4).astype(np.uint32).view(np.int32).astype(np.int64)
@@ -181,7 +181,7 @@ class LinkedBinary(Binary):
         return result
 
     def relative64(self, fields: U64) -> U64:
-        """The linker resolved these; 0 for fields outside of the file."""
+        """Read the distances that the linker resolved; 0 for fields outside of the file."""
         offsets = self.image.offsets(fields)
         known = offsets >= 0
         result = np.zeros(len(fields), np.uint64)

@@ -46,7 +46,7 @@ class _Held(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, tuple[int, ...]]:
-        """All but the address."""
+        """Fields other than the address."""
         return self.pc, self.register, self.returns
 
 
@@ -59,7 +59,7 @@ class LoadSearch:
         self._wanted = wanted
 
     def is_begun_in(self, function: Reached) -> bool:
-        """Whether an ADRP or ADR in a function leads to such a load, there or where calls and returns lead."""
+        """Return whether an ADRP or ADR in a function leads to such a load, there or where calls and returns lead."""
         runs = function.runs
         begin, end = min(run[0] for run in runs), max(run[1] for run in runs)
         words = np.frombuffer(self._text.read_at(begin, end - begin) or b"", "<u4")
@@ -91,7 +91,7 @@ class LoadSearch:
         return False
 
     def _after(self, word: int, held: _Held, function: int) -> Iterator[_Held]:
-        """What holds the address after an instruction, and where, if all began in ``function``."""
+        """Yield the holders of the address after an instruction, each with its place, if all began in ``function``."""
         if word & 0x1C000000 == 0x14000000 and word >> 22 != 0b1101010100:  # branches and exceptions
             yield from self._branched(word, held, function)
             return
@@ -123,7 +123,7 @@ class LoadSearch:
                 yield held._replace(pc=target)
 
     def _returned(self, held: _Held, function: int) -> Iterator[_Held]:
-        """After the call that was entered, or every call of the function that all began in."""
+        """Continue after the call that was entered, or after every call of the function that all began in."""
         if held.returns:
             yield held._replace(pc=held.returns[0], returns=held.returns[1:])
         elif held.register < _RESULTS or self._is_outlined(function):
@@ -132,13 +132,13 @@ class LoadSearch:
                     yield held._replace(pc=section.addr + a64.INSN_SIZE * (k + 1), returns=(_NOWHERE,))
 
     def _is_outlined(self, vaddr: int) -> bool:
-        """Whether a function is a part of others: what has lost its symbol may be one."""
+        """Return whether a function is a part of others: one that has lost its symbol may be."""
         names = self._symbols.names_at(vaddr)
         return not names or any(name.startswith(_OUTLINED) for name in names)
 
 
 def _holders(word: int, register: int, address: int) -> dict[int, int]:
-    """Registers that hold the address, or one that was formed from it, after an instruction that is no branch."""
+    """Return the registers that hold the address, or one formed from it, after an instruction that is no branch."""
     held = {} if surely_writes(word, register) else {register: address}
     first, second = word & 31, word >> 5 & 31
     if word & 0xBF800000 == 0x91000000 and second == register:  # ADD, SUB of 64 bits with an immediate
@@ -153,7 +153,7 @@ def _holders(word: int, register: int, address: int) -> dict[int, int]:
 
 
 def _written_back(word: int) -> int | None:
-    """What a load or store adds to its base."""
+    """Return the number that a load or store adds to its base."""
     if word & 0x3B200400 == 0x38000400:
         return a64.signed_field(word, 12, 9)
     if word & 0x3A800000 == 0x28800000:
@@ -162,12 +162,12 @@ def _written_back(word: int) -> int | None:
 
 
 def _pair_width(word: int) -> int:
-    """Bytes of one register of LDP, LDPSW, STP."""
+    """Return the bytes of one register of LDP, LDPSW, STP."""
     return 8 if word >> 31 else 4
 
 
 def loaded(word: int, base: int, address: int) -> tuple[int, int]:
-    """Address and width of what an instruction loads by a base register that holds ``address``; else a width of 0."""
+    """Return address and width of a load by a base register that holds ``address``; for other words a width of 0."""
     if word >> 5 & 31 != base:
         return address, 0
     width, is_load = 1 << (word >> 30), word >> 22 & 3 != 0 and word >> 22 not in _PREFETCHES

@@ -33,7 +33,7 @@ class Reached(NamedTuple):
 
 
 def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
-    """Whether ``ftrace_init`` can get to ``ftrace_init_nop`` by direct calls; None if one of them has no symbol.
+    """Return whether ``ftrace_init`` can get to ``ftrace_init_nop`` by direct calls; None if one of them has no symbol.
 
     The compiler's copies of it count, as GCC makes them for the one caller that has no module (.constprop.0).
     """
@@ -45,7 +45,7 @@ def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
 
 
 def reached(text: Text, symbols: Symbols, entry: int, deepest: int, most: int = 1 << 20) -> Iterator[Reached]:
-    """Functions that direct calls, one in the other, get to from ``entry``: the nearest first, each once.
+    """Yield the functions that direct calls, nested or not, get to from ``entry``: the nearest first, each once.
 
     Args:
         text: where the code is.
@@ -100,7 +100,7 @@ def _reached(text: Text, symbols: Symbols, start: int) -> Reached:
 
 
 def _words(text: Text, symbols: Symbols, start: int) -> U32:
-    """The function's words; as many as any has, if its symbol does not say how many: a path ends at a RET anyway."""
+    """Read the function's words; as many as any has, if its symbol does not say how many: a path ends at a RET."""
     symbol = symbols.function_at(start)
     section = text.text_map.find(start)
     if section is None or start % a64.INSN_SIZE:
@@ -110,7 +110,7 @@ def _words(text: Text, symbols: Symbols, start: int) -> U32:
 
 
 def veneer_target(words: list[int], pc: int) -> int | None:
-    """Where a linker's veneer for a far call goes: ADRP X16; ADD X16, X16, #lo12; BR X16, which ends ``words``."""
+    """Return the target of a far call's veneer that ends ``words``: ADRP X16; ADD X16, X16, #lo12; BR X16."""
     adrp, add, branch = words[-3:] if len(words) >= 3 else (0, 0, 0)
     if branch != a64.BR_X16 or adrp & 0x9F00001F != 0x90000010 or add & 0xFFC003FF != 0x91000210:
         return None

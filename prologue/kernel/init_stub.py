@@ -160,7 +160,7 @@ def _require_known_calls(calls: set[str], *more: str) -> None:
 
 
 def _recognise_plain(function: _Function) -> InitStub:
-    """``MOV W0, #0; RET`` over the first two words, after a BTI if there is one."""
+    """Plan ``MOV W0, #0; RET`` over the first two words, after a BTI if there is one."""
     words = function.words
     entry = 1 if a64.is_bti(words[0]) else 0
     wanted = (a64.MOV_W0_0, a64.RET)
@@ -178,7 +178,7 @@ def _recognise_plain(function: _Function) -> InitStub:
 
 
 def _recognise_call_ops(function: _Function) -> InitStub:
-    """The branch on W0 after the call of the literal writer."""
+    """Find the branch on W0 after the call of the literal writer."""
     words = function.words
     calls = [k for k, w in enumerate(words) if a64.classify(w) == "BL" and function.callee(k) == LITERAL_WRITER]
     if len(calls) != 1 or calls[0] + 2 >= len(words):
@@ -220,7 +220,7 @@ def _all_calls(function: _Function) -> set[str]:
 
 
 def _require_quiet(function: _Function, begin: int) -> None:
-    """The path from ``begin`` returns, calls nothing but the stack check, and leaves W0 as it is."""
+    """Check that the path from ``begin`` returns, calls nothing but the stack check, and leaves W0 as it is."""
     calls, seen, returns = function.walk(begin)
     if calls - {STACK_CHECK} or not returns:
         raise _UnrecognisedError(f"the exit at {function.pc(begin):#x} calls {', '.join(sorted(calls)) or 'nothing'}")

@@ -45,7 +45,7 @@ class Kallsyms:
         return data
 
     def _addresses(self) -> U64:
-        """6.1 and 6.12: unsigned offsets from kallsyms_relative_base; 7.2: signed, each from its own place."""
+        """Decode addresses: 6.1 and 6.12 have offsets from kallsyms_relative_base, 7.2 signed ones from each place."""
         start = self._symbol("kallsyms_offsets")
         offsets = np.frombuffer(self._read(start, 4 * self._count), "<u4")
         base = self._binary.symbols.find("kallsyms_relative_base")
@@ -93,7 +93,7 @@ class Kallsyms:
         return [table[at : table.index(b"\0", at)] for at in index]
 
     def _rest(self, name: str) -> bytes:
-        """What stands from a symbol on: the length of these tables is written nowhere."""
+        """Read all bytes from a symbol on: the length of these tables is written nowhere."""
         start = self._symbol(name)
         section = self._binary.image.section_at(start)
         return self._read(start, section.addr + section.size - start if section is not None else 1)

@@ -67,20 +67,20 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def relocates_itself(self) -> tuple[str, ...]:
-        """What says that this kernel is relocated before it runs; empty for a static link."""
+        """Evidence that this kernel is relocated before it runs; empty for a static link."""
         from prologue.kernel.relocating import evidence
 
         return evidence(self.image, self.symbols)
 
     @property
     def unknown_records(self) -> bool:
-        """Whether there is a table that cannot be read, or that lost its relocations."""
+        """True if there is a table that cannot be read, or that lost its relocations."""
         writing = self.marker is not None and self.marker.writing
         return writing or bool(self.bounds and self.bounds.problem) or self.lost_relocations
 
     @property
     def lost_relocations(self) -> bool:
-        """Whether a kernel that relocates itself has records and relocates none of them."""
+        """True if a kernel that relocates itself has records and relocates none of them."""
         records = self.records
         if records is None or not len(records) or records.form == "offsets":
             return False
@@ -90,7 +90,7 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def layout(self) -> Layout:
-        """Which ``-fpatchable-function-entry`` this kernel was built with."""
+        """``-fpatchable-function-entry`` that this kernel was built with."""
         return find_layout(self.symbols)
 
     @cached_property
@@ -100,12 +100,12 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def init_stub(self) -> InitStub:
-        """What ``ftrace_init_nop`` looks like: the stock contract's business."""
+        """State of ``ftrace_init_nop``: the stock contract's business."""
         return find_init_stub(self.image, self.symbols, self.layout)
 
     @cached_property
     def native_problem(self) -> Problem | None:
-        """Why the kernel is not known to read its marker; None if it does, or if there is no marker or no site.
+        """Reason why the kernel is not known to read its marker; None if it does, or has no marker or no site.
 
         Raises:
             InputError: ``ftrace_init`` has no symbol.
@@ -117,17 +117,17 @@ class Kernel(LinkedBinary):
 
     @property
     def writes_no_prologues(self) -> bool:
-        """Whether a stock kernel was processed, so that it leaves first slots as they are, those of modules too."""
+        """True if a stock kernel was processed, so that it leaves first slots as they are, those of modules too."""
         return self.marker is None and self.init_stub.state in ("neutralised", "unfinished")
 
     @property
     def contract(self) -> Contract:
-        """What the running kernel would expect of its records."""
+        """Contract by which the running kernel would read its records."""
         return "native" if self.marker else "stock"
 
     @cached_property
     def state(self) -> State:
-        """How far processing got."""
+        """Progress of processing."""
         if self.marker is not None and self.marker.writing:
             return "unfinished"
         if self.sites is None:
@@ -154,7 +154,7 @@ class Kernel(LinkedBinary):
 
     @property
     def is_realtime(self) -> bool:
-        """Whether it was built with PREEMPT_RT."""
+        """True if it was built with PREEMPT_RT."""
         return "PREEMPT_RT" in self.banner
 
     @cached_property
@@ -170,7 +170,7 @@ class Kernel(LinkedBinary):
         return Pointers(places[order], targets[order])
 
     def absolute64(self, fields: U64) -> U64:
-        """What a relocation gives, else what stands there; 0 for fields outside of the file."""
+        """Return the address that a relocation gives each field, else its content; 0 for fields outside of the file."""
         offsets = self.image.offsets(fields)
         known = offsets >= 0
         result = np.zeros(len(fields), np.uint64)
@@ -190,12 +190,12 @@ class Kernel(LinkedBinary):
 
     @property
     def moves_records(self) -> bool | None:
-        """Whether all records are at second slots, as version 2 of the marker says; None without it."""
+        """True if all records are at second slots, as version 2 of the marker says; None without it."""
         return None if self.marker is None or self.marker.version == 1 else self.marker.processed
 
     @cached_property
     def sorts_at_build(self) -> bool:
-        """Whether this kernel trusts the link to have sorted its records.
+        """True if this kernel trusts the link to have sorted its records.
 
         arm64 selects BUILDTIME_MCOUNT_SORT in 6.12.107 and 7.2.13 (arch/arm64/Kconfig) and not in 6.1; upstream it came
         with 6.15. Backports have lower numbers, so scripts/sorttable's trace decides there: only it zeroes records, and
@@ -207,7 +207,7 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def adjusts_zero_records(self) -> bool | None:
-        """Whether a zero record would be adjusted before the NULL test and so kill ftrace; None if unknown.
+        """True if a zero record would be adjusted before the NULL test and so kill ftrace; None if unknown.
 
         ``ftrace_process_locs`` tests first since 6.15 (and 6.12 stable). Before 6.3 ``ftrace_call_adjust`` is
         inline and the old order holds; later it is a call, and only the old order tests the call's result.
@@ -230,5 +230,5 @@ class Kernel(LinkedBinary):
 
 
 def _tests_x0(words: list[int]) -> bool:
-    """A CBZ or CBNZ on X0 among the words."""
+    """Return whether a CBZ or CBNZ on X0 is among the words."""
     return any(a64.classify(w) in ("CBZ", "CBNZ") and w >> 31 and not w & 31 for w in words)

@@ -70,7 +70,7 @@ def as_linked(kernel: Kernel) -> Kernel:
 
 
 def strange_fields(kernel: Kernel, marker: Marker) -> str:
-    """Why the marker's fields for tools cannot be those of this kernel, if it is processed; empty if they can."""
+    """Say why the marker's fields for tools cannot be those of this kernel, if it is processed; empty if they can."""
     if marker.encoding >= len(ENCODINGS):
         return f"its marker names the encoding {marker.encoding}, which is not known"
     encoding = ENCODINGS[marker.encoding]
@@ -115,7 +115,7 @@ def _offset_table(kernel: Kernel, marker: Marker, bounds: Bounds, sites: Sites) 
 
 
 def _values(places: SlotRanks, sites: Sites) -> U64:
-    """What the compiler put into each slot."""
+    """Return the value that the compiler put into each slot."""
     values = np.zeros(len(places.rank), np.uint64)
     live = places.rank >= 0
     values[live] = sites.unmoved_values()[places.rank[live]]
@@ -150,7 +150,7 @@ def _relr_before(kernel: Kernel, marker: Marker, targets: U64) -> PlacedWords:
 
 
 def _sorted_table(kernel: Kernel, marker: Marker, records: Records, sites: Sites) -> Iterator[PlacedWords]:
-    """Slots that relocation overwrites may hold addresses as linked, or numbers; else the order has not changed."""
+    """Restore a sorted table: slots that relocation overwrites may hold addresses as linked, or numbers."""
     if not marker.extent:
         raise _lost(kernel, "its records were sorted")
     values = np.zeros(len(records), np.uint64)

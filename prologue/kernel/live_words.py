@@ -40,7 +40,7 @@ class Change:
 
 
 def live_words(binary: Binary) -> Iterator[LiveWords]:
-    """Second slots, jump labels, and the calls inside ``ftrace_caller``; those in the file's text."""
+    """Yield second slots, jump labels, and the calls inside ``ftrace_caller``; those in the file's text."""
     if binary.sites is not None:
         yield LiveWords("second slot", binary.sites.second)
     labels = jump_labels(binary)
@@ -53,7 +53,7 @@ def live_words(binary: Binary) -> Iterator[LiveWords]:
 
 
 def changed(before: Binary | None, after: Binary) -> Iterator[Change]:
-    """Live words of ``after`` that ``before`` has in the same place with another value."""
+    """Yield live words of ``after`` that ``before`` has in the same place with another value."""
     if before is None:
         return
     for live in live_words(after):

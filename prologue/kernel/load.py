@@ -54,7 +54,7 @@ def open_binary(path: Path, *, unsigned: bool = False, unpack: bool = False) -> 
 
 
 def boot_file(path: Path) -> FileKind | None:
-    """What boot file this is, compressed or not; None for all others."""
+    """Recognise a boot file, compressed or not; None for all others."""
     with open_regular(path) as (fd, size):
         head = os.pread(fd, 1 << 20, 0)
     kind = identify(head[:4096], size)
@@ -81,7 +81,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _begin(pieces: Iterator[bytes]) -> tuple[bytes, FileKind]:
-    """The first bytes of what is compressed, and what that is."""
+    """Unpack the first bytes of a compressed file, and name its content."""
     begin = b""
     while len(begin) < 4096 and (piece := next(pieces, None)) is not None:
         begin += piece
@@ -89,7 +89,7 @@ def _begin(pieces: Iterator[bytes]) -> tuple[bytes, FileKind]:
 
 
 def _unpacked(path: Path, pieces: Iterable[bytes]) -> mmap.mmap:
-    """A mapped file without a name: a vmlinux with debug information has some 400 MB."""
+    """Unpack into a mapped file without a name: a vmlinux with debug information has some 400 MB."""
     import tempfile
 
     try:
@@ -125,7 +125,7 @@ def require_unstripped(image: ElfImage, *, by_name: bool = False) -> None:
 
 
 def named_files(paths: list[Path]) -> list[Path]:
-    """The files that were named, and all modules below the directories that were; errors as ``find_modules``."""
+    """Return the files that were named, and all modules below directories; errors as ``find_modules``."""
     files: list[Path] = []
     for path in paths:
         try:
@@ -137,7 +137,7 @@ def named_files(paths: list[Path]) -> list[Path]:
 
 
 def find_modules(directory: Path) -> list[Path]:
-    """All modules below a directory, sorted by path; symbolic links are not followed.
+    """Find all modules below a directory, sorted by path; symbolic links are not followed.
 
     Raises:
         InputError: there is none.
@@ -156,7 +156,7 @@ def find_modules(directory: Path) -> list[Path]:
 
 
 def unfollowed_links(directory: Path) -> list[str]:
-    """Names of the links, below a directory of modules, that ``find_modules`` passes over, relative to it; sorted.
+    """Return the links below a directory of modules that ``find_modules`` passes over, relative to it; sorted.
 
     None for a file. Links that lead nowhere are left out.
     """
@@ -167,7 +167,7 @@ def unfollowed_links(directory: Path) -> list[str]:
 
 
 def is_vmlinux(path: Path) -> bool:
-    """Whether the file, unpacked if it is compressed, begins like a vmlinux; no, too, if it cannot be read."""
+    """Return whether the file, unpacked if need be, begins like a vmlinux; no, too, if it cannot be read."""
     try:
         with open_regular(path) as (fd, _):
             head = os.pread(fd, 4096, 0)
@@ -178,7 +178,7 @@ def is_vmlinux(path: Path) -> bool:
 
 
 def load_vmlinux(path: Path) -> Kernel:
-    """The kernel that will load the modules; read once in each process, unless it changes."""
+    """Load the kernel that will load the modules; read once in each process, unless it changes."""
     try:
         status = path.stat()
     except OSError as error:
@@ -195,7 +195,7 @@ def _load_vmlinux(path: Path, _identity: tuple[int, int, int]) -> Kernel:
 
 
 def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
-    """The one of these vmlinux files that loads the module; None if there are no files.
+    """Choose the vmlinux that loads the module; None if there are no files.
 
     Raises:
         InputError: none of them can, or more than one may.
@@ -214,7 +214,7 @@ def kernel_of(module: Module, paths: Sequence[Path]) -> Kernel | None:
 
 
 def mismatch(module: Binary, vmlinux: Kernel) -> str:
-    """Why this module cannot be meant for that kernel; empty if it can."""
+    """Say why this module cannot be meant for that kernel; empty if it can."""
     release = module.release if isinstance(module, Module) else ""
     if release and vmlinux.release and release != vmlinux.release:
         return f"built for {release}, but {vmlinux.path} is {vmlinux.release}"

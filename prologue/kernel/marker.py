@@ -55,17 +55,17 @@ class Marker:
 
     @property
     def processed(self) -> bool:
-        """Whether the kernel will take its records as they are and write no text."""
+        """True if the kernel will take its records as they are and write no text."""
         return bool(self.flags & BUILT)
 
     @property
     def offsets(self) -> bool:
-        """Whether the kernel takes records as 32-bit offsets once the marker is set."""
+        """True if the kernel takes records as 32-bit offsets once the marker is set."""
         return self.version > 1 and bool(self.flags & OFFSETS)
 
     @property
     def writing(self) -> bool:
-        """Whether a run that writes in place has begun and not ended."""
+        """True if a run that writes in place has begun and not ended."""
         return self.version > 1 and bool(self.flags & WRITING)
 
     @property
@@ -74,7 +74,7 @@ class Marker:
         return self.flags & ~_FLAGS[self.version]
 
     def state_word(self, flags: int) -> int:
-        """Version and flags as the one 8-byte word that is written last; what the source set stays."""
+        """Return version and flags as the one 8-byte word that is written last; flags that the source set stay."""
         return self.version | (flags | (self.flags & OFFSETS if self.version > 1 else 0)) << 32
 
 

@@ -83,7 +83,7 @@ class Module(Binary):
 
     @cached_property
     def relocations(self) -> Relocations:
-        """What the module loader will fill in."""
+        """Relocations that the module loader will carry out."""
         from prologue.elf.relocs import read_relocations
 
         return read_relocations(self.image, self.symbols)
@@ -96,12 +96,12 @@ class Module(Binary):
 
     @cached_property
     def layout(self) -> Layout:
-        """A module does not say, but its functions do: see ``layout_of``."""
+        """Layout of its functions: a module itself does not say; see ``layout_of``."""
         return layout_of(self.image, self.symbols, self.records) if self.records else "2"
 
     @cached_property
     def state(self) -> State:
-        """How far processing got."""
+        """Progress of processing."""
         return module_state(self.sites) if self.sites is not None else "no sites"
 
     @cached_property
@@ -124,7 +124,7 @@ class Module(Binary):
 
     @cached_property
     def adjusts_zero_records(self) -> bool | None:
-        """Whether kernels of its release adjust a zero record before their NULL test; None if that is not known.
+        """True if kernels of its release adjust a zero record before their NULL test; None if not known.
 
         Up to 6.2 all do, from 6.15 on none does. The change is in 6.12.95 and later, too; of releases between, and
         those whose last number is a distribution's (6.8.0-45), the number does not say.
@@ -145,7 +145,7 @@ class Module(Binary):
         return Pointers(relocations.places[index], relocations.targets[index])
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
-        """Branches that the assembler resolved, and those that a relocation sends into this module."""
+        """Find branches that the assembler resolved, and those that a relocation sends into this module."""
         index, target = branches(self.text.view(section, "<u4"), section.addr)
         places, targets, defined = self.relocations.branches
         at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
@@ -156,20 +156,20 @@ class Module(Binary):
         return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[mine]])
 
     def jump_targets(self, vaddrs: U64, words: U32) -> U64:
-        """Where a relocation sends the branch, or else what the assembler resolved."""
+        """Return the place where a relocation sends the branch, or else the one the assembler resolved."""
         sent = self.relocations.targets_of(vaddrs)
         return np.where(sent != 0, sent, super().jump_targets(vaddrs, words))
 
     def relative32(self, fields: U64) -> U64:
-        """What the relocation at each field refers to; 0 if nothing of this module."""
+        """Return the address that the relocation at each field refers to; 0 if it is not in this module."""
         return self.relocations.targets_of(fields)
 
     def relative64(self, fields: U64) -> U64:
-        """What the relocation at each field refers to; 0 if nothing of this module."""
+        """Return the address that the relocation at each field refers to; 0 if it is not in this module."""
         return self.relocations.targets_of(fields)
 
     def absolute64(self, fields: U64) -> U64:
-        """What the relocation at each field refers to; 0 if nothing of this module."""
+        """Return the address that the relocation at each field refers to; 0 if it is not in this module."""
         return self.relocations.targets_of(fields)
 
 

@@ -28,7 +28,7 @@ _LINK: Final = "link the module with the kernel's scripts/module.lds"
 
 
 def record_sections(image: ElfImage) -> list[Section]:
-    """Sections that hold records, in the order of the file; the loader takes the first, even if it is empty."""
+    """Return the sections that hold records, in file order; the loader takes the first, even if it is empty."""
     return [s for s in image.sections if s.allocated and s.name == RECORDS]
 
 

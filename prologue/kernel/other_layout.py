@@ -62,13 +62,13 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
 
 
 def _patchable(sites: Sites) -> Bool:
-    """Sites whose first slot is as compiled or as processed."""
+    """Return the sites whose first slot is as compiled or as processed."""
     is_patchable: Bool = (sites.word0 == a64.NOP) | (sites.word0 == a64.MOV_X9_X30)
     return is_patchable
 
 
 def _nops_at(text: Text, entry: U64) -> I64:
-    """How many patchable words a function begins with, after a landing pad."""
+    """Count the patchable words that a function begins with, after a landing pad."""
     around = text.words_around(entry, range(6))
     padded = around[0] & a64.BTI_MASK == a64.BTI
     count, going = np.zeros(len(entry), np.int64), np.ones(len(entry), np.bool_)

@@ -93,7 +93,7 @@ class Records:
 
     @property
     def nonzero(self) -> Bool:
-        """Which records are not zero; the linker and sorttable leave zeros that the kernel skips."""
+        """Mask of the records that are not zero; the linker and sorttable leave zeros that the kernel skips."""
         is_nonzero: Bool = self.values != 0
         return is_nonzero
 

@@ -29,7 +29,7 @@ _TAGS: Final = {"RELA": (7, 8), "RELR": (36, 35)}
 
 
 def evidence(image: ElfImage, symbols: Symbols) -> tuple[str, ...]:
-    """What says that this kernel relocates itself; empty if nothing does, and then it is a static link."""
+    """Say how this kernel is known to relocate itself; empty if nothing says so, and then it is a static link."""
     loops = tuple(name for name in _LOOPS if symbols.find(name) is not None)
     shared = ("it is linked as a shared object (ET_DYN)",) if image.elf_type == "ET_DYN" else ()
     return (*shared, *(f"it has {name}" for name in loops[:1]))
@@ -63,7 +63,7 @@ def table_mismatches(image: ElfImage, symbols: Symbols) -> Iterator[Mismatch]:
 
 
 def relocation_sections(image: ElfImage, kind: str) -> list[Section]:
-    """The tables of that kind that are part of the running image and have bytes."""
+    """Return the tables of that kind that are part of the running image and have bytes."""
     loaded = (s for s in image.sections if s.allocated and s.has_bytes)
     if kind == "RELA":
         return [s for s in loaded if s.type == "SHT_RELA"]
@@ -74,7 +74,7 @@ ROW: Final = np.dtype([("place", "<u8"), ("info", "<u8"), ("addend", "<i8")])  #
 
 
 def relocations_outside(image: ElfImage, table: range) -> np.ndarray:
-    """Every relocation that writes none of the table, sorted: of RELA all that is not NONE, of RELR the places."""
+    """Return every relocation outside of the table, sorted: of RELA all that is not NONE, of RELR the places."""
     parts = [np.zeros(0, ROW)]
     for section in relocation_sections(image, "RELA"):
         entries = image.view(section, RELA)

@@ -92,7 +92,7 @@ def _gone(kernel: Kernel, what: str) -> InputError:
 
 
 def _is_linux(image: ElfImage, text: int) -> bool:
-    """Whether a kernel's banner is in the file, with or without its symbol."""
+    """Return whether a kernel's banner is in the file, with or without its symbol."""
     if text < _SMALLEST:
         return False
     sections = (s for s in image.sections if s.allocated and s.has_bytes and not s.executable)

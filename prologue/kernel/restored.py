@@ -40,13 +40,13 @@ def restore_symbols(kernel: Kernel, *, by_name: bool = False) -> Restored | None
 
 
 def _is_this_kernels(kernel: Kernel, kallsyms: Kallsyms) -> bool:
-    """Whether addresses were read as the kernel reads them: without kallsyms_relative_base they have another form."""
+    """Return whether addresses were read as the kernel does: without kallsyms_relative_base their form differs."""
     start = kernel.symbols.find("_stext")
     return start is not None and start.vaddr in kallsyms.by_name.get("_stext", ())
 
 
 def _nameless(kernel: Kernel, kallsyms: Kallsyms) -> I64:
-    """Rows of kallsyms whose name no symbol of that address has; compilers' suffixes may have been cut off."""
+    """Return rows of kallsyms that no symbol of that address names; compilers' suffixes may have been cut off."""
     symbols = kernel.symbols
     have: dict[int, list[str]] = {}
     for row, vaddr in enumerate(symbols.values.tolist()):

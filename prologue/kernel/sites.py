@@ -71,7 +71,7 @@ class Sites:
         return _both(self.word0 == a64.NOP, self.word1 == a64.NOP)
 
     def unmoved_values(self) -> U64:
-        """What the compiler put into each record: 8 bytes before the function, or the first slot."""
+        """Return the value that the compiler put into each record: 8 bytes before the function, or the first slot."""
         return self.entry - np.uint64(8) if self.layout == "4,2" else self.first
 
 
@@ -80,7 +80,7 @@ def _both(left: Bool, right: Bool) -> Bool:
 
 
 def find_layout(symbols: Symbols) -> Layout:
-    """Which ``-fpatchable-function-entry`` the kernel was built with."""
+    """Return the ``-fpatchable-function-entry`` that the kernel was built with."""
     return "4,2" if symbols.find(CALL_OPS_SYMBOL) else "2"
 
 
@@ -104,7 +104,7 @@ def find_sites(text: Text, symbols: Symbols, records: Records, layout: Layout, *
 
 
 def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout) -> Bool:
-    """Which records point at a second slot: a NOP with the MOV before it.
+    """Return which records point at a second slot: a NOP with the MOV before it.
 
     In layout "2", MOV; NOP; NOP with the record in the middle can also be a pair whose landing pad was overwritten by
     the MOV. Only where nothing else in the file was processed is it taken for that: taking a moved record for an

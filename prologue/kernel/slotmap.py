@@ -27,7 +27,7 @@ class SlotMap:
         self._members = sorted_unique(vaddrs[text.in_text(vaddrs)]) if len(self._maps) > _FEW else None
 
     def contains(self, vaddrs: U64) -> Bool:
-        """Which of the addresses are in the set; addresses inside of an instruction are not."""
+        """Return which of the addresses are in the set; addresses inside of an instruction are not."""
         if self._members is not None:
             return among_sorted(vaddrs, self._members)
         result = np.zeros(len(vaddrs), np.bool_)

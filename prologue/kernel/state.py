@@ -51,7 +51,7 @@ _MODULE: Final[dict[tuple[Share, Share], State]] = {
 
 
 def native_state(sites: Sites, marker: Marker) -> State:
-    """The state of a vmlinux that carries the marker."""
+    """Return the state of a vmlinux that carries the marker."""
     if not _sound(sites):
         return "mixed" if len(sites) else "no sites"
     states = _NATIVE if marker.version == 1 else _NATIVE_2
@@ -59,21 +59,21 @@ def native_state(sites: Sites, marker: Marker) -> State:
 
 
 def stock_state(sites: Sites, stub: InitStub) -> State:
-    """The state of a vmlinux without it."""
+    """Return the state of a vmlinux without it."""
     if not _sound(sites) or sites.moved.any():
         return "mixed" if len(sites) else "no sites"
     return _STOCK.get((_mov(sites), stub.state), "mixed")
 
 
 def module_state(sites: Sites) -> State:
-    """The state of a module."""
+    """Return the state of a module."""
     if not _sound(sites):
         return "mixed" if len(sites) else "no sites"
     return _MODULE.get((_mov(sites), _moved(sites)), "mixed")
 
 
 def _sound(sites: Sites) -> bool:
-    """Whether there are sites, and each is a pair as compiled or as processed."""
+    """Return whether there are sites, and each is a pair as compiled or as processed."""
     return bool(len(sites)) and bool((sites.has_mov | sites.has_nop).all())
 
 

@@ -35,7 +35,7 @@ class Ranges(NamedTuple):
     size: I64
 
     def words(self) -> U64:
-        """Address of every instruction in the runs, ascending, each once."""
+        """Return the address of every instruction in the runs, ascending, each once."""
         count = self.size // 4
         first = np.repeat(self.start, count)
         step = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
@@ -43,12 +43,12 @@ class Ranges(NamedTuple):
 
 
 def _table(binary: Binary, name: str, section: str, entry: int) -> U64:
-    """Address of each entry of a table that two symbols bound, or that is a section of its own; shape (n,)."""
+    """Return the addresses of the entries of a table that two symbols bound, or that is a section; shape (n,)."""
     return _between(binary, (f"__start_{name}", f"__stop_{name}"), section, entry)
 
 
 def _between(binary: Binary, bounds: tuple[str, str], section: str, entry: int) -> U64:
-    """The same, with symbols of any name."""
+    """Return the same, with symbols of any name."""
     start, stop = (binary.symbols.find(name) for name in bounds)
     if start is not None and stop is not None:
         low, high = start.vaddr, stop.vaddr
@@ -63,13 +63,13 @@ def _between(binary: Binary, bounds: tuple[str, str], section: str, entry: int) 
 
 
 def jump_labels(binary: Binary) -> JumpLabels:
-    """16 bytes: s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, 5.5-6.12)."""
+    """Read 16-byte entries: s32 code, s32 target, s64 key, relative to themselves (linux/jump_label.h, 5.5-6.12)."""
     entries = _table(binary, "__jump_table", "__jump_table", 16)
     return JumpLabels(entries, binary.relative32(entries), binary.relative32(entries + np.uint64(4)))
 
 
 def jump_label_keys(binary: Binary, entries: U64) -> tuple[U64, Bool]:
-    """The key of each entry, and bit 0 of its field: the word is a branch while the key is not enabled.
+    """Return the key of each entry, and bit 0 of its field: the word is a branch while the key is not enabled.
 
     The field is an s64, relative to itself; bit 1 marks init text (include/linux/jump_label.h, 6.1-7.2).
     """
@@ -79,7 +79,7 @@ def jump_label_keys(binary: Binary, entries: U64) -> tuple[U64, Bool]:
 
 
 def exception_words(binary: Binary) -> tuple[U64, U64]:
-    """Faulting instructions and their fixups.
+    """Return the faulting instructions and their fixups.
 
     12 bytes: s32 insn, s32 fixup, s16 type, s16 data (arch/arm64/include/asm/extable.h, 6.1); 8 bytes without the
     last two before 5.16. The longer form is taken if every instruction it names is text.
@@ -93,7 +93,7 @@ def exception_words(binary: Binary) -> tuple[U64, U64]:
 
 
 def bug_words(binary: Binary) -> tuple[U64, Bool]:
-    """The BRK of every BUG and WARN, and whether it is a WARN, where execution goes on after the BRK.
+    """Return the BRK of every BUG and WARN, and whether it is a WARN: execution goes on after that BRK.
 
     s32 address, s32 file and u16 line (both only with DEBUG_BUGVERBOSE), u16 flags with bit 0 for WARN; the address
     is relative to its field (include/asm-generic/bug.h, 5.5-6.12). The size is the one at which entries find a BRK.
@@ -125,14 +125,14 @@ _RELATIVE: Final = (
 
 
 def relative_pointers(binary: Binary) -> Pointers:
-    """Fields of a vmlinux that hold a distance to what they point at."""
+    """Return the fields of a vmlinux that hold a distance to what they point at."""
     fields = [_between(binary, bounds, section, entry) for bounds, section, entry in _RELATIVE]
     places = np.concatenate(fields)
     return Pointers(places, binary.relative32(places))
 
 
 def kprobe_blacklist(binary: Binary) -> U64:
-    """Addresses that no kprobe may be put on (NOKPROBE_SYMBOL, include/asm-generic/kprobes.h): 8-byte pointers."""
+    """Read addresses that no kprobe may be put on, 8 bytes each (NOKPROBE_SYMBOL, include/asm-generic/kprobes.h)."""
     return binary.absolute64(_table(binary, "kprobe_blacklist", "_kprobe_blacklist", 8))
 
 
@@ -142,7 +142,7 @@ _RUNTIME_CONSTANTS: Final = (("runtime_ptr_", 4), ("runtime_shift_", 1), ("runti
 
 
 def runtime_constants(binary: Binary) -> U64:
-    """Instructions into which the boot writes a constant: sections of s32, relative to themselves; ascending."""
+    """Find instructions into which the boot writes a constant: sections of s32, relative to themselves; ascending."""
     words = [np.zeros(0, np.uint64)]
     for section in binary.image.sections:
         for prefix, count in _RUNTIME_CONSTANTS:
@@ -169,7 +169,7 @@ class Alternatives:
 
 
 def alternative_entries(binary: Binary) -> Alternatives:
-    """Every entry; none where there is no such table."""
+    """Read every entry; none if there is no such table."""
     section = binary.image.section(".altinstructions")
     if section is None or not section.has_bytes:
         empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
@@ -196,7 +196,7 @@ def alternative_entries(binary: Binary) -> Alternatives:
 
 
 def alternatives(binary: Binary) -> tuple[Ranges, Ranges]:
-    """What ``.altinstructions`` replaces at boot, and what it replaces it with (callbacks have no replacement)."""
+    """Return the words that ``.altinstructions`` replaces at boot, and the replacements (callbacks have none)."""
     entries = alternative_entries(binary)
     code, replacements = ~entries.is_callback, entries.replacement
     return entries.original, Ranges(replacements.start[code], replacements.size[code])

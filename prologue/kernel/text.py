@@ -22,16 +22,16 @@ class Text(Protocol):
         """The same, by address."""
 
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The section's whole elements, read-only."""
+        """View the section's whole elements, read-only."""
 
     def read_at(self, vaddr: int, size: int) -> bytes | None:
-        """Bytes by address; None unless all of them are there, in one section."""
+        """Read bytes by address; None unless all of them are there, in one section."""
 
     def in_text(self, vaddrs: U64) -> Bool:
-        """Which addresses are 4-aligned and in one of the sections."""
+        """Return which addresses are 4-aligned and in one of the sections."""
 
     def words(self, vaddrs: U64) -> U32:
-        """The instruction word at each address; 0 where there is no text."""
+        """Return the instruction word at each address; 0 where there is no text."""
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
-        """For each distance in instructions, the word that far from each address; 0 outside of its section."""
+        """Return, by distance in instructions, the word that far from each address; 0 outside of its section."""

@@ -23,7 +23,7 @@ _SHARE: Final = 0.05
 
 
 def without_owner(binary: Binary, pairs: U64) -> U64:
-    """Those pairs whose words neither alternatives nor jump labels own: functions may begin with NOPs of theirs."""
+    """Return the pairs that neither alternatives nor jump labels own: functions may begin with NOPs of theirs."""
     if not len(pairs):
         return pairs
     labels = jump_labels(binary).code
@@ -42,7 +42,7 @@ class LostTable(NamedTuple):
 
 
 def lost_table(binary: Binary) -> LostTable | None:
-    """Whether the records of the whole file, or of one section, were lost; None if they were not.
+    """Find out whether the records of the whole file, or of one section, were lost; None if they were not.
 
     In a section without any site a single pair is enough if most entries there are pairs.
     """
@@ -72,7 +72,7 @@ def _too_many(binary: Binary, pairs: EntryPairs) -> bool:
 
 
 def _by_section(binary: Binary, vaddrs: U64) -> I64:
-    """How many of these addresses of text are in each text section, shape (sections,)."""
+    """Count the addresses of text in each text section, shape (sections,)."""
     starts = np.array([section.addr for section in binary.text.text_sections], np.uint64)
     order = np.argsort(starts, kind="stable")
     counts = np.zeros(len(starts), np.int64)

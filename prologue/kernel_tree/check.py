@@ -105,7 +105,7 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
 
 
 def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
-    """Whether ftrace would warn about processed modules: only said if it would."""
+    """Check whether ftrace would warn about processed modules: only said if it would."""
     if tree.mode == "build" and any(file.path == FTRACE and file.state == "in" for file in tree.files):
         return
     try:
@@ -123,7 +123,7 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
 
 
 def _step(out: Path) -> Check:
-    """What does the build step: a tool, or the kernel's own scripts."""
+    """Name the program that does the build step: a tool, or the kernel's own scripts."""
     try:
         in_sorttable = has_step_in_sorttable((out / ".config").read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -137,7 +137,7 @@ def _step(out: Path) -> Check:
 
 
 def _tool() -> Check:
-    """What the build step would run: make takes PROLOGUE from the environment, too."""
+    """Find the tool that the build step would run: make takes PROLOGUE from the environment, too."""
     try:
         named = shlex.split(os.environ.get("PROLOGUE", ""))
     except ValueError:  # a quotation mark alone: the shell would not run it, either

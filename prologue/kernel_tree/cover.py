@@ -65,7 +65,7 @@ class Figures:
 
 
 def cover_text(series: KernelPatch, figures: Sequence[Figures]) -> str:
-    """The letter's text for one release, 75 columns at most."""
+    """Write the letter's text for one release, 75 columns at most."""
     paragraphs = [_WHY[series.mode], f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
     width = len(str(len(series.patches)))
     paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))

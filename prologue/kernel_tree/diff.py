@@ -62,7 +62,7 @@ class FileChange:
 
     @property
     def creates(self) -> bool:
-        """Whether the file is new."""
+        """True if the file is new."""
         return any(line.startswith(b"new file mode ") for line in self.header)
 
     @property
@@ -107,7 +107,7 @@ def parse_changes(diff: bytes, source: object) -> tuple[FileChange, ...]:
 
 
 def _body(lines: Iterator[bytes], old: int, new: int) -> Iterator[bytes]:
-    """The lines of a hunk: as many as its header says, since a line may look like another header."""
+    """Read the lines of a hunk: as many as its header says, since a line may look like another header."""
     while old > 0 or new > 0:
         line = next(lines, None)
         if line is None or line[:1] not in (b" ", b"-", b"+"):
@@ -118,7 +118,7 @@ def _body(lines: Iterator[bytes], old: int, new: int) -> Iterator[bytes]:
 
 
 def new_file(path: str, content: bytes) -> FileChange:
-    """The change that creates a text file."""
+    """Make the change that creates a text file."""
     name, blob = path.encode(), b"blob %d\0" % len(content) + content
     header = (
         b"diff --git a/%b b/%b" % (name, name),

@@ -23,7 +23,7 @@ from prologue.errors import InternalError, OutputError, UsageError
 def apply_changes(
     diff: bytes, contents: Mapping[str, bytes | None], *, reverse: bool = False
 ) -> dict[str, bytes | None]:
-    """The contents after the diff, or before it; None means a file that does not exist.
+    """Return the contents after the diff, or before it; None means a file that does not exist.
 
     Raises:
         UsageError: git is not installed.
@@ -41,7 +41,7 @@ def apply_changes(
 
 
 def diffstat(diff: bytes) -> bytes:
-    """What ``git format-patch`` says about a diff: files, lines, and which files are new.
+    """Summarise a diff as ``git format-patch`` does: files, lines, and which files are new.
 
     Raises:
         UsageError: git is not installed.
@@ -80,7 +80,7 @@ class Identity:
 
 
 def identity(directory: Path) -> Identity:
-    """Whom git would commit as in this directory: from the environment, or from settings; nothing is guessed.
+    """Ask git for the committer in this directory: from the environment, or from settings; nothing is guessed.
 
     Raises:
         UsageError: git is not installed, or does not know the user.

@@ -14,7 +14,7 @@ _CLANG_21: Final = 210000  # CONFIG_CLANG_VERSION
 
 
 def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] | None:
-    """What is wrong with the ``.config`` at ``path``, and what to do; None if it selects the option.
+    """Say what is wrong with the ``.config`` at ``path``, and what to do; None if it selects the option.
 
     ``kconfig`` is the file that declares the option: it says what the option depends on.
     """
@@ -36,12 +36,12 @@ def why_not_selected(config: str, kconfig: str, path: Path) -> tuple[str, str] |
 
 
 def has_step_in_sorttable(config: str) -> bool:
-    """Whether the kernel's own scripts/sorttable does the step for vmlinux, so that the build needs no tool."""
+    """Return whether the kernel's own scripts/sorttable does the step, so that the build needs no tool."""
     return bool(re.search(rf"(?m)^CONFIG_{IN_SORTTABLE}=y$", config))
 
 
 def leaves_landing_pads_out(config: str) -> bool:
-    """Whether ``ftrace_call_adjust`` of this kernel meets functions without BTI, and looks at the word.
+    """Return whether ``ftrace_call_adjust`` of this kernel meets functions without BTI, and looks at the word.
 
     That needs landing pads, CALL_OPS, and a Clang that leaves them out of static functions whose address is not taken:
     21 and later (arch/arm64/Kconfig of 7.2.13 forbids ARM64_BTI_KERNEL then, that of 6.12.107 does not).
@@ -52,7 +52,7 @@ def leaves_landing_pads_out(config: str) -> bool:
 
 
 def _needed(kconfig: str) -> list[str]:
-    """The symbols that the option depends on; alternatives and negations are left to Kconfig."""
+    """Return the symbols that the option depends on; alternatives and negations are left to Kconfig."""
     _, _, after = kconfig.partition(f"\nconfig {OPTION}\n")
     entry = re.split(r"(?m)^\w", after)[0]
     terms = [term.strip() for line in re.findall(r"(?m)^\s+depends on (.*)$", entry) for term in line.split("&&")]

@@ -36,7 +36,7 @@ class Mail:
 
 
 def patch_mails(series: KernelPatch, who: Identity) -> list[Mail]:
-    """One mail for each patch, signed off by ``who``.
+    """Make one mail for each patch, signed off by ``who``.
 
     Raises:
         UsageError: git is not installed.
@@ -47,7 +47,7 @@ def patch_mails(series: KernelPatch, who: Identity) -> list[Mail]:
 
 
 def cover_mail(series: KernelPatch, who: Identity, subject: str, text: str) -> Mail:
-    """The mail before the first patch: ``text``, the list of patches and what they change.
+    """Make the mail before the first patch: ``text``, the list of patches and what they change.
 
     Raises:
         UsageError: git is not installed.

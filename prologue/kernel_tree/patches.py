@@ -73,7 +73,7 @@ class KernelPatch:
 
 
 def all_series() -> tuple[str, ...]:
-    """The releases that have patches, oldest first."""
+    """Return the releases that have patches, oldest first."""
     names = (entry.name for entry in _DATA.joinpath("series").iterdir() if entry.is_dir())
     return tuple(sorted(names, key=lambda name: [int(part) for part in name.split(".")]))
 

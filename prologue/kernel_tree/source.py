@@ -36,7 +36,7 @@ class TreeFile:
 
     @property
     def path(self) -> str:
-        """Below the tree's top directory, in POSIX form."""
+        """Path below the tree's top directory, in POSIX form."""
         return self.change.path
 
 
@@ -125,7 +125,7 @@ class KernelTree:
 
     @cached_property
     def has_option(self) -> bool:
-        """Whether the kernel's Kconfig has the option, and so some version of the whole series is in.
+        """True if the kernel's Kconfig has the option, and so some version of the whole series is in.
 
         Raises:
             InputError: the file cannot be read.
@@ -135,7 +135,7 @@ class KernelTree:
         return re.search(rb"(?m)^config %b$" % OPTION.encode(), content or b"") is not None
 
     def in_state(self, *states: Presence) -> list[TreeFile]:
-        """The files in one of these states."""
+        """Return the files in one of these states."""
         return [file for file in self.files if file.state in states]
 
     def _look_at(self, change: FileChange) -> TreeFile:
@@ -159,7 +159,7 @@ class KernelTree:
         return TreeFile(change, content, "differs", f"the lines around {line} are not as expected")
 
     def _read(self, name: str) -> tuple[bytes | None, str]:
-        """The content, or None; and what is odd about the file."""
+        """Read the content, or None; and say what is odd about the file."""
         path = self.path / name
         try:
             if not path.parent.resolve().is_relative_to(self.path.resolve()):

@@ -17,7 +17,7 @@ _DATA: Final = files("prologue.kernel_tree").joinpath("standalone")
 
 
 def standalone_releases(name: str) -> tuple[str, ...]:
-    """The releases that have this patch, oldest first."""
+    """Return the releases that have this patch, oldest first."""
     found = (entry.name for entry in _DATA.iterdir() if entry.joinpath(f"{name}.diff").is_file())
     return tuple(sorted(found, key=lambda release: [int(part) for part in release.split(".")]))
 

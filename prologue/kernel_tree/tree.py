@@ -89,7 +89,7 @@ def _action(file: TreeFile, *, reverse: bool) -> Action:
 
 
 def _changed(files: list[TreeFile], *, reverse: bool) -> dict[str, bytes | None]:
-    """What the files will hold.
+    """Return the new contents of the files.
 
     Raises:
         InternalError: undoing the changes would not restore what the files hold now.

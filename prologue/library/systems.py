@@ -55,7 +55,7 @@ class System:
 
     @property
     def slide(self) -> int:
-        """How far the kernel runs from where it was linked, in bytes."""
+        """Distance from the link-time to the run-time addresses of the kernel, in bytes."""
         return self.program.kernel.slide
 
     @property

@@ -65,7 +65,7 @@ class TraceCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts the text."""
+        """True if nothing contradicts the text."""
         return not self.stale
 
 

@@ -174,7 +174,7 @@ def _write_some(fd: int, stage: Edits, todo: npt.NDArray[np.bool_], words: U64, 
 
 
 def _pending(fd: int, approved: ApprovedPlan, stage: Edits) -> npt.NDArray[np.bool_]:
-    """Which edits of the stage are still to be done.
+    """Return which edits of the stage are still to be done.
 
     Raises:
         RefusedError: a word that is neither old nor new.

@@ -56,7 +56,7 @@ def copied_meanwhile(source: Path, target: Path) -> Iterator[Callable[[], None]]
 
 
 def _why(done: subprocess.Popen[str], complaints: str) -> str:
-    """The last thing that a command said, without the place, or what ended it."""
+    """Return the last line that a command said, without the place, or what ended it."""
     if done.returncode < 0:  # SIGXFSZ, for one: Python ignores it, and what it starts does not
         return signal.strsignal(-done.returncode) or f"cp was ended by signal {-done.returncode}"
     lines = complaints.strip().splitlines()

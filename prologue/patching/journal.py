@@ -27,7 +27,7 @@ _ROW: Final = np.dtype([("offset", "<i8"), ("width", "<i8"), ("old", "<u8"), ("n
 
 
 def journal_of(path: Path) -> Path:
-    """Where the journal of a file is."""
+    """Return the path of a file's journal."""
     return path.with_name(path.name + SUFFIX)
 
 

@@ -136,7 +136,7 @@ def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
 
 
 def patch_or_error(request: PatchRequest, path: Path) -> Patched | PrologueError:
-    """The same, for many files: return the error, so that the others are still processed."""
+    """Do the same for one of many files: return the error, so that the others are still processed."""
     try:
         return patch_file(request, path)
     except PrologueError as error:
@@ -168,7 +168,7 @@ def carry_out(approved: ApprovedPlan, out: Path | None, *, independent: bool) ->
 
 
 def _has_no_sites(binary: Binary) -> bool:
-    """Whether there is nothing to process; a file that lost its symbols or its table is refused."""
+    """Return whether there is nothing to process; a file that lost its symbols or its table is refused."""
     if not _lists_no_function(binary):
         return False
     if isinstance(binary, Kernel):
@@ -178,7 +178,7 @@ def _has_no_sites(binary: Binary) -> bool:
 
 
 def _lists_no_function(binary: Binary) -> bool:
-    """No dynamic ftrace at all, or a record table without a single function."""
+    """Return whether a file has no dynamic ftrace, or a record table without a single function."""
     if isinstance(binary, Kernel) and binary.moves_records:
         return False
     if binary.records is not None:
@@ -234,7 +234,7 @@ def _require_unsigned(module: Module) -> None:
 
 
 def _module_contract(module: Module, request: PatchRequest) -> Contract:
-    """The contract of a module's kernel: a module does not name it, so ``--contract`` or the kernel has to.
+    """Return the contract of a module's kernel: a module does not name it, so ``--contract`` or the kernel has to.
 
     Raises:
         RefusedError: neither is given, or the module is for another kernel.
@@ -266,7 +266,7 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
 
 
 def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
-    """The inverse of a saved plan, or else of the plan that this file gives."""
+    """Return the inverse of a saved plan, or else of the plan that this file gives."""
     if request.undo is not None:
         plan = request.undo if isinstance(request.undo, PatchPlan) else _load_plan(request.undo)
         require_own_plan(binary, plan)

@@ -118,7 +118,7 @@ def _promises(approved: ApprovedPlan, goal: Goal) -> Iterator[_Promise]:
 
 
 def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
-    """Records and what the boot code goes by; a module's records are relocations, and no plan touches them."""
+    """Yield records and the data that boot code goes by; a module's records are relocations, which no plan touches."""
     sites, records, marker = kernel.sites, kernel.records, kernel.marker
     if sites is None or records is None:
         return
@@ -139,7 +139,7 @@ def _promises_of_kernel(kernel: Kernel, goal: Goal) -> Iterator[_Promise]:
 
 
 def _promises_of_table(kernel: Kernel, marker: Marker, sites: Sites, records: Records) -> Iterator[_Promise]:
-    """Second slots, ascending, as version 2 of the marker has them, and nothing else that could be one."""
+    """Yield second slots, ascending, as version 2 of the marker has them, and nothing else that could be one."""
     second, bounds = np.sort(sites.second), kernel.bounds
     assert bounds is not None  # noqa: S101 - there are records
     slots = (bounds.stop - bounds.start) // 8

@@ -50,7 +50,7 @@ def account(before: Binary, after: Binary) -> Account:
 
 
 def _apart(before: Binary, after: Binary) -> str:
-    """Why the two were not made from one link; empty if they may have been."""
+    """Say why the two were not made from one link; empty if they may have been."""
     if before.build_id and after.build_id and before.build_id != after.build_id:
         return f"another build: build-id {after.build_id}, before {before.build_id}"
     sizes = _proper_size(before), _proper_size(after)

@@ -113,7 +113,7 @@ def finished_plan(kernel: Kernel) -> PatchPlan:
 
 
 def _site_edits(binary: Binary, sites: Sites) -> Edits:
-    """NOP to MOV X9, X30 in every first slot."""
+    """Plan NOP to MOV X9, X30 in every first slot."""
     return Edits(
         kind="site",
         width=4,
@@ -126,7 +126,7 @@ def _site_edits(binary: Binary, sites: Sites) -> Edits:
 
 
 def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
-    """Every record from where the compiler put it to the second slot."""
+    """Plan every record's move from where the compiler put it to the second slot."""
     records = kernel.records
     assert records is not None  # noqa: S101 - there are no sites without records
     return Edits(
@@ -141,7 +141,7 @@ def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
 
 
 def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
-    """The count first. The flag comes last: with it set, the kernel trusts the count."""
+    """Plan the count first. The flag comes last: with it set, the kernel trusts the count."""
     states = marker.state_word(0), marker.state_word(BUILT)
     return (
         edit("marker", 8, "number of sites", (marker.vaddr + 16, marker.offset + 16), (0, count)),
@@ -222,7 +222,7 @@ def _same_edits(ours: list[Edits], theirs: list[Edits]) -> bool:
 
 
 def _same_init(kernel: Kernel, theirs: list[Edits]) -> bool:
-    """The saved edits write the words that the recogniser plans, at the same places."""
+    """Return whether the saved edits write the words that the recogniser plans, at the same places."""
     wanted = [(word.vaddr, word.new) for word in kernel.init_stub.edits]
     words = [pair for s in theirs for pair in zip(s.vaddrs.tolist(), s.new.tolist(), strict=True)]
     places = [np.array_equal(s.offsets, kernel.image.offsets(s.vaddrs)) for s in theirs]

@@ -51,12 +51,12 @@ def later_stages(kernel: Kernel, sites: Sites) -> tuple[Edits, ...]:
 
 
 def guard_of(marker: Marker) -> int:
-    """Version and flags of a file that is being written."""
+    """Return the version and flags of a file that is being written."""
     return marker.state_word(WRITING)
 
 
 def _offset_table(kernel: Kernel, bounds: Bounds, records: Records, sites: Sites) -> tuple[Edits, ...]:
-    """Offsets of the second slots, and where each record was."""
+    """Plan the offsets of the second slots, and where each record was."""
     offsets = np.sort(sites.second) - np.uint64(base_of(kernel.image, kernel.symbols))
     if (offsets >> np.uint64(32)).any():
         raise RefusedError(
@@ -72,7 +72,7 @@ def _offset_table(kernel: Kernel, bounds: Bounds, records: Records, sites: Sites
 
 
 def _ranks(records: Records, sites: Sites) -> np.ndarray:
-    """For each slot the number of its record in ascending order; -1 for zero records."""
+    """Return for each slot the number of its record in ascending order; -1 for zero records."""
     ranks = np.full(len(records), -1, np.int64)
     ranks[sites.record[np.argsort(sites.second, kind="stable")]] = np.arange(len(sites))
     return ranks
@@ -108,7 +108,7 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> TakenOut:
 
 
 def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
-    """Which entries relocate a record; what is NONE relocates nothing."""
+    """Return which entries relocate a record; a NONE relocates nothing."""
     inside: Bool = (table["offset"] >= bounds.start) & (table["offset"] < bounds.stop)
     types = table["info"][inside] & np.uint64(0xFFFFFFFF)
     inside[inside] = (types != RELA_NONE[0]) & (types != RELA_NONE[1])
@@ -139,14 +139,14 @@ def _without_relr(kernel: Kernel, bounds: Bounds) -> TakenOut:
 
 
 def _changed(section: Section, old: U64, new: U64, reason: str) -> Edits:
-    """The words of a relocation table that change."""
+    """Return the words of a relocation table that change."""
     index = np.flatnonzero(old != new)
     places = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(8), section.offset + index * 8
     return edits_at("relocation", reason, places, (old[index].astype(np.uint64), new[index].astype(np.uint64)))
 
 
 def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple[Edits, ...], TakenOut]:
-    """Plain form: second slots ascending, then zero records. Relocations stay.
+    """Plan the plain form: second slots ascending, then zero records. Relocations stay.
 
     The order as linked stays in slots that relocation overwrites: as the addresses that are there, or as numbers.
     """
@@ -170,7 +170,7 @@ def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple
 
 
 def _marker_edits(marker: Marker, sites: int, encoding: int, taken: TakenOut) -> tuple[Edits, ...]:
-    """What was done, and how to undo it. The flag comes last: with it set, the kernel trusts the rest."""
+    """Plan what the marker says, and how to undo it. The flag comes last: with it set, the kernel trusts the rest."""
     rows: tuple[tuple[int, str, int], ...] = (
         (16, "number of sites", sites),
         (24, "encoding as linked, first of what was taken out", encoding | taken.first << 32),

@@ -62,11 +62,11 @@ class PatchPlan:
         return sum(len(stage) for stage in self.stages)
 
     def count(self, kind: Kind) -> int:
-        """Number of edits of that kind."""
+        """Count the edits of that kind."""
         return sum(len(stage) for stage in self.stages if stage.kind == kind)
 
     def inverse(self) -> PatchPlan:
-        """The plan that undoes this one, last stage first; a guarded word stays last."""
+        """Make the plan that undoes this one, last stage first; a guarded word stays last."""
         goal: Literal["processed", "untouched"] = "untouched" if self.goal == "processed" else "processed"
         guarded = len(self.stages) - (self.guard is not None)
         order = (*reversed(self.stages[:guarded]), *self.stages[guarded:])
@@ -95,7 +95,7 @@ def edit(kind: Kind, width: Literal[4, 8], reason: str, place: tuple[int, int], 
 
 
 def to_json(plan: PatchPlan) -> dict[str, Any]:
-    """The plan as plain data; 64-bit values as hex text, because JSON readers round large numbers."""
+    """Return the plan as plain data; 64-bit values as hex text, because JSON readers round large numbers."""
     return {
         "schema": SCHEMA,
         "contract": plan.contract,

@@ -137,5 +137,5 @@ def _plain(operand: str) -> str:
 
 
 def is_register(operand: str) -> bool:
-    """Whether it is X0 to X30 (not XZR)."""
+    """Return whether it is X0 to X30 (not XZR)."""
     return bool(re.fullmatch(r"X\d+", operand))

@@ -89,7 +89,7 @@ class Protocol:
 
 
 def protocol_names() -> tuple[str, ...]:
-    """Names of the protocols that ship with the tool, sorted."""
+    """Return the names of the protocols that ship with the tool, sorted."""
     files = resources.files("prologue.protocol").joinpath("models").iterdir()
     return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
 

@@ -41,7 +41,7 @@ class HerdVerdict:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the failure is reached; None if there is no verdict."""
+        """True if the failure is reached; None if there is no verdict."""
         return self.observed != "Never" if self.observed else None
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ class Numbering:
     """
 
     def __init__(self, model: Model) -> None:
-        """Number everything.
+        """Give everything a number.
 
         Raises:
             InputError: a name that means nothing, or too much for a byte.
@@ -95,7 +95,7 @@ class Numbering:
         return WORDS + self.words.index(str(parse_operation(text, self.model.name)))
 
     def depth(self) -> int:
-        """How many values a site may have: as it was linked, and one for each store."""
+        """Count the values that a site may have: the linked one, and one for each store."""
         stores: dict[str, int] = {}
         for line in self.lines:
             if line.operation.name == "STR":
@@ -122,7 +122,7 @@ class Numbering:
         return None
 
     def off_list(self) -> list[int]:
-        """Words whose class is not on the Arm ARM's list for concurrent modification (``prologue.insn.cmodx``)."""
+        """Return the words whose class is not on the Arm ARM's CMODX list (``prologue.insn.cmodx``)."""
         return [WORDS + k for k, text in enumerate(self.words) if text.split()[0] not in OLD_LIST]
 
     def task(self, name: str) -> Thread:

@@ -114,7 +114,7 @@ class Conversation:
         return self._lines(place, self._answers[:last], everything=False)
 
     def _lines(self, place: str, answers: list[_Answer], *, everything: bool) -> Iterator[Line]:
-        """Each comes once, and none before those that P0 awaits first: X20 and up say which have come."""
+        """Yield each line once, and none before those that P0 awaits first: X20 and up say which have come."""
         labels: tuple[str, ...] = ()
         for number, answer in enumerate(answers):
             came, following = f"X{_FIRST_CAME + number}", f"n{number}_{place}"
@@ -193,7 +193,7 @@ class Call:
         return "B end"
 
     def _back(self) -> str:
-        """Where the handler's ERET goes."""
+        """Return the line that the handler's ERET goes to."""
         return next(
             line.operation.operands[1].removeprefix("=") for line in self._model.code if line.operation.name == "MSR"
         )

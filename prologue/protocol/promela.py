@@ -108,7 +108,7 @@ def _moves(layout: Numbering, number: int, task: Thread) -> list[str]:
 
 
 def _memory(layout: Numbering) -> str:
-    """Stores become visible in any order; a litmus test's final state is looked at when all is done."""
+    """Let stores become visible in any order; a litmus test's final state is looked at when all is done."""
     alternatives = [
         f"pending[{cpu} * VARS + {v}] -> data[{v}] = stored[{cpu} * VARS + {v}]; pending[{cpu} * VARS + {v}] = false; "
         f'stored[{cpu} * VARS + {v}] = 0; printf("m {cpu} {v}\\n")'

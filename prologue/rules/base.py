@@ -55,7 +55,7 @@ class Subject:
 
     @property
     def inputs(self) -> frozenset[Input]:
-        """What kinds of input this is."""
+        """Kinds of input that this is."""
         if self.running:
             return frozenset({"C"})
         kinds: set[Input] = {"V" if isinstance(self.binary, Kernel) else "K"}
@@ -109,7 +109,7 @@ class Rule:
     finds_insns: bool = False  # its hits' ``found`` words are instructions, which reports disassemble
 
     def finding(self, path: str, where: Location, hit: Hit, fix: str = "", follows: tuple[str, ...] = ()) -> Finding:
-        """What a report says of a hit; ``fix`` is the advice for this file, if it is not the rule's."""
+        """Make a report's finding of a hit; ``fix`` is the advice for this file, if it is not the rule's."""
         return Finding(
             code=self.code,
             slug=self.slug,

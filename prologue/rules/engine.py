@@ -22,7 +22,7 @@ class Examined(NamedTuple):
 
 
 def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
-    """All findings: root causes in the order of the rules and of addresses, then what follows from them."""
+    """Return all findings: root causes in the order of the rules and of addresses, then those that follow from them."""
     return examine(subject, rules).findings
 
 
@@ -48,13 +48,13 @@ def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
 
 
 def _resumes(binary: Binary, hits: list[Traced]) -> bool:
-    """Whether ``patch`` would finish this file: interrupted, and with no damage that it refuses."""
+    """Return whether ``patch`` would finish this file: interrupted, and with no damage that it refuses."""
     refused = {rule.code for rule in DECIDING if not rule.open_while_unfinished}
     return bool(hits) and binary.state == "unfinished" and not any(traced.rule.code in refused for traced in hits)
 
 
 def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:
-    """What to do, where it depends on the file."""
+    """Return the advice, if it depends on the file."""
     if rule.open_while_unfinished and resumes:
         return FINISH
     return rule.fix_of_module if binary.relocatable else ""

@@ -18,12 +18,12 @@ class Traced(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What is the same after another damage was mended."""
+        """Fields that stay the same after another damage was mended."""
         return self.rule.code, self.hit.vaddr
 
 
 def run_hits(subject: Subject, rules: tuple[Rule, ...]) -> list[Traced]:
-    """All hits, in the order of the rules."""
+    """Run the rules, and return all hits in their order."""
     # Two entries of one table may name the same place: report it once.
     return [
         Traced(rule, hit)

@@ -54,7 +54,7 @@ class Mender(NamedTuple):
 
 
 def _relocation_types(subject: Subject) -> Iterator[Damage]:
-    """Relocations of records that have another type than the loader applies."""
+    """Find relocations of records that have another type than the loader applies."""
     from prologue.elf.dynrelocs import R_AARCH64_ABS64, R_AARCH64_RELATIVE, rela_in
 
     binary, records = subject.binary, subject.binary.records
@@ -74,7 +74,7 @@ def _relocation_types(subject: Subject) -> Iterator[Damage]:
 
 
 def _relocation_places(subject: Subject) -> Iterator[Damage]:
-    """A RELA entry that names another record than the one before which, and after which, it stands in its table."""
+    """Find RELA entries that name another record than their place between two others says."""
     from prologue.elf.dynrelocs import rela_in
 
     binary, records = subject.binary, subject.binary.records
@@ -96,7 +96,7 @@ def _relocation_places(subject: Subject) -> Iterator[Damage]:
 
 
 def _interrupted(subject: Subject) -> Iterator[Damage]:
-    """The rest of the plan, where an interrupted run left the file."""
+    """Find the rest of the plan, in a file of an interrupted run."""
     from prologue.plan.build import build_plan
 
     binary = subject.binary
@@ -117,7 +117,7 @@ def _interrupted(subject: Subject) -> Iterator[Damage]:
 
 
 def _other_layouts(subject: Subject) -> Iterator[Damage]:
-    """Records of another layout, or moved ones that look like that: each is led to its function's pair."""
+    """Find records of another layout, or moved ones that look like that: each is led to its function's pair."""
     binary, records, sites, others = (
         subject.binary, subject.binary.records, subject.binary.sites, subject.binary.other_layouts
     )  # fmt: skip
@@ -143,7 +143,7 @@ def _other_layouts(subject: Subject) -> Iterator[Damage]:
 
 
 def _records(subject: Subject) -> Iterator[Damage]:
-    """Records that lead elsewhere than to their function's pair."""
+    """Find records that lead elsewhere than to their function's pair."""
     binary, records, sites = subject.binary, subject.binary.records, subject.binary.sites
     if records is None or sites is None or not len(sites):
         return
@@ -167,7 +167,7 @@ def _records(subject: Subject) -> Iterator[Damage]:
 
 
 def _around(sites: Sites, record: int) -> set[int]:
-    """Where rules report the site of a record."""
+    """Return the addresses at which rules report the site of a record."""
     at = np.flatnonzero(sites.record == record)
     return {int(vaddr) for k in at for vaddr in (sites.entry[k], sites.first[k] - np.uint64(4))}
 
@@ -217,7 +217,7 @@ def _in_order(bad: Bool, first: U64, lost: list[int]) -> dict[int, int]:
 
 
 def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
-    """Records that may have strayed: not in text, at no function's pair, zero among others, or second for a site."""
+    """Return records that may have strayed: not in text, at no function's pair, zero among others, second for one."""
     bad = records.nonzero & ~binary.text.in_text(records.values)
     sound = np.flatnonzero(records.nonzero)
     if len(sound):  # zeros before all others are what scripts/sorttable leaves
@@ -228,7 +228,7 @@ def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
 
 
 def _repeated(first: U64) -> I64:
-    """Sites that come twice, where they break the order of the table."""
+    """Return the sites that come twice, where they break the order of the table."""
     _, inverse, counts = np.unique(first, return_inverse=True, return_counts=True)
     twice = np.flatnonzero(counts[inverse] > 1)
     out = [
@@ -240,7 +240,7 @@ def _repeated(first: U64) -> I64:
 
 
 def _value_for(binary: Binary, pair: int, sites: Sites, *, moved: bool) -> int:
-    """What the record of a pair holds."""
+    """Return the value of a pair's record."""
     if moved:
         return pair + 4
     if sites.layout == "2":
@@ -250,7 +250,7 @@ def _value_for(binary: Binary, pair: int, sites: Sites, *, moved: bool) -> int:
 
 
 def _words(subject: Subject) -> Iterator[Damage]:
-    """Words of sites: both slots, the landing pad, the literal."""
+    """Find damaged words of sites: both slots, the landing pad, the literal."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return
@@ -276,7 +276,7 @@ def _words(subject: Subject) -> Iterator[Damage]:
 
 
 def _marker(subject: Subject) -> Iterator[Damage]:
-    """The marker's flag and count."""
+    """Find a wrong flag or count of the marker."""
     binary, sites = subject.binary, subject.binary.sites
     marker = binary.marker if isinstance(binary, Kernel) else None
     if marker is not None and marker.version > 1 and not marker.writing:
@@ -291,7 +291,7 @@ def _marker(subject: Subject) -> Iterator[Damage]:
 
 
 def _second_marker(binary: Binary, marker: Marker) -> Iterator[Damage]:
-    """The count, as the table has it; or the flag, where the rest says that it was set."""
+    """Find a wrong count, as the table has it; or a wrong flag, if the rest says that it was set."""
     from prologue.rules.pl402_marker_disagrees import listed
 
     edits = [Edit(marker.offset + 8, 8, marker.state_word(BUILT if marker.processed or marker.sites else 0))]

@@ -8,7 +8,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Bounds that bound no table; a kernel with ``ftrace_init`` and without their symbols was stripped: bad input."""
+    """Check that the bounds bound a table; a kernel with ``ftrace_init`` and without their symbols was stripped."""
     bounds = subject.kernel.bounds
     if bounds is not None and bounds.problem:
         yield Hit(bounds.vaddr, bounds.problem)

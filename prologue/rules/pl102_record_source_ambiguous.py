@@ -11,7 +11,7 @@ from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Exactly one of RELA and RELR, or the slot alone in a kernel that does not relocate itself."""
+    """Check for exactly one of RELA and RELR, or the slot alone in a kernel that does not relocate itself."""
     from prologue.kernel.relocating import table_mismatches
 
     kernel, records = subject.kernel, subject.kernel.records

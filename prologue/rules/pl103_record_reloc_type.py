@@ -8,7 +8,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Types of the RELA entries that touch the table."""
+    """Check the types of the RELA entries that touch the table."""
     records = subject.binary.records
     expected = "R_AARCH64_ABS64 (0x101)" if subject.binary.relocatable else "R_AARCH64_RELATIVE (0x403)"
     for vaddr, kind in records.bad_types if records else ():

@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Slots that are neither zero nor their addend; in a processed file a slot may keep the old value."""
+    """Report slots that are neither zero nor their addend; in a processed file a slot may keep the old value."""
     records, sites = subject.kernel.records, subject.kernel.sites
     if records is None or sites is None or records.form != "addresses":
         return  # a plain table's slots keep the order as linked: PL115

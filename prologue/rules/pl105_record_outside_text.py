@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Non-zero records whose address is unaligned or not in executable, allocated, file-backed sections."""
+    """Report non-zero records whose address is unaligned or not in executable, allocated, file-backed sections."""
     records = subject.binary.records
     if records is None:
         return

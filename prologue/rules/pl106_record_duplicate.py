@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Neighbours in address order that are closer than the two slots of a pair."""
+    """Report neighbours in address order that are closer than the two slots of a pair."""
     sites = subject.binary.sites
     if sites is None:
         return

@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Each record that is below the one before it, in kernels that do not sort at boot, or whose build step has sorted.
+    """Report records below the one before, in kernels that do not sort at boot, or whose build step has sorted.
 
     Zero records come first, or last where a build step made the table plain.
     """

@@ -15,7 +15,7 @@ _NOT_DECIDED: Final[Severity] = "info"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Zero records, where the kernel, or that of a module, adjusts a record before it tests it for NULL."""
+    """Report zero records, if the kernel, or that of a module, adjusts a record before it tests it for NULL."""
     binary, records = subject.binary, subject.binary.records
     if records is None or records.nonzero.all() or records.form != "addresses":
         return  # a processed kernel takes as many as its marker counts
@@ -39,7 +39,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _adjusts(subject: Subject) -> bool | None:
-    """Whether the kernel that uses these records adjusts zeros; None if that is not known."""
+    """Return whether the kernel that uses these records adjusts zeros; None if that is not known."""
     binary = subject.binary
     kernel = binary if isinstance(binary, Kernel) else subject.vmlinux
     if kernel is not None:

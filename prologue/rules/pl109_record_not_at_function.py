@@ -17,7 +17,7 @@ _HARMLESS: Final[Severity] = "info"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Sites whose function entry is not the value of any function symbol."""
+    """Report sites whose function entry is not the value of any function symbol."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or binary.unnamed_functions:
         return

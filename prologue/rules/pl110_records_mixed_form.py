@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Records of the less frequent form, if both forms occur."""
+    """Report records of the less frequent form, if both forms occur."""
     sites = subject.binary.sites
     if sites is None or not sites.moved.any() or sites.moved.all():
         return

@@ -11,7 +11,7 @@ from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """One hit for all sections of records after the first; one for a file with more sections than a loader counts."""
+    """Report all sections of records after the first in one hit; and a file with more sections than a loader counts."""
     image = subject.module.image
     count = len(image.sections)
     if count >= SHN_LORESERVE:

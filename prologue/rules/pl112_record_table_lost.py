@@ -13,7 +13,7 @@ from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Far more pairs at function entries than records, be it in the file or in one of its sections."""
+    """Report far more pairs at function entries than records, be it in the file or in one of its sections."""
     from prologue.kernel.unlisted import lost_table
 
     binary = subject.binary
@@ -41,7 +41,7 @@ _SHOWN: Final = 4  # sections by name
 
 
 def _table(binary: Binary) -> str:
-    """What became of a table that lists nothing; empty if it lists something."""
+    """Say what became of a table that lists nothing; empty if it lists something."""
     records = binary.records
     if records is None:
         name = "__start_mcount_loc" if isinstance(binary, Kernel) else "__patchable_function_entries"

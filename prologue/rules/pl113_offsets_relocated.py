@@ -8,7 +8,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """RELA entries of any type, and RELR, that write some of the table of a processed kernel (marker version 2)."""
+    """Report RELA entries of any type, and RELR, that write some of a processed kernel's table (marker version 2)."""
     kernel, bounds = subject.kernel, subject.kernel.bounds
     if bounds is None or kernel.records is None or kernel.records.form != "offsets":
         return

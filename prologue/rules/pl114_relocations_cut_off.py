@@ -13,7 +13,7 @@ from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Relocations after the first NONE; and less room of zeros than was freed, once relocations were taken out.
+    """Report relocations after the first NONE; and less room of zeros than was freed by taking relocations out.
 
     GNU ld writes R_AARCH64_RELATIVE first, then zeros, then types that the kernel passes over anyway.
     """
@@ -46,12 +46,12 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _first(where: Bool) -> int:
-    """Index of the first that is true; the length if none is."""
+    """Return the index of the first that is true; the length if none is."""
     return int(where.argmax()) if where.any() else len(where)
 
 
 def _freed(kernel: Kernel) -> int:
-    """How many entries were taken out of RELA, as far as the marker says."""
+    """Count the entries that were taken out of RELA, as far as the marker says."""
     marker = kernel.marker
     if marker is None or not marker.processed or marker.encoding not in (1, 2):
         return 0

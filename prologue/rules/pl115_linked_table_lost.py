@@ -54,7 +54,7 @@ def _problem(kernel: Kernel) -> str:
 
 
 def _ascending(kernel: Kernel) -> bool:
-    """Whether R_AARCH64_RELATIVE are in order, as linkers sort them; the place of some does not matter then."""
+    """Return whether R_AARCH64_RELATIVE are in order, as linkers sort them; the place of some does not matter then."""
     from prologue.elf.dynrelocs import R_AARCH64_RELATIVE, RELA
     from prologue.kernel.relocating import relocation_sections
 

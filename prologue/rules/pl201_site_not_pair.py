@@ -18,7 +18,7 @@ _OR_OTHER_FLAGS: Final = (
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Both words of every site; PL203 reports a MOV before a landing pad."""
+    """Check both words of every site; PL203 reports a MOV before a landing pad."""
     sites = subject.binary.sites
     if sites is None:
         return

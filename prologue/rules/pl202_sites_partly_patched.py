@@ -41,7 +41,7 @@ _WRONG: Final[dict[tuple[Literal["kernel", "module"], Share, Role], str]] = {
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The less frequent kind of site; or one hit if all sites are alike and their kernel expects the other kind."""
+    """Report the less frequent kind of site; or one hit if all are alike and their kernel expects the other kind."""
     binary, sites = subject.binary, subject.binary.sites
     if isinstance(binary, Kernel) and binary.marker is not None and binary.marker.writing:
         yield Hit(binary.marker.vaddr, _WRITING, fix=_FROM_JOURNAL)
@@ -69,7 +69,7 @@ def _minority(sites: Sites, mov: int, nop: int, what: str) -> Iterator[Hit]:
 
 
 def _role(kernel: Kernel) -> Role:
-    """What this kernel does about prologues: its own at boot, and those of modules that it loads."""
+    """Say what this kernel does about prologues: its own at boot, and those of modules that it loads."""
     if kernel.marker is not None:
         return "native"
     if kernel.writes_no_prologues:

@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A MOV right before a BTI, or a MOV that begins a function whose pair of NOPs comes after it."""
+    """Report a MOV right before a BTI, or one that begins a function whose pair of NOPs comes after it."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None:
         return

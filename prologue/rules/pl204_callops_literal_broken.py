@@ -14,7 +14,7 @@ _UNALIGNED: Final = "the literal before the function, or the record that points 
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The 8 bytes before the function: aligned, and NOP; NOP in the file."""
+    """Check the 8 bytes before the function: aligned, and NOP; NOP in the file."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or sites.layout != "4,2":
         return

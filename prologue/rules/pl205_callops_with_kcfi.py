@@ -14,7 +14,7 @@ _TYPEID = "__kcfi_typeid_"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Traces of kCFI in a CALL_OPS file; and, before every traced function whose hash a symbol gives, that hash.
+    """Report traces of kCFI in a CALL_OPS file; and the hash before every traced function that a symbol gives one.
 
     Assembly has a hash only where SYM_TYPED_FUNC_START writes one; nothing else may be called through a pointer.
     """

@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The word right before the pair."""
+    """Check the word right before the pair."""
     sites = subject.binary.sites
     if sites is None:
         return

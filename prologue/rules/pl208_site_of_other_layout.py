@@ -16,7 +16,7 @@ _NOT_TRACED: Final[Severity] = "error"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Sites whose function does not begin where this layout has it begin.
+    """Report sites whose function does not begin where this layout has it begin.
 
     Raises:
         InputError: most of a vmlinux are of the other layout: the symbol that tells the two apart was stripped.

@@ -55,7 +55,7 @@ TRACERS = (
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Sites between those symbols, in those sections, or in functions of those names."""
+    """Report sites between those symbols, in those sections, or in functions of those names."""
     kernel, sites = subject.kernel, subject.kernel.sites
     if sites is None:
         return
@@ -87,7 +87,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _between(kernel: Kernel, vaddrs: U64, low: str, high: str) -> list[int]:
-    """Those of the addresses that are between two symbols; none if there are no such symbols."""
+    """Return which addresses are between two symbols; none if there are no such symbols."""
     start, stop = kernel.symbols.find(low), kernel.symbols.find(high)
     if start is None or stop is None:
         return []
@@ -96,7 +96,7 @@ def _between(kernel: Kernel, vaddrs: U64, low: str, high: str) -> list[int]:
 
 
 def _is_left_out(kernel: Kernel, entry: U64, section: Untraced) -> bool:
-    """Whether the build leaves this section untraced: the release says so, or most of the functions in it.
+    """Return whether the build leaves this section untraced: the release says so, or most functions in it.
 
     Stable releases have it earlier than their number says, and of one that was never compared the number says nothing.
     A build traces all of a section's functions or none, except where it traces nothing of an object.
@@ -113,7 +113,7 @@ def _begins_with(kernel: Kernel, vaddr: int, prefixes: tuple[str, ...]) -> bool:
 
 
 def _is_host_alias(kernel: Kernel, vaddr: int) -> bool:
-    """A host function that EL2 code knows by another name (arch/arm64/kernel/image-vars.h, KVM_NVHE_ALIAS, 6.12)."""
+    """Recognise a host function by its EL2 alias (arch/arm64/kernel/image-vars.h, KVM_NVHE_ALIAS, 6.12)."""
     names = kernel.symbols.names_at(vaddr)
     return f"__kvm_nvhe_{min(names, key=len)}" in names
 

@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every direct branch in every text section, except data in text."""
+    """Check every direct branch in every text section, except data in text."""
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return

@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every relocated address except the records, and every address that code forms."""
+    """Check every relocated address except the records, and every address that code forms."""
     from prologue.flow.addresses import made_in_code
     from prologue.kernel.tables import relative_pointers
 

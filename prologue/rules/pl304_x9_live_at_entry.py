@@ -9,7 +9,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Paths from a pair, or from a call of a traced function, to a read of X9, without a write before it."""
+    """Report paths from a pair, or from a call of a traced function, to a read of X9 without a write before it."""
     from prologue.flow.liveness import Liveness
 
     binary, sites = subject.binary, subject.binary.sites

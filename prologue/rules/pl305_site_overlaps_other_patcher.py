@@ -13,7 +13,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Both words of every site against jump labels, alternatives, runtime constants, exception, bug and unwind tables.
+    """Check both words of every site against jump labels, alternatives, constants, exception, bug and unwind tables.
 
     And against the kprobe blacklist.
     """

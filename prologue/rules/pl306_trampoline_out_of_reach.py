@@ -11,7 +11,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Distance from each second slot to ``ftrace_caller``."""
+    """Check the distance from each second slot to ``ftrace_caller``."""
     kernel, sites = subject.kernel, subject.kernel.sites
     caller = kernel.symbols.find("ftrace_caller")
     if sites is None or caller is None:

@@ -17,7 +17,7 @@ _INIT: Final = ".init.text.ftrace_trampoline"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The section that the loader turns into a PLT; and its twin for init text, where the kernel requires it."""
+    """Check the section that the loader turns into a PLT; and its twin for init text, if the kernel requires it."""
     module = subject.module
     sites = module.sites
     if sites is None or not len(sites):
@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _needs_init_twin(module: Module) -> bool:
-    """Whether ``module_init_ftrace_plt`` (arch/arm64/kernel/module.c) of the module's release requires it."""
+    """Return whether ``module_init_ftrace_plt`` (arch/arm64/kernel/module.c) of the module's release requires it."""
     release = module.release.split("-")[0].split("+")[0].split(".")
     patch = int(release[2]) if len(release) > 2 and release[2].isdigit() else 0
     version = module.version or (0, 0)

@@ -12,7 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Words that the kernel patches live: the instruction there, and the one in the file from before, must be listed.
+    """Check words that the kernel patches live: the present instruction, and the one before, must be listed.
 
     PL201 reports a second slot that is no NOP, PL309 a jump label whose word is listed but wrong.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """The word at each entry's code address, and where it branches to; PL308 reports a word that is on no list."""
+    """Check the word at each entry's code address, and its target; PL308 reports a word that is on no list."""
     from prologue.kernel.tables import jump_labels
 
     binary = subject.binary
@@ -39,7 +39,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _impossible_entries(binary: Binary, labels: JumpLabels) -> Iterator[tuple[int, str]]:
-    """Entries that no ``asm goto`` makes: it jumps from an instruction to another one of the same function."""
+    """Find entries that no ``asm goto`` makes: it jumps from an instruction to another one of the same function."""
     starts, symbols = binary.symbols.function_starts, binary.symbols
     places = labels.code, labels.target
     owners = [np.append(starts, np.uint64(0))[np.searchsorted(starts, place, side="right") - 1] for place in places]
@@ -57,7 +57,7 @@ def _impossible_entries(binary: Binary, labels: JumpLabels) -> Iterator[tuple[in
 
 
 def _whole(name: str | None) -> str | None:
-    """The function that compilers split into ``name``, such as ``vfs_read.cold``."""
+    """Return the function that compilers split into ``name``, such as ``vfs_read.cold``."""
     return name and name.partition(".")[0]
 
 

@@ -9,7 +9,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Live words that differ between before and after, where one of the two is a conditional branch."""
+    """Report live words that differ between before and after, if one of the two is a conditional branch."""
     from prologue.kernel.live_words import changed
 
     for change in changed(subject.before, subject.binary):

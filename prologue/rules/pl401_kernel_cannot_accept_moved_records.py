@@ -9,7 +9,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Any moved record without the marker symbol; in a module, if all are moved. One hit for the file.
+    """Report moved records without the marker symbol; in a module, if all are moved. One hit for the file.
 
     A mixture in a module is PL110's.
     """

@@ -12,7 +12,7 @@ from prologue.words import counted
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Marker set but sites unprocessed, sites processed but marker clear, unknown flags, or a wrong number of sites."""
+    """Report a marker that disagrees with the sites, unknown flags, or a wrong number of sites."""
     sites, marker = subject.kernel.sites, subject.kernel.marker
     if marker is not None and marker.version > 1 and subject.kernel.records is not None:
         yield from _second_version(subject.kernel, marker, sites)
@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _second_version(kernel: Kernel, marker: Marker, sites_of_table: Sites | None) -> Iterator[Hit]:
-    """The flag decides how records are read, so that only sites and the table can disagree with it."""
+    """Check version 2: the flag decides how records are read, so only sites and the table can disagree with it."""
     sites = 0 if sites_of_table is None else len(sites_of_table)
     mov = 0 if sites_of_table is None else int(sites_of_table.has_mov.sum())
     count = listed(kernel, marker)
@@ -66,7 +66,7 @@ def _second_version(kernel: Kernel, marker: Marker, sites_of_table: Sites | None
 
 
 def listed(kernel: Kernel, marker: Marker) -> int:
-    """How many records the table has, whatever the marker counts; without zero records."""
+    """Count the records of the table, whatever the marker counts; without zero records."""
     bounds, records = kernel.bounds, kernel.records
     if records is None or bounds is None:
         return 0

@@ -18,7 +18,7 @@ _ROW = 16  # bytes of the hexdump
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every run of differing bytes that no site word, record, marker or init edit explains."""
+    """Report every run of differing bytes that no site word, record, marker or init edit explains."""
     from prologue.plan.account import account
 
     after, before = subject.binary, subject.before
@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _told_by_other_rules(before: Binary, after: Binary) -> I64:
-    """Bytes that PL409, PL308 and PL310 report: changed relocations, and live words whose transition is not listed.
+    """Return the bytes that PL409, PL308 and PL310 report: changed relocations, live words with an unlisted transition.
 
     Except a second slot whose new word is on no list: none of these rules reports it.
     """

@@ -19,7 +19,7 @@ _EACH: Final = 16  # sites that differ in the same way are named one by one up t
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """Every byte of the flat Image, except those that signing changes: sites by their words, the rest by section.
+    """Check every byte of the flat Image, except those that signing changes: sites by their words, the rest by section.
 
     Bytes between and after the sections must be zeros (objcopy fills gaps with them, and zboot pads the end).
     """
@@ -47,7 +47,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _stray(subject: Subject, vaddr: int, flat: bytes, offset: int) -> Iterator[Hit]:
-    """Bytes of the Image that no section of the vmlinux has."""
+    """Yield bytes of the Image that no section of the vmlinux has."""
     stray = np.flatnonzero(np.frombuffer(flat, np.uint8))
     if len(stray):
         where = offset + int(stray[0])
@@ -70,7 +70,7 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
 
 
 def _at_sites(subject: Subject, vaddrs: U64, words: U32, expected: U32) -> Iterator[Hit]:
-    """Site by site; but a stale Image differs at every site in one way, and has one cause."""
+    """Compare site by site; but a stale Image differs at every site in one way, and has one cause."""
     both = words.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
     for pair in sorted_unique(both).tolist():
         here = vaddrs[both == pair].tolist()

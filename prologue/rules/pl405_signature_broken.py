@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """An invalid trailer; a signature that was copied; or, checked with the kernel's keys, a wrong one.
+    """Report an invalid trailer; a signature that was copied; or, checked with the kernel's keys, a wrong one.
 
     Without the kernel's vmlinux or the file from before, this cannot be decided: a check needs the signer's key.
     """

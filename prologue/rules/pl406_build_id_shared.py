@@ -13,7 +13,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """One hit for the pair, at the first text section that differs."""
+    """Report a pair of files with one build-id: one hit, at the first text section that differs."""
     after, before = subject.binary, subject.before
     if before is None or not after.build_id or after.build_id != before.build_id:
         return

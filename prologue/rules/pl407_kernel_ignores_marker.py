@@ -9,7 +9,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A vmlinux with the marker whose boot is not known to read it.
+    """Report a vmlinux with the marker whose boot is not known to read it.
 
     A bench variant whose boot is cut short, and that has no prologues, is PL408's.
     """

@@ -10,7 +10,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A vmlinux without any MOV whose ``ftrace_init`` no longer leads to ``ftrace_init_nop``."""
+    """Report a vmlinux without any MOV whose ``ftrace_init`` no longer leads to ``ftrace_init_nop``."""
     kernel, sites = subject.kernel, subject.kernel.sites
     if sites is None or not sites.has_nop.any() or sites.has_mov.any():
         return

@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def changed(before: Binary, after: Binary) -> tuple[np.ndarray, np.ndarray]:
-    """Relocations outside of the record table that only one of the files has; empty if neither was rewritten."""
+    """Return relocations outside of the record table that only one of the files has; empty if neither was rewritten."""
     from prologue.kernel.relocating import ROW, relocations_outside
 
     none = np.zeros(0, ROW)
@@ -43,7 +43,7 @@ def changed(before: Binary, after: Binary) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _only(these: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Rows that occur more often in the first of two sorted tables."""
+    """Return the rows that occur more often in the first of two sorted tables."""
     rows, counts = np.unique(np.concatenate([these, others]), return_counts=True)
     mine = np.searchsorted(these, rows, "right") - np.searchsorted(these, rows, "left")
     more: np.ndarray = rows[2 * mine > counts]

@@ -56,7 +56,7 @@ def find_rule(name: str) -> Rule:
 
 
 def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Rules to run: those selected (all by default) less those ignored; a prefix such as PL1 names a group.
+    """Return the selected rules (all by default) less those ignored; a prefix such as PL1 names a group.
 
     Raises:
         UsageError: a name that matches no rule, or no rule is left to run.
@@ -87,5 +87,5 @@ def _unknown(name: str) -> UsageError:
 
 
 def matches(rule: Rule, name: str) -> bool:
-    """Whether the name means this rule: its code or slug, or a group such as PL1."""
+    """Return whether the name means this rule: its code or slug, or a group such as PL1."""
     return rule.slug == name.lower() or (name.upper().startswith("PL") and rule.code.startswith(name.upper()))

@@ -62,7 +62,7 @@ def _changes(binary: Binary, damage: Damage) -> bool:
 
 
 def _roots(mender: Mender, damages: list[Damage], gone: list[Traced]) -> dict[Traced, Traced]:
-    """For each damaged place, the findings of the rule that names it best, and what they say as roots."""
+    """Return, for each damaged place, the findings of the rule that names it best, and what they say as roots."""
     at: dict[int, list[Traced]] = {}
     for traced in gone:
         at.setdefault(traced.hit.vaddr, []).append(traced)
@@ -80,7 +80,7 @@ def _roots(mender: Mender, damages: list[Damage], gone: list[Traced]) -> dict[Tr
 
 
 def _rank(mender: Mender, traced: Traced) -> tuple[bool, int]:
-    """Failing findings first, then the rules that name this kind of damage best."""
+    """Rank failing findings first, then the rules that name this kind of damage best."""
     codes = mender.codes
     code = codes.index(traced.rule.code) if traced.rule.code in codes else len(codes)
     return (traced.hit.severity or traced.rule.severity) not in FAILING, code

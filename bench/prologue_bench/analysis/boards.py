@@ -53,7 +53,7 @@ class Boards:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of what is said of all boards."""
+        """Degrees of freedom of statements on all boards."""
         return len(self.used) - 1
 
     @property
@@ -98,14 +98,14 @@ def _alone(board: str, values: Floats) -> BoardEffect:
 
 
 def _variances(chosen: Sequence[Floats]) -> Floats:
-    """Of each board's mean, from the variance that the pairs of all boards have in common."""
+    """Return each board's variance of the mean, from the variance that the pairs of all boards have in common."""
     counts = np.array([len(values) for values in chosen])
     squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in chosen)
     return np.asarray(squares / np.sum(counts - 1) / counts)
 
 
 def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
-    """The estimate over boards, and the standard deviation between them."""
+    """Return the estimate over boards, and the standard deviation between them."""
     try:
         from statsmodels.stats.meta_analysis import combine_effects
     except ImportError as missing:
@@ -127,6 +127,6 @@ def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
 
 
 def _without_width(centre: float) -> Estimate:
-    """Where a board's samples do not vary: its error is not known, and nothing follows."""
+    """Return the estimate of a board whose samples do not vary: its error is not known, and nothing follows."""
     point = np.asarray(centre)
     return Estimate(centre=point, low=point, high=point, p=np.asarray(1.0), detectable=np.asarray(np.nan))

@@ -47,7 +47,7 @@ class Effect:
 
     @property
     def varies(self) -> bool:
-        """Whether the interval has a width."""
+        """True if the interval has a width."""
         return self.high > self.low
 
     @property
@@ -140,7 +140,7 @@ def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadRe
 
 
 def exact_value(series: Series, workload: Workload) -> int:
-    """The count of an exact series.
+    """Return the count of an exact series.
 
     Raises:
         BenchError: it was not counted twice, its counts differ, or they are no whole numbers.
@@ -188,7 +188,7 @@ _Estimated = tuple[Boards | None, Estimate | None, Test, int]  # the last: how m
 
 
 def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
-    """The estimate from pairs; None if there are too few of them."""
+    """Return the estimate from pairs; None if there are too few of them."""
     found = paired_differences(base, series, workload.name)
     if len(found) > 1:
         estimate, boards = over_boards({board or "(not named)": values for board, values in found.items()})
@@ -199,7 +199,7 @@ def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
 
 
 def _unpaired(base: Series, series: Series, workload: Workload) -> _Estimated:
-    """The estimate from boots that are no pairs; None if there are too few of them."""
+    """Return the estimate from boots that are no pairs; None if there are too few of them."""
     units = min(len(base.medians), len(series.medians))
     ours, theirs = log_medians(series, workload.name), log_medians(base, workload.name)
     return None, unpaired(theirs, ours) if units > 1 else None, "Mann-Whitney", units
@@ -230,7 +230,7 @@ def _too_few(units: int, base: Series, in_blocks: bool) -> str:
 
 
 def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:
-    """The comparison with what the A/A control leaves of its verdict."""
+    """Return the comparison with the part of its verdict that the A/A control leaves."""
     if comparison.verdict == "too few boots" or (comparison.effect and not comparison.effect.varies):
         return comparison
     if control is None or control.effect is None or control.verdict == "too few boots":
@@ -247,7 +247,7 @@ def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:
 
 
 def faster_or(workload: Workload, change: float) -> str:
-    """What a change (relative, not 0) means: ``faster`` or ``slower`` for times and rates, else better or worse.
+    """Name a change (relative, not 0): ``faster`` or ``slower`` for times and rates, otherwise better or worse.
 
     The sign cannot mislead then: less time and more messages per second are both ``faster``.
     """
@@ -263,5 +263,5 @@ _TIMES: Final = frozenset(
 
 
 def comparisons_with_verdict(workloads: Sequence[WorkloadReport]) -> int:
-    """How many tests were made: each has its own chance of a false alarm."""
+    """Count the tests that were made: each has its own chance of a false alarm."""
     return sum(c.effect is not None for report in workloads for c in report.comparisons if c is not report.control)

@@ -41,7 +41,7 @@ class Series:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether every boot belongs to a block."""
+        """True if every boot belongs to a block."""
         return self.boots_known and all(boot.block is not None for boot in self.boots)
 
 
@@ -60,7 +60,7 @@ def series_of(results: ResultSet, workload: str, variant: str) -> Series:
 
 
 def log_medians(series: Series, workload: str) -> Floats:
-    """Logarithms of the boots' medians.
+    """Return the logarithms of the boots' medians.
 
     Raises:
         BenchError: one of them is 0, of which there is no ratio.
@@ -72,7 +72,7 @@ def log_medians(series: Series, workload: str) -> Floats:
 
 
 def paired_differences(base: Series, other: Series, workload: str) -> dict[str | None, Floats]:
-    """Differences of log medians for each block that has both, by board, in the order of blocks.
+    """Return the differences of log medians for each block that has both, by board, in the order of blocks.
 
     Several boots of one variant in a block are averaged. All boots of a block are of one board.
     """

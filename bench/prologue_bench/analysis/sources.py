@@ -46,7 +46,7 @@ def open_sets(names: Sequence[str]) -> list[tuple[str, ResultSet]]:
 
 
 def examples() -> tuple[str, ...]:
-    """Names of the examples, without ``example:``."""
+    """List the names of the examples, without ``example:``."""
     entries = files("prologue_bench.analysis").joinpath("examples").iterdir()
     return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
 

@@ -47,16 +47,16 @@ class Estimate:
 
     @property
     def varies(self) -> npt.NDArray[np.bool_]:
-        """Whether the data have any spread: without it nothing is known of the error, and nothing follows."""
+        """True if the data have any spread: without it nothing is known of the error, and nothing follows."""
         return np.asarray(self.high - self.low > _NO_WIDTH)
 
     @property
     def different(self) -> npt.NDArray[np.bool_]:
-        """Whether the test rejects equality *and* the interval leaves it out."""
+        """True if the test rejects equality *and* the interval leaves it out."""
         return np.asarray(self.varies & (self.p <= ALPHA) & ((self.low > 0) | (self.high < 0)))
 
     def inside(self, margin: float) -> npt.NDArray[np.bool_]:
-        """Whether the whole interval lies within that relative difference (0.01 is 1%) of the base."""
+        """Return whether the whole interval lies within that relative difference (0.01 is 1%) of the base."""
         return np.asarray(self.varies & (self.low > np.log1p(-margin)) & (self.high < np.log1p(margin)))
 
 
@@ -94,7 +94,7 @@ def unpaired(base: Floats, other: Floats) -> Estimate:
 
 
 def _as_often(error: Floats, freedom: int | Floats) -> Floats:
-    """The error as it is above and below the true one equally often; as computed from few boots it is mostly below."""
+    """Return the error that is above and below the true one equally often; from few boots it is mostly below."""
     return np.asarray(error * np.sqrt(freedom / stats.chi2.ppf(0.5, freedom)))
 
 
@@ -103,7 +103,7 @@ def _t(quantile: float, freedom: int | Floats) -> Floats:
 
 
 def flip_p(differences: Floats) -> Floats:
-    """Two-sided p of the mean under exchange of the kernels of any pair: how often chance gives as much or more.
+    """Return the two-sided p of the mean under exchange of the kernels of any pair.
 
     Exact up to 13 pairs; then from 9999 random flips with a fixed seed, counting the campaign itself as one of them.
     """
@@ -115,12 +115,12 @@ def flip_p(differences: Floats) -> Floats:
 
 
 def outliers(values: Floats) -> npt.NDArray[np.bool_]:
-    """Which values lie more than 1.5 interquartile ranges outside the quartiles (Tukey's fences)."""
+    """Return which values lie more than 1.5 interquartile ranges outside the quartiles (Tukey's fences)."""
     low, high = np.quantile(values, (0.25, 0.75))
     reach = 1.5 * (high - low)
     return np.asarray((values < low - reach) | (values > high + reach))
 
 
 def median_error(values: Floats) -> float:
-    """Standard error of the median of independent values as if they were normal; for rounding only."""
+    """Estimate the standard error of the median of independent values as if normal; for rounding only."""
     return float(1.2533 * stats.sem(values)) if len(values) > 1 else 0.0

@@ -58,7 +58,7 @@ class FinishedBoot:
 
 
 def plan_campaign(plan: Plan, link: Link, target: Target) -> Campaign:
-    """All that is fixed before the first boot; the first variant is the base.
+    """Fix everything before the first boot; the first variant is the base.
 
     A governor that is set for the runs is a fact of the machine: boots without it are those of another machine.
 
@@ -109,7 +109,7 @@ class Execution:
         return schedule_for(board, self.journal.boots, labels, self.plan.blocks, self.plan.seed)
 
     def missing(self) -> list[PlannedBoot]:
-        """The places that have no boot that counts yet."""
+        """Return the places that have no boot that counts yet."""
         done = self.journal.done()
         return [place for place in self.schedule if (place.block, place.position) not in done]
 
@@ -157,7 +157,7 @@ class Execution:
         return lost
 
     def _boot(self, place: PlannedBoot) -> tuple[Boot, GuestLostError | None]:
-        """One boot, and the error if the machine was lost."""
+        """Make one boot; return it, and the error if the machine was lost."""
         number = self.journal.next_number
         log = boot_log(self.journal.directory, number)
         blank = Boot(
@@ -180,7 +180,7 @@ class Execution:
         return void_unlike((*self.journal.boots, judged))[-1], None
 
     def _wrong_stub(self, place: PlannedBoot, seen: Recorded) -> str | None:
-        """Why this is not the variant, where sites alone do not show it: ``boot`` and ``build`` have the same."""
+        """Say why this is not the variant, if sites alone do not show it: ``boot`` and ``build`` have the same."""
         if not seen.stub:
             return None
         (kind,) = (variant.kind for variant in self.campaign.variants if variant.label == place.variant)
@@ -190,18 +190,18 @@ class Execution:
         return f"read-back: this kernel {'leaves prologues to the build' if processed else 'writes prologues itself'}"
 
     def _image(self, place: PlannedBoot) -> Path:
-        """The Image at a place; the control's is the base's."""
+        """Return the Image at a place; the control's is the base's."""
         (wanted,) = (v.image_sha256 for v in self.campaign.variants if v.label == place.variant)
         return next(image.path for image in self.link.images if image.variant.image_sha256 == wanted)
 
 
 def _first_words(error: GuestLostError) -> str:
-    """What happened, without where the rest of it stands."""
+    """Shorten a message to what happened, without where the rest of it stands."""
     return re.sub(r"^\w+ lost: ", "", error.message.splitlines()[0].partition("; console in ")[0])
 
 
 def _judged(boot: Boot, campaign: Campaign, wrong: str | None) -> Boot:
-    """The boot, void if the machine was not what it had to be."""
+    """Return the boot, void if the machine was not in the state it had to be."""
     absent = [workload.name for workload in campaign.workloads if workload.name not in boot.values]
     if absent:
         raise BenchError(f"boot {boot.number}: nothing was recorded of {', '.join(absent)}")

@@ -21,7 +21,7 @@ class PlannedBoot:
 
 
 def make_schedule(labels: Sequence[str], blocks: int, seed: int) -> tuple[PlannedBoot, ...]:
-    """Every variant once in each block, in an order that is random for each block."""
+    """Place every variant once in each block, in an order that is random for each block."""
     order = random.Random(seed)
     places: list[PlannedBoot] = []
     for block in range(blocks):
@@ -34,7 +34,7 @@ def make_schedule(labels: Sequence[str], blocks: int, seed: int) -> tuple[Planne
 def schedule_for(
     board: str | None, boots: Sequence[Boot], labels: Sequence[str], blocks: int, seed: int
 ) -> tuple[PlannedBoot, ...]:
-    """The places of a plan as far as this board can fill them: each block stays on the board that began it.
+    """Return the places of a plan as far as this board can fill them: each block stays on the board that began it.
 
     A block that another board began and did not finish is replaced by a further one; what is recorded of it stays.
 

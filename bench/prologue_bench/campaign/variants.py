@@ -70,7 +70,7 @@ class Link:
     stub: Mapping[int, int]
 
     def moved(self, directory: Path) -> Link:
-        """The same link; its Images take the place of those in another directory of the same file system."""
+        """Move the Images over those in another directory of the same file system; the link is the same."""
         images = (replace(image, path=image.path.replace(directory / image.path.name)) for image in self.images)
         return replace(self, images=tuple(images))
 
@@ -137,7 +137,7 @@ def make_link(variants: Variants, directory: Path) -> Link:
 
 
 def _stub(kernel: Kernel, plan: PatchPlan) -> dict[int, int]:
-    """Words of the kernel's own prologue writing that the plan changes, where they stay in memory."""
+    """Return words of the kernel's own prologue writing that the plan changes, if they stay in memory."""
     symbols = [kernel.symbols.find(name) for name in ("_stext", "__init_begin", "__init_end")]
     places = [symbol.vaddr for symbol in symbols if symbol is not None]
     if len(places) < len(symbols):
@@ -171,7 +171,7 @@ def _write(kernel: Kernel, plan: PatchPlan, words: _Words, path: Path) -> str:
 
 
 def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: str) -> None:
-    """Nothing differs but the words of the plan: no symbol, no section, no other byte."""
+    """Check that nothing differs but the words of the plan: no symbol, no section, no other byte."""
     if after.sections != before.sections:
         raise BenchError(f"{name}: its sections are not those of the link")
     differing = differing_files(before, after, before.size)
@@ -180,7 +180,7 @@ def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: s
 
 
 def _changed_words(plan: PatchPlan) -> _Words:
-    """Every 4-byte word that the plan changes."""
+    """Return every 4-byte word that the plan changes."""
     found: _Words = {}
     for stage in plan.stages:
         for part in range(0, stage.width, 4):

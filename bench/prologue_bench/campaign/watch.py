@@ -67,7 +67,7 @@ def _number(value: float) -> str:
 
 
 def _left(finished: FinishedBoot, seconds: list[float]) -> str:
-    """The time left if boots take as long as before; a machine that hung counts as one that took so long."""
+    """Estimate the time left if boots take as long as before; a machine that hung counts as one that took so long."""
     left = finished.left * statistics.median(seconds)
     if not left:
         return ""

@@ -14,7 +14,7 @@ _FORMATS: Final = ("text", "markdown", "csv", "json")
 
 
 def again(args: Namespace, name: str) -> list[str]:
-    """The command that makes the same report again."""
+    """Write the command that makes the same report again."""
     margin = getattr(args, "margin", MARGIN)
     options = [] if margin == MARGIN else ["--margin", f"{100 * margin:.12g}"]
     return ["prologue", "bench", name, *args.results, *options]

@@ -14,7 +14,7 @@ from prologue_bench.report import data, links, text
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     add_results(added)
     added.add_argument(
         "--links", action="store_true",
@@ -50,7 +50,7 @@ def _links(args: Namespace) -> int:
 
 
 def _named(word: str) -> tuple[str, str]:
-    """``LABEL=RESULTS``, or RESULTS alone, whose last part is the label."""
+    """Parse ``LABEL=RESULTS``, or RESULTS alone, whose last part is the label."""
     label, equals, name = word.partition("=")
     if equals and label and "/" not in label:
         return label, name

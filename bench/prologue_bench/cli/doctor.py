@@ -17,7 +17,7 @@ from prologue_bench.targets.doctor import Diagnosis, check_host, check_machine, 
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     added.add_argument("--vmlinux", type=Path, help="of the kernel to measure: can it be measured, does it run there?")
     added.add_argument("--target", metavar="ssh:HOST", help="a board, as it runs now (default: this host)")
     added.add_argument("--ssh-options", default="", metavar="WORDS", help="for ssh, as in --ssh-options='-p 2222'")
@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
 
 
 def _machine(args: Namespace) -> Callable[[Task], Recorded] | None:
-    """What does a task on the machine to be checked; None if there is nothing but this host."""
+    """Make the caller of a task on the machine to be checked; None if there is nothing but this host."""
     if args.target is None:
         return record_here if platform.machine() == "aarch64" else None
     kind, _, host = args.target.partition(":")

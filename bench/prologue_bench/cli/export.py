@@ -15,7 +15,7 @@ from prologue_bench.results.store import CAMPAIGN, RESULTS
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     add_results(added)
     formats = added.add_mutually_exclusive_group(required=True)
     formats.add_argument(

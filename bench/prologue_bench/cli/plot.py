@@ -13,7 +13,7 @@ from prologue_bench.report.plots import save, suffix_of
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     add_results(added)
     add_margin(added)
     added.add_argument(

@@ -31,7 +31,7 @@ from prologue_bench.results.model import Workload
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     added.add_argument("--label", type=_label, required=True, help="which variant this boot runs")
     added.add_argument(
         "--vmlinux", type=Path, help="of the running kernel: sampled sites are read back, which proves the variant"
@@ -133,7 +133,7 @@ def _require_same_kernel(seen: Recorded, vmlinux: Path | None) -> None:
 
 
 def _show(task: Task) -> Callable[[str], None]:
-    """What shows each value as it comes, on a terminal."""
+    """Make the callback that shows each value as it comes, on a terminal."""
 
     def show(line: str) -> None:
         event = parse_line(line, TOKEN)

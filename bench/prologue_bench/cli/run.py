@@ -49,7 +49,7 @@ _LEFT_OPEN: Final = ("boots", "runs")
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     added.add_argument("--vmlinux", type=Path, required=True, help="vmlinux as linked; every variant is made from it")
     added.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="result set, created or resumed"
@@ -89,7 +89,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
 
 
 def _add_target_options(target: argparse._ArgumentGroup) -> None:
-    """What chooses and describes the machine."""
+    """Add the options that choose and describe the machine."""
     target.add_argument(
         "--target", metavar="TARGET",
         help="qemu, icount (exact counts), ssh:HOST, labgrid:ENVIRONMENT.yaml[:TARGET] (default: %(default)s)",
@@ -230,7 +230,7 @@ def _kinds(text: str) -> list[VariantKind]:
 
 
 def _command(args: Namespace) -> str:
-    """The command that records this campaign, to be pasted."""
+    """Write the command that records this campaign, to be pasted."""
     words: list[object] = ["prologue", "bench", "run", "--vmlinux", args.vmlinux, "--target", args.target]
     words += ["--variants", args.variants]
     for workload in args.workload:

@@ -13,7 +13,7 @@ from prologue_bench.report.entries import entries_text
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     add_results(added)
     add_format(added, "bench-table")
 

@@ -33,7 +33,7 @@ _ENDS: Final = {
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     added.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="boots on QEMU's virt board; unstripped")
     added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the recording; may be a pipe")
     _add_window(added)

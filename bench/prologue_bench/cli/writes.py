@@ -25,7 +25,7 @@ _COMMAND_LINE: Final = "console=ttyAMA0 panic=-1"
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
-    """All options."""
+    """Add all options."""
     added.add_argument("--vmlinux", type=Path, required=True, help="unstripped; boots on QEMU's virt board")
     added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                        help="the recording, readable by its owner only; FILE.log is the console")  # fmt: skip
@@ -78,7 +78,7 @@ def _image(vmlinux: Path, directory: Path) -> Path:
 
 
 def _stop(directory: Path) -> Path:
-    """An initramfs whose init powers off."""
+    """Make an initramfs whose init powers off."""
     initramfs = directory / "init.cpio"
     initramfs.write_bytes(pack({"init": build_stop().read_bytes()}))
     return initramfs

@@ -39,7 +39,7 @@ class Words:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Sum of all."""
         return self.first + self.second + self.literal + self.other
 
 
@@ -124,7 +124,7 @@ def count_boot(vmlinux: Path, directory: Path, machine: Machine = ONE_CPU, *, ap
 
 
 def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any]) -> Counts:
-    """What the plugin counted, after a check that it looked at the right places.
+    """Read the plugin's counts, after a check that it looked at the right places.
 
     Raises:
         BenchError: the guest's code is not where it is expected.

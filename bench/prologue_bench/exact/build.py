@@ -29,7 +29,7 @@ _WARNINGS: Final = ("-Wall", "-Wextra", "-Wno-unused-parameter")
 
 
 def build_plugin(name: str) -> Path:
-    """Path of ``plugin/NAME.c`` and what it uses as a shared library for this machine's QEMU."""
+    """Build ``plugin/NAME.c`` and what it uses as a shared library for this machine's QEMU; return its path."""
     room = files("prologue_bench.exact").joinpath("plugin")
     headers = sorted(part.name for part in room.iterdir() if part.name.endswith(".h"))
     sources = [f"{source}.c" for source in _SOURCES[name]]
@@ -41,7 +41,7 @@ def build_plugin(name: str) -> Path:
 
 
 def build_guest(source: str, base: int) -> Path:
-    """Path of ``SOURCE`` of this room as a static arm64 program without a library, linked at one address."""
+    """Build ``SOURCE`` of this room as a static arm64 program without a library, linked at one address."""
     # A kernel with 64 KiB pages maps segments that are aligned to them.
     place = f"-Wl,-Ttext-segment={base:#x},-z,max-page-size=65536,--build-id=none"
     flags = ("-O2", "-Wall", "-ffreestanding", "-nostdlib", "-static", "-no-pie", place)
@@ -50,7 +50,7 @@ def build_guest(source: str, base: int) -> Path:
 
 
 def build_stop() -> Path:
-    """Path of an init that powers off as its first act."""
+    """Build an init that powers off as its first act; return its path."""
     return build_guest("stop.S", _STOP_BASE)
 
 

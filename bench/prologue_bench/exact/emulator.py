@@ -28,20 +28,20 @@ _COMMAND_LINE: Final = "console=ttyAMA0 loglevel=4 panic=-1 cryptomgr.notests"
 
 
 def command_line(append: str, *, kaslr: bool) -> str:
-    """The kernel's command line. With KASLR it is moved, by the same distance in every run: the seed is QEMU's."""
+    """Return the kernel's command line. With KASLR, it moves by the same distance in every run: the seed is QEMU's."""
     return " ".join(word for word in (_COMMAND_LINE, "" if kaslr else "nokaslr", append) if word)
 
 
 def boot_command(
     image: Path, initramfs: Path, machine: Machine, append: str, *, kaslr: bool = False
 ) -> list[str]:  # fmt: skip
-    """QEMU's command line for a boot on one CPU with nothing random in it."""
+    """Return QEMU's command line for a boot on one CPU with nothing random in it."""
     one_cpu = replace(machine, cpus=1, accel=ONE_CPU.accel)
     return one_cpu.command(image, initramfs, command_line(append, kaslr=kaslr))
 
 
 def plugin_option(name: str, numbers: Mapping[str, int], classes: Path, out: Path) -> tuple[str, str]:
-    """QEMU's words that load a plugin of ours; its arguments are described in its source."""
+    """Return QEMU's words that load a plugin of ours; its arguments are described in its source."""
     paths = [qemu_value(path) for path in (build_plugin(name), classes, out)]
     arguments = [f"{argument}={value:#x}" for argument, value in numbers.items()]
     return "-plugin", ",".join((paths[0], *arguments, f"classes={paths[1]}", f"out={paths[2]}"))

@@ -44,7 +44,7 @@ def read_entered(path: Path) -> dict[str, Entered]:
 
 
 def entered_table(entered: Entered, top: int = TOP) -> str:
-    """The functions entered most often and their share of all entries: plain text, 75 columns at most."""
+    """Print the functions entered most often and their share of all entries: plain text, 75 columns at most."""
     total = sum(count for _, count in entered)
     rows = [(_short(name), f"{count:,}", f"{count / total:.1%}") for name, count in entered[:top]]
     if rest := entered[top:]:

@@ -84,7 +84,7 @@ def find_places(kernel: Kernel) -> Places:
 
 
 def _relocation(kernel: Kernel) -> tuple[int, int]:
-    """Where the function lies that applies the Image's relocations at boot.
+    """Find the function that applies the Image's relocations at boot.
 
     Raises:
         BenchError: there are relocations and no such function, or it calls another one, which would not be counted.
@@ -104,7 +104,7 @@ def _relocation(kernel: Kernel) -> tuple[int, int]:
 
 
 def _return_address(kernel: Kernel, caller: Symbol, callee: Symbol) -> int:
-    """The return address of the one call that a function makes to another."""
+    """Return the return address of the one call that a function makes to another."""
     body = np.frombuffer(kernel.image.read_at(caller.vaddr, caller.size) or b"", "<u4")
     calls = calls_to(body, caller.vaddr, callee.vaddr)
     if len(calls) != 1:
@@ -113,7 +113,7 @@ def _return_address(kernel: Kernel, caller: Symbol, callee: Symbol) -> int:
 
 
 def _classes(kernel: Kernel, sites: Sites, low: int) -> npt.NDArray[np.uint8]:
-    """What each word from ``low`` to the end of the text is."""
+    """Classify each word from ``low`` to the end of the text."""
     high = max(section.addr + section.size for section in kernel.image.text_sections)
     classes = np.zeros((high - low + 3) // 4, np.uint8)
     for section in kernel.image.text_sections:
@@ -127,7 +127,7 @@ def _classes(kernel: Kernel, sites: Sites, low: int) -> npt.NDArray[np.uint8]:
 
 
 def image_base(kernel: Kernel) -> int:
-    """The link-time address at which the Image begins.
+    """Return the link-time address at which the Image begins.
 
     Raises:
         BenchError: from there on, the Image does not keep the distances between addresses of text.
@@ -141,7 +141,7 @@ def image_base(kernel: Kernel) -> int:
 
 
 def boot_numbers(places: Places, image: Path, init: Path) -> dict[str, int]:
-    """Numbers for ``plugin/count.c``: of a boot of that Image up to that init.
+    """Return the numbers for ``plugin/count.c``: of a boot of that Image up to that init.
 
     Raises:
         BenchError: not a flat arm64 Image.
@@ -157,7 +157,7 @@ def boot_numbers(places: Places, image: Path, init: Path) -> dict[str, int]:
 
 
 def load_address(head: bytes) -> int:
-    """Physical address to which QEMU's virt board loads the Image that begins with ``head``, 64 bytes.
+    """Return the physical address to which QEMU's virt board loads the Image that begins with ``head``, 64 bytes.
 
     Raises:
         BenchError: not a flat arm64 Image.

@@ -36,7 +36,7 @@ class ModuleSymbol(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where it ends; symbols of assembly may have no size."""
+        """Address after its last byte; symbols of assembly may have no size."""
         return self.vaddr + max(self.size, 4)
 
 
@@ -75,7 +75,7 @@ class Seen:
 
     @classmethod
     def read(cls, said: dict[str, Any], kernel: Kernel, image: Path) -> Seen:
-        """From the plugin's object."""
+        """Read the plugin's object."""
         with image.open("rb") as stream:
             load = load_address(stream.read(64))
         base, end = image_base(kernel), kernel.symbols.find("_end")
@@ -99,14 +99,14 @@ class Seen:
         )  # fmt: skip
 
     def losses(self) -> tuple[Loss, ...]:
-        """What was not recorded although it was looked for."""
+        """Return the events that were looked for and not recorded."""
         found = [Loss(f"words of text that changed without a store, the first at {self.unseen_at:#x}", self.unseen)]
         if not self.tables:
             found.append(Loss("writes to text outside of the Image: the kernel's page tables were not found", None))
         return tuple(loss for loss in found if loss.amount != 0)
 
     def notes(self) -> tuple[str, ...]:
-        """For people."""
+        """Return the notes for people."""
         modules = {region.name for region in self.regions if region.name}
         unnamed = sum(region.size for region in self.regions if not region.name)
         notes = [
@@ -159,27 +159,27 @@ class Names:
                 self._functions[start] = Function(start=start, end=end, name=where.symbol)
 
     def are_constants(self, addresses: U64) -> Bool:
-        """Which run-time addresses are words of runtime constants; shape of ``addresses``."""
+        """Return which run-time addresses are words of runtime constants; shape of ``addresses``."""
         return among(addresses, self._constants)
 
     def are_literals(self, addresses: U64) -> Bool:
-        """Which run-time addresses are words of CALL_OPS literals; shape of ``addresses``."""
+        """Return which run-time addresses are words of CALL_OPS literals; shape of ``addresses``."""
         return among(addresses, self._literals)
 
     def start(self, vaddr: int) -> int:
-        """Where the function of an address begins; the address itself if it is not known."""
+        """Return the begin of an address's function; the address itself if it is not known."""
         k = bisect_right(self._modules, (vaddr, _LAST)) - 1
         if k >= 0 and vaddr < self._modules[k][1]:
             return self._modules[k][0]
         return self._start.get(vaddr, vaddr)
 
     def name(self, vaddr: int) -> str:
-        """Of the kernel's function at an address; empty if it is not known."""
+        """Return the name of the kernel's function at an address; empty if it is not known."""
         function = self._functions.get(self.start(vaddr))
         return function.name if function else ""
 
     def used(self) -> tuple[Function, ...]:
-        """All that were looked up, and all regions."""
+        """Return all functions that were looked up, and all regions."""
         others = [
             Function(
                 start=region.vaddr,
@@ -212,7 +212,7 @@ class Names:
 
 
 def _literals(kernel: Kernel) -> U64:
-    """Address of each word of the CALL_OPS literals before functions, as linked; shape (n,)."""
+    """Return the address of each word of the CALL_OPS literals before functions, as linked; shape (n,)."""
     if kernel.sites is None or kernel.layout != "4,2":
         return np.zeros(0, np.uint64)
     entry = kernel.sites.entry
@@ -220,7 +220,7 @@ def _literals(kernel: Kernel) -> U64:
 
 
 def completed(raw: Rows, seen: Seen, names: Names) -> Rows:
-    """The plugin's rows with what it does not know: addresses of the Image's words, whose words are data.
+    """Add to the plugin's rows what it does not know: addresses of the Image's words, whose words are data.
 
     Code that ran at physical addresses gets the virtual ones. The first caller is dropped where it is not known, or
     only repeats the writer itself.

@@ -69,7 +69,7 @@ class WorkloadCounts:
 
     @property
     def instructions(self) -> int:
-        """All of them."""
+        """Sum of all."""
         return self.kernel + self.user
 
     @property
@@ -113,7 +113,7 @@ class Bench:
 
     @cached_property
     def init(self) -> Path:
-        """The init that measures."""
+        """Init that measures."""
         return build_guest("measure.c", _MEASURE_BASE)
 
     @cached_property
@@ -152,7 +152,7 @@ class Bench:
         return Run(counts, measured, _read_back(spans, lines))
 
     def require_runnable(self, workloads: Sequence[Argv]) -> None:
-        """Whether the guest has these programs, and room for their arguments.
+        """Check that the guest has these programs, and room for their arguments.
 
         Raises:
             BenchError: it has not.
@@ -225,7 +225,7 @@ def count_workload(vmlinux: Path, directory: Path, argv: Argv, machine: Machine 
 
 
 def require_equal(one: Run, other: Run, where: str) -> None:
-    """Two boots of one Image did the same.
+    """Check that two boots of one Image did the same.
 
     Raises:
         BenchError: they did not, and what differs.
@@ -239,7 +239,7 @@ def require_equal(one: Run, other: Run, where: str) -> None:
 
 
 def _flat(run: Run) -> dict[str, object]:
-    """Everything that a run holds, by a name for people."""
+    """Return everything that a run holds, by a name for people."""
     found: dict[str, object] = {f"boot, {name}": value for name, value in asdict(run.boot).items()}
     for counts in run.workloads:
         what = shlex.join(counts.argv)
@@ -250,13 +250,13 @@ def _flat(run: Run) -> dict[str, object]:
 
 
 def _arguments(workloads: Sequence[Argv]) -> bytes:
-    """What ``measure.c`` reads."""
+    """Return the arguments that ``measure.c`` reads."""
     words = ((f"/bin/{argv[0]}", *argv[1:]) for argv in workloads)
     return b"".join(b"".join(word.encode() + b"\0" for word in argv) + b"\0" for argv in words)
 
 
 def _require_all(spans: list[dict[str, Any]], workloads: Sequence[Argv], lines: list[str], stem: Path) -> None:
-    """Every workload ended well."""
+    """Check that every workload ended well."""
     if len(spans) == len(workloads):
         return
     failed = shlex.join(workloads[len(spans)])
@@ -276,7 +276,7 @@ def _describe(status: int) -> str:
 
 
 def _read_back(spans: list[dict[str, Any]], lines: list[str]) -> Readback:
-    """What the guest's memory held where workloads executed first slots, and its own word on its build-id."""
+    """Read the guest's memory where workloads executed first slots, and its own word on its build-id."""
     rows = np.array([row for span in spans for row in span["entries"]], np.int64).reshape(-1, 3)
     words = dict(zip(rows[:, 0].tolist(), rows[:, 2].tolist(), strict=True)).values()
     said = re.search(r"^notes: ((?:[0-9a-f]{2})+)$", "\n".join(lines), re.MULTILINE)

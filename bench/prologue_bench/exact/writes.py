@@ -96,7 +96,7 @@ class WritesPlugin:
         self._said.unlink(missing_ok=True)
 
     def options(self) -> list[str]:
-        """QEMU's options.
+        """Return QEMU's options.
 
         Raises:
             BenchError: not a kernel that can be recorded.
@@ -107,7 +107,7 @@ class WritesPlugin:
         return ["-plugin", ",".join(words)]
 
     def has_ended(self) -> bool:
-        """Whether the machine ended in order, so that the plugin said what it saw."""
+        """Return whether the machine ended in order, so that the plugin said what it saw."""
         return self._said.exists()
 
     def convert(self, out: Path) -> Seen:
@@ -160,7 +160,7 @@ class WritesPlugin:
 
 
 def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
-    """The plugin's arguments that say what and where the kernel is.
+    """Return the plugin's arguments that say what and where the kernel is.
 
     Raises:
         BenchError: a symbol that it needs is not there, or the Image is not this kernel's.
@@ -192,7 +192,7 @@ def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
 
 
 def _require_returns(kernel: Kernel, start: int, size: int) -> None:
-    """Whether a function is left by its RETs only: the plugin looks at these.
+    """Check that a function is left by its RETs only: the plugin looks at these.
 
     Raises:
         BenchError: it is not.
@@ -207,7 +207,7 @@ def _require_returns(kernel: Kernel, start: int, size: int) -> None:
 
 
 def require_image(kernel: Kernel, image: Path) -> bytes:
-    """The first 64 bytes of the flat Image that was made of a kernel.
+    """Return the first 64 bytes of the flat Image that was made of a kernel.
 
     Raises:
         BenchError: it is not flat, or another kernel's.
@@ -230,6 +230,6 @@ def require_image(kernel: Kernel, image: Path) -> bytes:
 
 
 def page_bits(head: bytes) -> int:
-    """Of the size of a page: from bits 1 and 2 of the Image header's flags (Documentation/arch/arm64/booting.rst)."""
+    """Return the bits of a page's size: bits 1 and 2 of the Image's flags (Documentation/arch/arm64/booting.rst)."""
     granule = head[24] >> 1 & 3
     return {1: 12, 2: 14, 3: 16}.get(granule, 12)

@@ -29,7 +29,7 @@ _LAYOUT: Final = 1
 
 
 def build_initramfs(modules: Sequence[Path] = ()) -> Path:
-    """Path of a newc cpio archive, made once for each version of its parts.
+    """Build a newc cpio archive, once for each version of its parts; return its path.
 
     ``modules`` are ``.ko`` files, compressed or not; the guest gets them plain, and its jobs load them in this order.
 
@@ -49,7 +49,7 @@ def build_initramfs(modules: Sequence[Path] = ()) -> Path:
 
 
 def fetch_programs() -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Busybox, and hackbench with its libraries, by path inside; and the names of the packages that they are from.
+    """Fetch busybox, and hackbench with its libraries, by path inside; and the names of their packages.
 
     Raises:
         BenchError: the packages can neither be fetched nor found in the cache.
@@ -72,7 +72,7 @@ def _programs(debs: tuple[Path, ...]) -> dict[str, bytes]:
 
 
 def plain_modules(modules: Sequence[Path]) -> dict[str, bytes]:
-    """``.ko`` files, compressed or not, as plain ones by their paths inside, which sort in the same order."""
+    """Unpack ``.ko`` files, compressed or not, by their paths inside, which sort in the same order."""
     return {f"modules/{k:02d}-{path.name.partition('.ko')[0]}.ko": _plain(path) for k, path in enumerate(modules)}
 
 
@@ -122,7 +122,7 @@ def _find(parts: list[deb.PackageFiles], name: str) -> bytes:
 
 
 def _needed(program: bytes) -> list[str]:
-    """The loader and the libraries that an ELF file asks for."""
+    """Return the loader and the libraries that an ELF file asks for."""
     elf = ELFFile(io.BytesIO(program))
     dynamic: Any = elf.get_section_by_name(".dynamic")
     names = [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]

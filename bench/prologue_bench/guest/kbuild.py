@@ -77,12 +77,12 @@ class Recipe:
 
     @property
     def set_options(self) -> tuple[str, ...]:
-        """The lines that Kconfig reads: all but comments, and ``# CONFIG_X is not set`` is none."""
+        """Lines that Kconfig reads: not comments, except ``# CONFIG_X is not set``."""
         return tuple(line for line in self.fragment.splitlines() if line.startswith(("CONFIG_", "# CONFIG_")))
 
     @property
     def made_by(self) -> list[bytes]:
-        """What of it decides which kernel comes out: no comment, and nothing that only names it."""
+        """Parts that decide which kernel comes out: no comment, and nothing that only names it."""
         parts = [self.toolchain, *self.set_options, "native" if self.native else "", self.debian]
         return [*(part.encode() for part in parts), b"functions %d" % self.functions, self.patch]
 
@@ -95,7 +95,7 @@ class Recipe:
 
     @property
     def make_arguments(self) -> tuple[str, ...]:
-        """What selects them."""
+        """Arguments of make that select them."""
         if self.toolchain != "gcc":
             return (f"LLVM={self._suffix or 1}",)
         return f"CROSS_COMPILE={CROSS}", *([f"LD={self.linker}"] if self.linker else [])
@@ -114,17 +114,17 @@ class BuiltKernel:
 
     @property
     def out(self) -> Path:
-        """Where the build is."""
+        """Directory of the build."""
         return self.tree / "out"
 
     @property
     def vmlinux(self) -> Path:
-        """As linked: never processed."""
+        """Path of the vmlinux as linked: never processed."""
         return self.out / "vmlinux"
 
     @property
     def modules(self) -> tuple[Path, ...]:
-        """The modules, as linked and not signed."""
+        """Paths of the modules, as linked and not signed."""
         return tuple(sorted(self.out.rglob("*.ko")))
 
 
@@ -162,7 +162,7 @@ def build_kernel(recipe: Recipe, progress: Progress | None = None) -> BuiltKerne
 
 
 def _our_changes(recipe: Recipe) -> list[bytes]:
-    """What goes into the tree and makes another kernel."""
+    """Return the content that goes into the tree and makes another kernel."""
     from prologue.kernel_tree.patches import load_patch
 
     changes = load_patch(recipe.source.removeprefix("linux-source-")).changes
@@ -239,7 +239,7 @@ def _options_of_release(options: tuple[str, ...], tree: Path) -> tuple[str, ...]
 
 
 def _require_options(options: tuple[str, ...], config: str, deb: Path) -> None:
-    """Kconfig drops what it does not know or what something else forbids, and says nothing."""
+    """Check the options: Kconfig drops those it does not know or something else forbids, and says nothing."""
     wanted = {line for line in options if line.startswith("CONFIG_")}
     dropped = sorted(wanted - set(config.splitlines()))
     if dropped:

@@ -40,7 +40,7 @@ class Machine:
     port: Path | None = None
 
     def command(self, image: Path, initramfs: Path | None, append: str) -> list[str]:
-        """The QEMU command line; its console is standard output."""
+        """Return the QEMU command line; its console is standard output."""
         board = f"virt,gic-version={'host' if self.accel == 'kvm' else '3'}"
         board += ",virtualization=on" if self.virtualization else ""
         command = [
@@ -70,11 +70,11 @@ class GuestRun:
     reached: float | None = None  # wall time from QEMU's start to the guest's first event; not with an observer
 
     def all(self, name: str) -> list[Event]:
-        """The events of that name, in order."""
+        """Return the events of that name, in order."""
         return [event for event in self.events if event.name == name]
 
     def one(self, name: str) -> Event:
-        """The first event of that name.
+        """Return the first event of that name.
 
         Raises:
             GuestLostError: there is none.
@@ -112,7 +112,7 @@ class Job:
     observer: Observer | None = None
 
     def command_line(self, token: str) -> str:
-        """The kernel command line."""
+        """Return the kernel command line."""
         words = (("token", token), ("jobs", ",".join(self.names)), *self.parameters)
         settings = [f"prologue.{name}={str(value).replace(' ', ',')}" for name, value in words]
         return " ".join(["console=ttyAMA0 loglevel=4 panic=-1 oops=panic", *self.append.split(), *settings])
@@ -150,7 +150,7 @@ def boot(image: Path, initramfs: Path, log: Path, job: Job, *, machine: Machine 
 
 @contextmanager
 def _answers(observer: Observer, token: str) -> Iterator[tuple[int, Callable[[str], None]]]:
-    """Standard input of a guest, and what to call with its lines."""
+    """Give a guest standard input, and a function to call with its lines."""
     read_end, write_end = os.pipe()
     failures: list[Exception] = []
 
@@ -173,7 +173,7 @@ def _answers(observer: Observer, token: str) -> Iterator[tuple[int, Callable[[st
 
 
 def _first_event(token: str, reached: list[float]) -> Callable[[str], None]:
-    """Hears lines of a console from now on; ``reached`` gets the seconds until the first event."""
+    """Listen to a console's lines from now on; ``reached`` gets the seconds until the first event."""
     begin = time.monotonic()
 
     def hear(line: str) -> None:
@@ -194,7 +194,7 @@ class QemuVersion(NamedTuple):
 
 
 def qemu_version() -> QemuVersion:
-    """The version of this machine's QEMU."""
+    """Return the version of this machine's QEMU."""
     said = programs.version(QEMU).decode(errors="replace")
     match = re.search(r"version (\d+)\.(\d+)", said)
     if match is None:
@@ -203,7 +203,7 @@ def qemu_version() -> QemuVersion:
 
 
 def qemu_value(path: Path) -> str:
-    """A path as a part of one of QEMU's options: two commas stand for one."""
+    """Return a path as a part of one of QEMU's options: two commas stand for one."""
     return str(path.absolute()).replace(",", ",,")
 
 

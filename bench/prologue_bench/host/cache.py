@@ -18,7 +18,7 @@ from prologue_bench.errors import BenchError
 
 
 def root() -> Path:
-    """The cache directory, made if need be."""
+    """Return the cache directory, made if need be."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(base) / "prologue"
     path.mkdir(parents=True, exist_ok=True)

@@ -16,12 +16,12 @@ _LIBC: Final = ctypes.CDLL(None)  # loaded here: between fork and exec nothing m
 
 
 def die_with_parent() -> None:
-    """For ``preexec_fn``: when we die, even by SIGKILL, the child is killed."""
+    """Kill the child when we die, even by SIGKILL; for ``preexec_fn``."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with_parent() -> None:
-    """For ``preexec_fn``: when we die, the child is asked to end, and can tidy up."""
+    """Ask the child to end when we die, so that it can tidy up; for ``preexec_fn``."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

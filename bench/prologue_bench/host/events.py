@@ -43,15 +43,15 @@ def parse_line(line: str, token: str) -> Event | None:
 
 
 def parse(lines: Iterable[str], token: str) -> list[Event]:
-    """All events of a console log."""
+    """Return all events of a console log."""
     return [event for line in lines if (event := parse_line(line, token)) is not None]
 
 
 def tail(lines: Sequence[str], count: int = LAST_LINES) -> str:
-    """The last lines that are not blank, indented, for the end of an error; says so if there are none."""
+    """Return the last lines that are not blank, indented, for the end of an error; says so if there are none."""
     return "\n  ".join([line for line in lines if line.strip()][-count:] or ["(nothing)"])
 
 
 def console_end(lines: Sequence[str], log: Path | None, count: int = LAST_LINES) -> str:
-    """Where the console is, if it is kept, and its last lines, for the end of an error."""
+    """Say where the console is, if it is kept, and its last lines, for the end of an error."""
     return f"console{f' in {log}' if log else ''}, its end:\n  {tail(lines, count)}"

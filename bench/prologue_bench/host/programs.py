@@ -35,12 +35,12 @@ def find(name: str) -> str:
 
 
 def _package(name: str) -> str:
-    """The Debian package that has it; ``ld.lld-19`` is in ``lld-19``."""
+    """Name the Debian package that has a program; ``ld.lld-19`` is in ``lld-19``."""
     versioned = re.fullmatch(r"(.*)(-\d+)", name)
     base, suffix = versioned.groups() if versioned else (name, "")
     return _PACKAGES.get(base, base) + suffix
 
 
 def version(name: str) -> bytes:
-    """The first line of what ``NAME --version`` prints; raises MissingToolError."""
+    """Return the first line of what ``NAME --version`` prints; raises MissingToolError."""
     return subprocess.run([find(name), "--version"], capture_output=True, check=True).stdout.splitlines()[0]

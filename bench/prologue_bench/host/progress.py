@@ -15,7 +15,7 @@ Progress = Callable[[str, float], None]
 
 
 def say(text: str) -> None:
-    """A line for the user beside a report, on standard error."""
+    """Print a line for the user beside a report, on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

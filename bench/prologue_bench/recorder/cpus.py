@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def count_cpus(text: str) -> int:
-    """How many CPUs a list like ``0-3,6`` has; 0 if it is none."""
+    """Count the CPUs of a list like ``0-3,6``; 0 if it is none."""
     try:
         spans = [[int(end) for end in part.split("-")] for part in text.split(",")]
     except ValueError:
@@ -16,5 +16,5 @@ def count_cpus(text: str) -> int:
 
 
 def shown_midrs(words: Iterable[str]) -> str:
-    """Kinds of CPU and how many of each, ``410fd034 x4``, from the hexadecimal MIDR of every CPU."""
+    """Return kinds of CPU and how many of each, ``410fd034 x4``, from the hexadecimal MIDR of every CPU."""
     return ", ".join(f"{midr} x{count}" for midr, count in Counter(word[-8:] for word in words).items())

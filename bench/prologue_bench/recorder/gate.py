@@ -42,14 +42,14 @@ class Advice:
 
 
 def evidence(machine: Mapping[str, str]) -> Evidence:
-    """What wall time on a machine may be used for, from the facts that the recorder gives."""
+    """Return the class of wall times on a machine, from the facts that the recorder gives."""
     if machine.get("arch") not in _ARM64:
         return "smoke"
     return "timing" if not is_virtual(machine) or machine.get("kvm") == "yes" else "smoke"
 
 
 def is_virtual(machine: Mapping[str, str]) -> bool:
-    """Whether a machine looks like a guest."""
+    """Return whether a machine looks like a guest."""
     compatible = machine.get("compatible", "").split()
     named = f"{machine.get('vendor', '')} {machine.get('model', '')}".lower()
     return (
@@ -60,7 +60,7 @@ def is_virtual(machine: Mapping[str, str]) -> bool:
 
 
 def void_reason(before: Reading, after: Reading) -> str | None:
-    """Why what was measured between two readings does not count; None if it does."""
+    """Say why what was measured between two readings does not count; None if it does."""
     return next(_reasons(before, after), None)
 
 
@@ -81,12 +81,12 @@ def _reasons(before: Reading, after: Reading) -> Iterator[str]:
 
 
 def busy_bound(reading: Reading) -> int:
-    """How much others may use the CPUs, in percent of one CPU."""
+    """Return how much others may use the CPUs, in percent of one CPU."""
     return max(_BUSY_CPU, _BUSY_SHARE * count_cpus(str(reading.get("online", ""))))
 
 
 def advice(reading: Reading) -> list[Advice]:
-    """What to fix before measuring, the worst first."""
+    """List what to fix before measuring, the worst first."""
     return [*_speed(reading), *_company(reading), *_sight(reading)]
 
 

@@ -33,7 +33,7 @@ class Recorded:
 
 
 def read_recorded(lines: Sequence[str], task: Task) -> Recorded:
-    """What the script's output says.
+    """Read the script's output.
 
     Raises:
         GuestLostError: it is not complete; what is missing, and the last lines.
@@ -70,7 +70,7 @@ def _require_success(events: Sequence[Event], task: Task) -> None:
 
 
 def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]:
-    """The samples by workload, in the order of their runs."""
+    """Return the samples by workload, in the order of their runs."""
     found: dict[tuple[int, int], float] = {}
     for event in events:
         if event.name == "value":
@@ -104,7 +104,7 @@ def _missing(events: Sequence[Event], values: Mapping[str, tuple[float, ...]], t
 
 
 def read_facts(begin: Mapping[str, Any], readback: Mapping[str, Any]) -> dict[str, str]:
-    """The machine's own words in these two events, as texts; what it does not know is left out."""
+    """Read the machine's own words in these two events, as texts; what it does not know is left out."""
     facts = {name: _text(value) for name, value in begin.items() if isinstance(value, str)}
     facts["cpus"] = str(count_cpus(facts.get("cpus", "")))
     facts["cpu"] = shown_midrs(facts.pop("midr", "").split())
@@ -120,7 +120,7 @@ def _readback(data: Mapping[str, Any]) -> Readback | None:
 
 
 def _text(value: object) -> str:
-    """A text as it was: the script writes bytes as code points of Latin-1."""
+    """Decode a text: the script writes bytes as code points of Latin-1."""
     try:
         return str(value).encode("latin-1").decode("utf-8", "replace")
     except UnicodeEncodeError:  # from the task, which is JSON of Python's own

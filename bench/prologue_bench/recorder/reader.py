@@ -55,7 +55,7 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
 
 
 def _setup(record: Record) -> Campaign:
-    """What must agree between records; they have their labels to differ in."""
+    """Return the fields that must agree between records; they have their labels to differ in."""
     return Campaign(
         evidence=evidence(record.machine),
         machine=record.machine,
@@ -82,7 +82,7 @@ def _kilobytes(record: Record) -> int:
 
 
 def _require_one_treatment(records: Sequence[Record]) -> None:
-    """Boots of one label ran one image: a label given to the wrong boot shows here."""
+    """Check that boots of one label ran one image: a label given to the wrong boot shows here."""
     seen: dict[str, tuple[str, str]] = {}
     for record in records:
         if record.readback is None:
@@ -94,7 +94,7 @@ def _require_one_treatment(records: Sequence[Record]) -> None:
 
 
 def _read(path: Path) -> tuple[list[Record], list[str]]:
-    """The records of one file, of whichever kind it is, and notes on what was left out."""
+    """Read the records of one file, of whichever kind it is, and notes on what was left out."""
     content = read_file(path)
     if content.lstrip().startswith(b"{"):
         return _read_lines(path, content)
@@ -108,7 +108,7 @@ def _read_lines(path: Path, content: bytes) -> tuple[list[Record], list[str]]:
 
 
 def _read_log(path: Path, lines: Sequence[str]) -> Iterator[Record]:
-    """What the script printed, of any number of boots. A boot that failed or broke off is void, and stays."""
+    """Read the script's output, of any number of boots. A boot that failed or broke off is void, and stays."""
     begins = [
         (k, event) for k, line in enumerate(lines) if (event := parse_line(line, TOKEN)) and event.name == "begin"
     ]

@@ -56,7 +56,7 @@ def make_record(recorded: Recorded, task: Task, label: str = "", where: str = ""
 
 
 def blank_record(facts: Mapping[str, str], task: Task, label: str, where: str) -> Record:
-    """A record of which nothing is known but the machine and the task.
+    """Make a record of which nothing is known but the machine and the task.
 
     Raises:
         BenchError: it has no label, or no boot_id.
@@ -92,7 +92,7 @@ def _mixture(seen: Readback | None) -> str | None:
 
 
 def encode_record(record: Record) -> str:
-    """One line of a record file, with its end."""
+    """Encode one line of a record file, with its end."""
     data = {
         "schema": SCHEMA,
         "label": record.label,

@@ -33,7 +33,7 @@ def sample_sites(vmlinux: Path, count: int = 256, seed: int = 1) -> tuple[int, .
 
 
 def _lasting(kernel: Kernel) -> U64:
-    """Offsets of the sites outside of init memory, which the kernel gives away when it has booted."""
+    """Return the offsets of the sites outside of init memory, which the kernel gives away when it has booted."""
     stext, begin, end = (kernel.symbols.find(name) for name in ("_stext", "__init_begin", "__init_end"))
     if kernel.sites is None or not len(kernel.sites) or stext is None:
         raise BenchError(f"{kernel.path}: has no ftrace sites to read back")

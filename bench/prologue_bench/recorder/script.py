@@ -14,7 +14,7 @@ _DELIMITERS: Final = "/|,;#!@%~"
 
 
 def script(task: Task, label: str = "") -> str:
-    """The POSIX shell script that does the task and prints one line for everything it saw.
+    """Write the POSIX shell script that does the task and prints one line for everything it saw.
 
     Its output says what the task was, and under which label; ``LABEL`` in its environment is stronger.
 
@@ -40,7 +40,7 @@ def script(task: Task, label: str = "") -> str:
 
 
 def _extraction(pattern: str | None) -> str:
-    """The sed script that leaves the group of a line's first match.
+    """Write the sed script that leaves the group of a line's first match.
 
     Newlines, which no line has, stand around the group in between: a ``.*`` before the pattern would take all but the
     last digit of a number that begins it.

@@ -39,17 +39,17 @@ class Task:
 
 
 def encode_task(task: Task) -> dict[str, Any]:
-    """What is to be known of a task to read its output."""
+    """Encode what is to be known of a task to read its output."""
     return {"workloads": encode_workloads(task.workloads), "runs": task.runs, "governor": task.governor}
 
 
 def encode_workloads(workloads: Sequence[Measured]) -> list[dict[str, str | None]]:
-    """As JSON; ``decode_workloads`` reads it."""
+    """Encode workloads as JSON; ``decode_workloads`` reads it."""
     return [{**encode_workload(measured.workload), "pattern": measured.pattern} for measured in workloads]
 
 
 def decode_workloads(fields: Fields) -> tuple[Measured, ...]:
-    """The workloads in the field of that name.
+    """Decode the workloads in the field of that name.
 
     Raises:
         BenchError: a field is absent or wrong.

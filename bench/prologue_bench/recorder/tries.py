@@ -11,7 +11,7 @@ from prologue_bench.results.model import Boot
 
 
 def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, ...]]:
-    """One boot of all records that share a boot_id, in the order of their first ones; and notes on what was left out.
+    """Join all records that share a boot_id into one boot, in the order of their first ones; with notes on the rest.
 
     Raises:
         BenchError: one boot has two labels, or the same record occurs twice.
@@ -34,7 +34,7 @@ def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, 
 
 
 def _kept(tries: list[Record]) -> list[Record]:
-    """The tries that make up the boot: those that count, if any do.
+    """Return the tries that make up the boot: those that count, if any do.
 
     A try is void for what the gate saw, not for its numbers, so that leaving it out chooses nothing. But a kernel that
     was tainted in one is not the kernel that others measured: its boot is void as a whole.

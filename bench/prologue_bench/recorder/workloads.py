@@ -31,7 +31,7 @@ BOOT: Final = Measured(Workload("boot", "boot", "seconds", "lower"), None)
 
 
 def parse_workload(text: str) -> Measured:
-    """One ``--workload``.
+    """Parse one ``--workload``.
 
     Raises:
         BenchError: it is none of the forms above, with the part that is wrong.
@@ -46,7 +46,7 @@ def parse_workload(text: str) -> Measured:
 
 
 def parse_workloads(texts: Sequence[str], *, boot: bool = False) -> tuple[Measured, ...]:
-    """All of them; the same one twice is refused, and ``boot`` where it cannot be measured."""
+    """Parse all; the same one twice is refused, and ``boot`` if it cannot be measured."""
     if "boot" in texts and not boot:
         raise BenchError("workload 'boot': a boot is measured by --target qemu only, and counted by icount without it")
     found = tuple(BOOT if text == "boot" else parse_workload(text) for text in texts)
@@ -115,7 +115,7 @@ def _seconds(name: str, command: str, pattern: str | None) -> Measured:
 
 
 def _options(text: str, rest: str, defaults: dict[str, str], known: tuple[str, ...]) -> tuple[set[str], dict[str, str]]:
-    """The modes (``thread``, ``pipes`` ...) and the numbers of a messaging benchmark."""
+    """Parse the modes (``thread``, ``pipes`` ...) and the numbers of a messaging benchmark."""
     modes: set[str] = set()
     numbers = dict(defaults)
     for option in filter(None, rest.split(",")):

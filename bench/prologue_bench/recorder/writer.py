@@ -41,7 +41,7 @@ def appending(path: Path) -> Iterator[Callable[[Record], None]]:
 
 
 def _require_records(stream: IO[bytes], path: Path) -> None:
-    """The file of another program keeps its last line, and readers find every record."""
+    """Refuse the file of another program: it keeps its last line, and readers find every record."""
     stream.seek(0)
     head = stream.read(len(_HEAD))
     if not _HEAD.startswith(head):

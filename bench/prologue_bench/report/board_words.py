@@ -14,7 +14,7 @@ MANY = 6  # boards, from which on nothing needs to be said of their number
 
 
 def boards_used(results: ResultSet) -> str | None:
-    """``2 boards: a (12 boots), b (6 boots); each block on one of them``; None if there is one board for all."""
+    """Write ``2 boards: a (12 boots), b (6 boots); each block on one of them``; None if there is one board for all."""
     if not results.boards:
         return None
     boots = Counter(boot.board for boot in results.boots if boot.void is None)
@@ -24,7 +24,7 @@ def boards_used(results: ResultSet) -> str | None:
 
 
 def board_sentences(report: WorkloadReport) -> Iterator[str]:
-    """Every comparison board by board, then what was made of that; nothing if there is one board for all."""
+    """Write every comparison board by board, then the combination; nothing if there is one board for all."""
     found = [(comparison.variant, comparison.boards) for comparison in report.comparisons if comparison.boards]
     for variant, boards in found:
         yield f"{variant}, board by board: {', '.join(map(_part, boards.parts))}"
@@ -54,7 +54,7 @@ def _part(part: BoardEffect) -> str:
 
 
 def _random_effect(boards: Boards) -> str:
-    """What the numbers of the table mean, and what so few boards cannot say."""
+    """Say what the numbers of the table mean, and what so few boards cannot say."""
     count, freedom = len(boards.used), boards.freedom
     said = (
         f"the board is a random effect: changes, intervals and p are of all boards of which these {count} are a sample "

@@ -22,12 +22,12 @@ _COLUMNS: Final = (
 
 
 def to_json(report: Report) -> str:
-    """Everything, with raw samples; described in docs/json.md."""
+    """Write everything as JSON, with raw samples; described in docs/json.md."""
     return json.dumps({"schema": SCHEMA, **_document(report)}, indent=2) + "\n"
 
 
 def setup(results: ResultSet) -> dict[str, Any]:
-    """What was compared: the part that every JSON report of a result set begins with."""
+    """Return the setup that was compared: every JSON report of a result set begins with it."""
     campaign = results.campaign
     return {
         "evidence": campaign.evidence,
@@ -99,7 +99,7 @@ def _boards(boards: Boards) -> dict[str, Any]:
 
 
 def to_csv(report: Report) -> str:
-    """One row for each variant of each workload, the base's with empty fields."""
+    """Write one row for each variant of each workload, the base's with empty fields."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -25,7 +25,7 @@ _SHOWN: Final = 6  # outliers named of one variant
 
 
 def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
-    """Plain text, 75 columns; ``more`` stands before ``command``, which makes it again."""
+    """Write plain text, 75 columns; ``more`` stands before ``command``, which makes it again."""
     lines: list[str] = []
     for workload, rows in describe(results):
         lines += [*title(workload), "", *text_table(_HEAD, _cells(rows), _NUMBERS), ""]
@@ -37,7 +37,7 @@ def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
 
 
 def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
-    """Markdown; ``command`` makes it again."""
+    """Write Markdown; ``command`` makes it again."""
     lines: list[str] = []
     for workload, rows in describe(results):
         lines += [f"### {' '.join(line.strip() for line in title(workload))}", ""]
@@ -88,7 +88,7 @@ def _rows(results: ResultSet) -> Iterator[dict[str, Any]]:
 
 
 def to_csv(results: ResultSet) -> str:
-    """One row for each variant of each workload; ``outliers`` is their number. Nothing is rounded."""
+    """Write one row for each variant of each workload; ``outliers`` is their number. Nothing is rounded."""
     stream = io.StringIO()
     rows = [{**row, "outliers": len(row["outliers"])} for row in _rows(results)]
     writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
@@ -98,6 +98,6 @@ def to_csv(results: ResultSet) -> str:
 
 
 def to_json(results: ResultSet) -> str:
-    """Everything, described in docs/json.md; nothing is rounded."""
+    """Write everything as JSON, described in docs/json.md; nothing is rounded."""
     data = {"schema": SCHEMA, **setup(results), "outlier_rule": OUTLIER_RULE, "rows": list(_rows(results))}
     return json.dumps(data, indent=2) + "\n"

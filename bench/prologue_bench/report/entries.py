@@ -15,7 +15,7 @@ _TOP: Final = 12
 
 
 def entries_text(directory: Path, results: ResultSet) -> str:
-    """The base's most entered functions, as its first boot that counts left them; empty where nothing was left."""
+    """Write the base's most entered functions, as its first boot that counts left them; empty if it left none."""
     return "\n".join(_lines(directory, results))
 
 

@@ -48,7 +48,7 @@ class Source:
 
 
 def to_kcidb(sets: Sequence[tuple[str, ResultSet]], source: Source) -> str:
-    """The report of result sets, each given with its name, as JSON; checked by KernelCI's own library.
+    """Write the report of result sets, each given with its name, as JSON; checked by KernelCI's own library.
 
     Identifiers are digests of what they name: the same sets give the same ones, so a second submission adds nothing.
 
@@ -75,7 +75,7 @@ def to_kcidb(sets: Sequence[tuple[str, ResultSet]], source: Source) -> str:
 
 
 def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first object of each identifier: sets of one link share their checkout and builds."""
+    """Keep the first object of each identifier: sets of one link share their checkout and builds."""
     found: dict[str, dict[str, Any]] = {}
     for each in objects:
         found.setdefault(each["id"], each)
@@ -105,7 +105,7 @@ def _checkout_id(campaign: Campaign, source: Source) -> str:
 
 
 def _builds(campaign: Campaign, source: Source) -> Iterator[dict[str, Any]]:
-    """One for each Image; the A/A control has the base's."""
+    """Make one build for each Image; the A/A control has the base's."""
     arch = campaign.machine.get("arch", "aarch64")
     for variant in campaign.variants:
         facts = {"kind": variant.kind, "image_sha256": variant.image_sha256, "words": variant.words}
@@ -130,7 +130,7 @@ def _build_id(campaign: Campaign, variant: Variant, source: Source) -> str:
 
 
 def _tests(sets: Sequence[tuple[str, ResultSet]], source: Source) -> list[dict[str, Any]]:
-    """One for each boot and workload.
+    """Make one test for each boot and workload.
 
     Raises:
         BenchError: a boot is there twice: one machine starts one boot at a time, whatever its number in a set.

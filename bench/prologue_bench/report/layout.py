@@ -18,7 +18,7 @@ _GAP: Final = "  "
 
 
 def mail(text: str) -> str:
-    r"""The text on one line of ASCII; what is not becomes ``\xe9`` and the like."""
+    r"""Put the text on one line of ASCII; other characters become ``\xe9`` and the like."""
     return printable(text).encode("ascii", "backslashreplace").decode("ascii")
 
 
@@ -30,7 +30,7 @@ def wrapped(text: str, first: str = "", then: str = "  ") -> list[str]:
 
 
 def command_lines(words: Sequence[str], indent: str = "") -> list[str]:
-    """A command as a shell takes it, broken with backslashes between words."""
+    """Break a command as a shell takes it, with backslashes between words."""
     room = WIDTH - 2 - len(indent)
     lines = [""]
     for word in (word if word == "$" else mail(shlex.quote(word)) for word in words):
@@ -43,7 +43,7 @@ def command_lines(words: Sequence[str], indent: str = "") -> list[str]:
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
-    """A table in columns; the first is the variant's, those of the numbers in ``right`` are set to the right.
+    """Write a table in columns; the first is the variant's, those of the numbers in ``right`` are set to the right.
 
     Labels that are too long continue in the next line: the numbers decide how much room is left for them.
     """
@@ -62,7 +62,7 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequen
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
-    """The same in Markdown."""
+    """Write the same in Markdown."""
     cells = [[mail(cell).replace("|", "\\|") for cell in row] for row in rows]
     align = ["right" if k in right else "left" for k in range(len(head))]
     return tabulate(cells, head, tablefmt="pipe", disable_numparse=True, colalign=align).splitlines()

@@ -41,7 +41,7 @@ _EXACT: Final = (
 
 
 def to_text(links: Links, command: Sequence[str]) -> str:
-    """The table as plain text, in two parts where it is too wide for one; ``command`` is what makes it again."""
+    """Write the table as plain text, in two parts if it is too wide for one; ``command`` makes it again."""
     lines = [*wrapped(_TITLE), *wrapped(_kernel(links)), ""]
     for head, rows in _parts(links):
         lines += [*text_table(head, rows, range(1, len(head))), ""]
@@ -51,7 +51,7 @@ def to_text(links: Links, command: Sequence[str]) -> str:
 
 
 def to_markdown(links: Links, command: Sequence[str]) -> str:
-    """The same in Markdown, as one table."""
+    """Write the same in Markdown, as one table."""
     (head, whole), *others = _parts(links)
     for more, rows in others:
         head += more[1:]
@@ -62,7 +62,7 @@ def to_markdown(links: Links, command: Sequence[str]) -> str:
 
 
 def to_csv(links: Links) -> str:
-    """One row for each kernel."""
+    """Write one row for each kernel."""
     stream = io.StringIO()
     names = [measure.name for measure in links.measures]
     writer = csv.DictWriter(stream, ("kernel", "variant", "build_id", *names), lineterminator="\n")
@@ -73,7 +73,7 @@ def to_csv(links: Links) -> str:
 
 
 def to_json(links: Links) -> str:
-    """All counts; described in docs/json.md."""
+    """Write all counts; described in docs/json.md."""
     document = {
         "schema": SCHEMA,
         "evidence": "exact",
@@ -94,7 +94,7 @@ def _kernel(links: Links) -> str:
 
 
 def _parts(links: Links) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """Instructions with their differences from the first kernel; then everything else, a narrow table each."""
+    """Split off instructions with their differences from the first kernel; then the rest, a narrow table each."""
     names = [measure.name for measure in links.measures]
     spans = [name for name in names if not name.endswith(_INSIDE) and name != _RELOCATION]
     yield _with_changes(links, "instructions", {name: _counts(links, name) for name in spans})
@@ -118,7 +118,7 @@ def _counts(links: Links, name: str) -> list[int]:
 
 
 def _with_changes(links: Links, corner: str, columns: dict[str, list[int]]) -> tuple[list[str], list[list[str]]]:
-    """Each column with another one after it, of differences from its first number."""
+    """Add a column after each one, of differences from its first number."""
     head, rows = [corner], [[row.label] for row in links.rows]
     for name, (base, *_) in columns.items():
         head += [name, "change"]

@@ -45,7 +45,7 @@ def save_bars(title: str, bars: Sequence[Bar], path: Path) -> None:
 
 
 def draw(title: str, bars: Sequence[Bar]) -> Figure:
-    """The picture, not yet in a file. The longest bar decides the scale; every bar has its numbers beside it."""
+    """Draw the picture, not yet in a file. The longest bar decides the scale; every bar has its numbers beside it."""
     figure = Figure(figsize=(_WIDTH, _AROUND + _LINE * len(bars)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

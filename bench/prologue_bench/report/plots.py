@@ -70,7 +70,7 @@ _ALIKE: Final = 10  # so many times may the spans of one unit differ and still h
 
 
 def suffix_of(path: Path) -> str:
-    """The kind of picture.
+    """Return the kind of picture.
 
     Raises:
         BenchError: none that we draw.
@@ -96,7 +96,7 @@ def save(report: Report, path: Path) -> None:
 
 
 def draw(report: Report) -> Figure:
-    """The picture, not yet in a file."""
+    """Draw the picture, not yet in a file."""
     rows = report.workloads
     titles = [_title(row.workload) for row in rows]
     heights = [
@@ -129,7 +129,7 @@ def draw(report: Report) -> Figure:
 
 
 def colours_of(report: Report) -> dict[str, str]:
-    """A colour for each variant, by its kind and label."""
+    """Choose a colour for each variant, by its kind and label."""
     campaign, chosen = report.results.campaign, {}
     for variant in campaign.variants:
         if variant.label == campaign.aa:
@@ -144,7 +144,7 @@ def colours_of(report: Report) -> dict[str, str]:
 
 
 def picture_text(text: str) -> str:
-    """The words of reports, which are ASCII for mail, with the signs that they stand for."""
+    """Return the words of reports, which are ASCII for mail, with the signs that they stand for."""
     said = mail(text).replace("+-", "\N{PLUS-MINUS SIGN}")
     return said.replace("<-", "\N{LEFTWARDS ARROW}").replace("->", "\N{RIGHTWARDS ARROW}")
 
@@ -188,7 +188,7 @@ def _notes(report: Report) -> list[str]:
 
 
 def _verdicts(report: Report) -> Iterator[str]:
-    """The sentences with p, as under the tables."""
+    """Yield the sentences with p, as under the tables."""
     for row in report.workloads:
         if row.comparisons and row.comparisons[0].difference is None:
             said = [words.verdict(row, comparison, report.margin) for comparison in row.comparisons]
@@ -298,14 +298,14 @@ def _draw_differences(
 
 
 def _reach(row: WorkloadReport, margin: float) -> float:
-    """How far the axis of differences goes to either side: to the margin, unless all the rest would become a dot."""
+    """Return the reach of the axis of differences to either side: the margin, unless the rest would become a dot."""
     bounds = [abs(end - 1) for c in row.comparisons if c.effect is not None for end in (c.effect.low, c.effect.high)]
     most = max(bounds, default=margin) or margin
     return 1.3 * max(most, margin) if margin <= 3 * most else 1.5 * most
 
 
 def _draw_scale(axes: Axes, row: WorkloadReport, margin: float, reach: float) -> None:
-    """Axis, margin and floor of relative differences; ``reach`` is one for all rows."""
+    """Draw axis, margin and floor of relative differences; ``reach`` is one for all rows."""
     less, more = (faster_or(row.workload, change) for change in (-1, 1))
     label = picture_text(f"{less}   <-   change against {row.series[0].label}, %   ->   {more}")
     axes.set_xlabel("\n".join(textwrap.wrap(label, 60)))
@@ -338,7 +338,7 @@ def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int,
 def _draw_exact(
     axes: Axes, row: WorkloadReport, compared: Mapping[str, Comparison], colours: Mapping[str, str]
 ) -> None:
-    """Every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike."""
+    """Draw every count as a share of the base's: a bar from 0, so that 2% less and 87% less do not look alike."""
     base = row.series[0]
     whole = base.median or 1.0
     shares = [100 * series.median / whole for series in row.series]

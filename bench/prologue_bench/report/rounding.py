@@ -14,7 +14,7 @@ _UNKNOWN: Final = 6  # digits of a number without an error
 
 
 def decimals(error: float, digits: int = _DIGITS) -> int:
-    """Decimals at which ``error`` shows that many significant digits; negative: tens, hundreds and so on.
+    """Return the decimals at which ``error`` shows that many significant digits; negative: tens, hundreds and so on.
 
     Raises:
         ValueError: the error is not a positive number.
@@ -28,7 +28,7 @@ def decimals(error: float, digits: int = _DIGITS) -> int:
 
 
 def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = False) -> str:
-    """The value as text, with no more digits than its error allows; without an error six, or all of its whole part.
+    """Write a value with no more digits than its error allows; without an error six, or all of its whole part.
 
     Args:
         value: the number, in any unit.
@@ -48,7 +48,7 @@ def rounded(value: float, error: float, digits: int = _DIGITS, *, sign: bool = F
 
 
 def rounded_p(p: float) -> str:
-    """A p-value with its comparison: ``= 0.03``, ``= 0.0006``, ``< 0.0001``."""
+    """Write a p-value with its comparison: ``= 0.03``, ``= 0.0006``, ``< 0.0001``."""
     if p < 0.0001:
         return "< 0.0001"
     return f"= {p:.2f}" if p >= 0.0095 else f"= {float(f'{p:.0e}'):.4f}".rstrip("0")

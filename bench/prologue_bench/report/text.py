@@ -15,7 +15,7 @@ from prologue_bench.results.model import Workload
 
 
 def to_text(report: Report, command: Sequence[str]) -> str:
-    """The report as plain text; ``command`` is what makes it again."""
+    """Write the report as plain text; ``command`` makes it again."""
     lines: list[str] = []
     for part in report.workloads:
         lines += title(part.workload)
@@ -42,7 +42,7 @@ def _recorded_by(command: str | None) -> list[str]:
 
 
 def to_markdown(report: Report, command: Sequence[str]) -> str:
-    """The report as Markdown."""
+    """Write the report as Markdown."""
     lines: list[str] = []
     for part in report.workloads:
         lines += [f"### {mail(_title(part.workload))}", ""]
@@ -60,7 +60,7 @@ def to_markdown(report: Report, command: Sequence[str]) -> str:
 
 
 def title(workload: Workload) -> list[str]:
-    """What was run, in which unit, and which direction is the better one."""
+    """Say what was run, in which unit, and which direction is the better one."""
     lines = wrapped(_title(workload))
     return lines if workload.command == workload.name else [*lines, *wrapped(workload.command, "  $ ", "    ")]
 
@@ -70,7 +70,7 @@ def _title(workload: Workload) -> str:
 
 
 def comparison_table(report: WorkloadReport, margin: float) -> tuple[list[str], list[list[str]], list[int]]:
-    """Head, rows and which columns are numbers; what evidence cannot give has no column."""
+    """Return head, rows and the numbers of the numeric columns; what evidence cannot give has no column."""
     error = max(series.error for series in report.series)
     medians = {series.label: rounded(series.median, error) for series in report.series}
     if not report.comparisons:

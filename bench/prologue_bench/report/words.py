@@ -40,49 +40,49 @@ _HASH: Final = 24  # hexadecimal text from this length on is a hash
 
 
 def limits(campaign: Campaign) -> tuple[str, ...]:
-    """What the evidence class keeps a report from saying, in words."""
+    """Say what the evidence class keeps a report from saying."""
     if campaign.evidence == "smoke" and (arch := campaign.machine.get("arch", "aarch64")) != "aarch64":
         return (OTHER_MACHINE.format(arch=arch),)
     return {"smoke": (SMOKE,), "exact": (EXACT,), "timing": ()}[campaign.evidence]
 
 
 def per_cent(relative: float) -> str:
-    """A detectable difference, without sign: two digits at most."""
+    """Write a detectable difference, without sign: two digits at most."""
     value = 100 * relative
     return f"{round(value, max(decimals(value), 0)):g}%" if value > 0 else "0%"
 
 
 def margin_of(relative: float) -> str:
-    """A margin as it was set: it is a claim, and no measured number."""
+    """Write a margin as it was set: it is a claim, and no measured number."""
     return f"{100 * relative:.12g}%"
 
 
 def change(effect: Effect) -> str:
-    """``-0.87% [-1.46, -0.28]``; without the interval if that has no width."""
+    """Write ``-0.87% [-1.46, -0.28]``; without the interval if that has no width."""
     middle, low, high = (_digits(ratio - 1, effect, sign=True) for ratio in (effect.ratio, effect.low, effect.high))
     return f"{middle}% [{low}, {high}]" if effect.varies else f"{middle}%"
 
 
 def size(effect: Effect, workload: Workload) -> str:
-    """``0.9% faster``: one digit of the error, direction in words."""
+    """Write ``0.9% faster``: one digit of the error, direction in words."""
     amount = _digits(abs(effect.change), effect, digits=1)
     return f"{amount}% {faster_or(workload, effect.change)}"
 
 
 def floor(effect: Effect) -> str:
-    """|difference| of the A/A control."""
+    """Write |difference| of the A/A control."""
     return _digits(abs(effect.change), effect) + "%"
 
 
 def _digits(relative: float, effect: Effect, digits: int = 2, *, sign: bool = False) -> str:
-    """A part of an effect in percent, as many digits as its error allows; three if there is none to go by."""
+    """Write a part of an effect in percent, as many digits as its error allows; three if there is none."""
     value = 100 * relative
     error, digits = (100 * effect.error, digits) if effect.varies else (abs(value), 3)
     return rounded(value, error, digits, sign=sign)
 
 
 def short_verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
-    """What stands in the table."""
+    """Write the verdict for the table."""
     effect = comparison.effect
     if comparison is report.control and effect is not None and effect.varies:
         return f"floor {floor(effect)}"
@@ -92,7 +92,7 @@ def short_verdict(report: WorkloadReport, comparison: Comparison, margin: float)
 
 
 def verdict(report: WorkloadReport, comparison: Comparison, margin: float) -> str:
-    """The verdict as a sentence."""
+    """Write the verdict as a sentence."""
     effect, name = comparison.effect, comparison.variant
     if effect is None or comparison.verdict == "too few boots":
         return f"{name}: too few boots: {comparison.reason}"
@@ -131,12 +131,12 @@ def _units(report: WorkloadReport, comparison: Comparison) -> str:
 
 
 def report_boards(comparison: Comparison) -> tuple[str, ...]:
-    """The boards that a comparison over several boards was made of."""
+    """Return the boards that a comparison over several boards was made of."""
     return () if comparison.boards is None else comparison.boards.used
 
 
 def medians_alone(report: WorkloadReport) -> Iterator[str]:
-    """Where the ratio of the medians in the table is not the change beside it: a reader will divide them."""
+    """Warn if the ratio of the medians in the table is not the change beside it: a reader will divide them."""
     base = report.series[0]
     for series in report.series[1:]:
         effect = next(c.effect for c in report.comparisons if c.variant == series.label)
@@ -153,7 +153,7 @@ def medians_alone(report: WorkloadReport) -> Iterator[str]:
 
 
 def method(report: WorkloadReport) -> str | None:
-    """How the numbers were made and what they could have seen; None if nothing was compared."""
+    """Say how the numbers were made and what they could have seen; None if nothing was compared."""
     others = [c for c in report.comparisons if c is not report.control] or list(report.comparisons)
     made = [(c, c.effect) for c in others if c.effect is not None]
     if not made:
@@ -172,7 +172,7 @@ def method(report: WorkloadReport) -> str | None:
 
 
 def _boots_to_see(report: WorkloadReport, units: int, effect: Effect) -> str:
-    """How many boots would see a millisecond, where boots themselves are measured; errors shrink with the root."""
+    """Count the boots that would see a millisecond, if boots themselves are measured; errors shrink with the root."""
     if report.workload.command != "boot" or report.workload.unit != "seconds" or effect.detectable is None:
         return ""
     detectable = effect.detectable * report.series[0].median
@@ -181,14 +181,14 @@ def _boots_to_see(report: WorkloadReport, units: int, effect: Effect) -> str:
 
 
 def flagged(report: WorkloadReport) -> Iterator[str]:
-    """How many outliers each variant has."""
+    """Say how many outliers each variant has."""
     counts = ((series.label, int(outliers(series.pooled).sum())) for series in report.series)
     if found := ", ".join(f"{label} {count}" for label, count in counts if count):
         yield f"outliers (beyond 1.5 IQR), flagged and kept: {found}"
 
 
 def design(results: ResultSet) -> str:
-    """How much there is, in which order it was run."""
+    """Say how much there is, in which order it was run."""
     campaign = results.campaign
     series = [results.valid(variant.label) for variant in campaign.variants]
     if not results.boots_known:
@@ -210,7 +210,7 @@ def _counted(counts: list[int], what: str) -> str:
 
 
 def caveats(report: Report) -> Iterator[str]:
-    """What weakens the evidence."""
+    """List what weakens the evidence."""
     results, campaign = report.results, report.results.campaign
     if results.voids:
         reasons = [f"boot {boot.number} ({boot.void})" for boot in results.voids[:_VOIDS_SHOWN]]
@@ -236,12 +236,12 @@ def caveats(report: Report) -> Iterator[str]:
 
 
 def setup_facts(campaign: Campaign) -> Iterator[str]:
-    """Machine and kernel, as far as they are known."""
+    """Yield machine and kernel, as far as they are known."""
     yield from filter(None, (facts("machine", campaign.machine), facts("kernel", campaign.kernel)))
 
 
 def facts(title: str, values: Mapping[str, str]) -> str | None:
-    """``machine: cpu Cortex-A57, cpus 8``; None if nothing is known."""
+    """Write ``machine: cpu Cortex-A57, cpus 8``; None if nothing is known."""
     if not values:
         return None
     return f"{title}: " + ", ".join(f"{name} {_shortened(value)}" for name, value in values.items())

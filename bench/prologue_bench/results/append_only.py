@@ -47,7 +47,7 @@ def cut_torn_tail(stream: IO[bytes]) -> None:
 
 
 def split_lines(content: bytes) -> tuple[list[tuple[int, bytes]], bool]:
-    """The lines of such a file, each with its number, and whether a torn last one was left out.
+    """Split such a file into lines, each with its number; and say whether a torn last one was left out.
 
     A last line that only lacks its end is whole.
     """
@@ -63,7 +63,7 @@ def split_lines(content: bytes) -> tuple[list[tuple[int, bytes]], bool]:
 
 
 def torn_note(path: Path) -> str:
-    """What reports say of a file whose last line was left out."""
+    """Write the note of reports on a file whose last line was left out."""
     return f"{path.name}: the last line is torn (its writer was killed) and was left out"
 
 

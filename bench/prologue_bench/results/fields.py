@@ -37,7 +37,7 @@ class Fields:
         return cls(MappingProxyType(data), where)
 
     def wrong(self, name: str, expected: str) -> BenchError:
-        """The error for a field that is not what was expected."""
+        """Make the error for a field that is not what was expected."""
         found = shown(self.data[name]) if name in self.data else "nothing"
         return BenchError(f"{self.where}: {name}: expected {expected}, found {found}")
 
@@ -47,64 +47,64 @@ class Fields:
             raise self.wrong("schema", f'"{expected}"')
 
     def text(self, name: str) -> str:
-        """Text that is not empty."""
+        """Return text that is not empty."""
         value = self.data.get(name)
         if not isinstance(value, str) or not value:
             raise self.wrong(name, "text")
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """Text; None for null or no such field."""
+        """Return text; None for null or no such field."""
         return None if self.data.get(name) is None else self.text(name)
 
     def choice(self, name: str, *options: str) -> str:
-        """One of these texts."""
+        """Return the field, which must be one of these texts."""
         value = self.data.get(name)
         if value not in options:
             raise self.wrong(name, "one of " + ", ".join(options))
         return str(value)
 
     def integer(self, name: str) -> int:
-        """A whole number from 0 on."""
+        """Return a whole number from 0 on."""
         value = self.data.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self.wrong(name, "a whole number from 0 on")
         return value
 
     def optional_integer(self, name: str) -> int | None:
-        """A whole number; None for null or no such field."""
+        """Return a whole number; None for null or no such field."""
         return None if self.data.get(name) is None else self.integer(name)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """Return a list of texts."""
         value = self.data.get(name)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.wrong(name, "a list of texts")
         return tuple(value)
 
     def table(self, name: str) -> Mapping[str, str]:
-        """An object whose values are texts."""
+        """Return an object whose values are texts."""
         value = self.data.get(name)
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             raise self.wrong(name, "an object of texts")
         return MappingProxyType(value)
 
     def rows(self, name: str) -> tuple[Fields, ...]:
-        """A list of objects, at least one."""
+        """Return a list of objects, at least one."""
         value = self.data.get(name)
         if not isinstance(value, list) or not value:
             raise self.wrong(name, "a list of objects")
         return tuple(Fields.of(item, f"{self.where}: {name}[{k}]") for k, item in enumerate(value))
 
     def below(self, name: str) -> Fields:
-        """The object in this field."""
+        """Return the object in this field."""
         value = self.data.get(name)
         if not isinstance(value, dict):
             raise self.wrong(name, "an object")
         return Fields(MappingProxyType(value), f"{self.where}: {name}")
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """A list of at least one sample: 0, or a number that the analysis can square without leaving its range."""
+        """Return a list of at least one sample: 0, or a number whose square is in the analysis' range."""
         value = self.data.get(name)
         if not isinstance(value, list) or not value:
             raise self.wrong(name, "a list of numbers")
@@ -115,18 +115,18 @@ class Fields:
 
 
 def is_sample(value: float) -> bool:
-    """Whether it can be a time, a rate or a count: 0, or between ``SMALLEST`` and ``BIGGEST``."""
+    """Return whether it can be a time, a rate or a count: 0, or between ``SMALLEST`` and ``BIGGEST``."""
     return value == 0 or SMALLEST <= value <= BIGGEST
 
 
 def shown(value: object) -> str:
-    """A JSON value as an error message shows it: short, one line."""
+    """Shorten a JSON value for an error message: one line."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file.
+    """Read the content of a file.
 
     Raises:
         BenchError: it cannot be read.

@@ -50,7 +50,7 @@ class Journal:
         return 1 + max((boot.number for boot in self.boots), default=0)
 
     def done(self) -> set[tuple[int | None, int]]:
-        """The places that have a boot that counts, as (block, position)."""
+        """Return the places that have a boot that counts, as (block, position)."""
         return {(boot.block, boot.position) for boot in self.boots if boot.void is None}
 
 
@@ -125,7 +125,7 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
 
 
 def _changes(path: Path, campaign: Campaign) -> list[str]:
-    """How the plan that a directory was begun with differs."""
+    """Say how the plan that a directory was begun with differs."""
     begun = decode_campaign(parse(path.read_bytes(), str(path)))
     found = list(differences(begun, campaign))
     for name in ("seed", "boots_planned"):

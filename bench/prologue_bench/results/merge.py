@@ -52,7 +52,7 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
 
 
 def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, ResultSet]]:
-    """Sets of several boards, with the board moved from the campaign to its boots; others as they are."""
+    """Move the board of sets of several boards from the campaign to its boots; others stay as they are."""
     which = {_which(results.campaign) for _, results in sets}
     boots = [(results, boot) for _, results in sets for boot in results.boots]
     known = all(boot.board is not None or _which(results.campaign) is not None for results, boot in boots)
@@ -62,7 +62,7 @@ def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, Resu
 
 
 def _which(campaign: Campaign) -> str | None:
-    """Which board it is, in words; None if boots say so themselves."""
+    """Name the board, in words; None if boots say so themselves."""
     return ", ".join(campaign.machine[name] for name in WHICH if name in campaign.machine) or None
 
 
@@ -74,7 +74,7 @@ def _told_apart(results: ResultSet) -> ResultSet:
 
 
 def differences(one: Campaign, other: Campaign) -> Iterator[str]:
-    """Everything in which two setups differ, as ``NAME: VALUE and VALUE``."""
+    """List everything in which two setups differ, as ``NAME: VALUE and VALUE``."""
     yield from differing("evidence class", {"": one.evidence}, {"": other.evidence})
     yield from differing("machine ", one.machine, other.machine)
     yield from differing("kernel ", one.kernel, other.kernel)
@@ -85,7 +85,7 @@ def differences(one: Campaign, other: Campaign) -> Iterator[str]:
 
 
 def differing(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
-    """Every name whose values differ, as ``WHATNAME: VALUE and VALUE``."""
+    """List every name whose values differ, as ``WHATNAME: VALUE and VALUE``."""
     for name in dict.fromkeys((*one, *other)):
         values = one.get(name, _ABSENT), other.get(name, _ABSENT)
         if values[0] != values[1]:

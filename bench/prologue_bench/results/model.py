@@ -109,7 +109,7 @@ class ResultSet:
         object.__setattr__(self, "voids", tuple(boot for boot in self.boots if boot.void is not None))
 
     def valid(self, variant: str) -> tuple[Boot, ...]:
-        """The boots of a variant that count, in the order of the file."""
+        """Return the boots of a variant that count, in the order of the file."""
         return tuple(boot for boot in self.boots if boot.variant == variant and boot.void is None)
 
     @property
@@ -119,7 +119,7 @@ class ResultSet:
 
 
 def contradiction(boot: Boot, campaign: Campaign) -> str | None:
-    """Why what was read back is not this boot's variant; None if it is, or nothing was read back."""
+    """Say why what was read back is not this boot's variant; None if it is, or nothing was read back."""
     seen = boot.readback
     if seen is None:
         return None

@@ -18,7 +18,7 @@ SETTINGS: Final = {
 
 
 def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str | None]:
-    """For each reading, given with its name: where it differs from the ones before that were alike; None if nowhere.
+    """Say for each reading, given with its name, where it differs from the alike ones before; None if nowhere.
 
     A setting that a reading does not have differs from nothing.
     """
@@ -36,7 +36,7 @@ def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str |
 
 
 def void_unlike(boots: Sequence[Boot]) -> tuple[Boot, ...]:
-    """The boots, those void that ran with another governor, other CPUs ... than the ones before them that count."""
+    """Make boots void that ran with another governor, other CPUs ... than the ones before them that count."""
     counted = [boot for boot in boots if boot.void is None]
     found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
     odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
@@ -59,7 +59,7 @@ def require_alike(readings: Iterable[tuple[str, Reading]]) -> None:
 
 
 def unknown_settings(readings: Iterable[Reading]) -> Iterator[tuple[str, int]]:
-    """The settings that only some readings have, each with the number of readings without it."""
+    """Yield the settings that only some readings have, each with the number of readings without it."""
     everything = list(readings)
     for name, what in SETTINGS.items():
         silent = sum(not _known(reading.get(name)) for reading in everything)
@@ -76,7 +76,7 @@ def _known(value: object) -> bool:
 
 
 def shown_setting(value: object) -> str:
-    """A setting as sentences show it."""
+    """Write a setting as sentences show it."""
     if isinstance(value, list):
         return " ".join(shown_setting(item) for item in value) or "none"
     if isinstance(value, dict):

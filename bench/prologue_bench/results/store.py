@@ -58,7 +58,7 @@ def read_results(directory: Path) -> ResultSet:
 
 
 def boot_log(directory: Path, number: int) -> Path:
-    """Where the log of a boot lies in a result set; other files of that boot lie beside it."""
+    """Return the path of a boot's log in a result set; other files of that boot lie beside it."""
     return directory / LOGS / f"boot-{number:04d}.log"
 
 
@@ -121,7 +121,7 @@ def decode_campaign(fields: Fields) -> Campaign:
 
 
 def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, aa: str) -> None:
-    """An A/A control is the base's own image under another label, or it is no control."""
+    """Check that an A/A control is the base's own image under another label."""
     images = {variant.label: variant.image_sha256 for variant in variants}
     if aa not in images or aa == base:
         raise fields.wrong("aa", "the label of another variant than the base, or null")
@@ -130,12 +130,12 @@ def _require_control(fields: Fields, variants: tuple[Variant, ...], base: str, a
 
 
 def decode_workload(fields: Fields) -> Workload:
-    """A workload of its four fields."""
+    """Make a workload of its four fields."""
     return Workload(fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields))
 
 
 def encode_workload(workload: Workload) -> dict[str, str]:
-    """Its four fields; ``decode_workload`` reads them."""
+    """Return its four fields; ``decode_workload`` reads them."""
     return {
         "name": workload.name,
         "command": workload.command,
@@ -145,7 +145,7 @@ def encode_workload(workload: Workload) -> dict[str, str]:
 
 
 def read_direction(fields: Fields) -> Direction:
-    """The better direction."""
+    """Read the better direction."""
     return cast("Direction", fields.choice("direction", "lower", "higher"))
 
 
@@ -185,7 +185,7 @@ def decode_boot(fields: Fields, campaign: Campaign) -> Boot:
 
 
 def read_time(fields: Fields) -> str:
-    """When a boot started, as it was written."""
+    """Read the time when a boot started, as it was written."""
     text = fields.text("started")
     try:
         datetime.fromisoformat(text)
@@ -195,7 +195,7 @@ def read_time(fields: Fields) -> str:
 
 
 def decode_readback(fields: Fields) -> Readback | None:
-    """What the running machine showed; None if nothing was read."""
+    """Read what the running machine showed; None if nothing was read."""
     if fields.data.get("readback") is None:
         return None
     row = fields.below("readback")
@@ -203,7 +203,7 @@ def decode_readback(fields: Fields) -> Readback | None:
 
 
 def encode_campaign(campaign: Campaign) -> str:
-    """The text of ``campaign.json``."""
+    """Write the text of ``campaign.json``."""
     data = {
         "schema": CAMPAIGN_SCHEMA,
         "evidence": campaign.evidence,
@@ -226,7 +226,7 @@ def encode_campaign(campaign: Campaign) -> str:
 
 
 def encode_boot(boot: Boot) -> str:
-    """One line of ``results.jsonl``, with its end."""
+    """Write one line of ``results.jsonl``, with its end."""
     data = {
         "schema": BOOT_SCHEMA,
         "block": boot.block,
@@ -244,7 +244,7 @@ def encode_boot(boot: Boot) -> str:
 
 
 def encode_readback(seen: Readback | None) -> dict[str, Any] | None:
-    """The field of that name."""
+    """Write the field of that name."""
     if seen is None:
         return None
     return {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop}

@@ -29,7 +29,7 @@ class SeveralBoards(Protocol):
 
     @property
     def board(self) -> str:
-        """Which one is in use."""
+        """Name of the board in use."""
 
     def replace(self, lost: GuestLostError) -> None:
         """Go on with another one; this one is lost.
@@ -45,10 +45,10 @@ class Target(Protocol):
 
     @property
     def evidence(self) -> Evidence:
-        """What its numbers may be used for; known from ``facts`` on."""
+        """Class of its numbers; known from ``facts`` on."""
 
     def facts(self) -> Mapping[str, str]:
-        """What identifies the machine: all of it must agree before results are merged.
+        """Return the facts that identify the machine: all must agree before results are merged.
 
         Raises:
             BenchError: the machine cannot be used, and why.
@@ -57,7 +57,7 @@ class Target(Protocol):
         """
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """What a boot will give for the workloads that were asked for: these, or counts of them."""
+        """Return what a boot will give for the workloads that were asked for: these, or counts of them."""
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Boot the Image, do the task there, return what the machine said.

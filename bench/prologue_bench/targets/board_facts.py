@@ -38,7 +38,7 @@ command -v kexec >/dev/null || echo 'kexec kexec is not installed (Debian packag
 
 
 def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
-    """Facts out of what the board said of itself.
+    """Read facts out of what the board said of itself.
 
     Raises:
         BenchError: it cannot be used.
@@ -65,11 +65,11 @@ def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
 
 
 def _fitted(total: int) -> int:
-    """KiB that the board has: MemTotal is what this very kernel left of it, and other kernels leave more or less."""
+    """Return the KiB of the board: MemTotal is what this very kernel left of it, and others leave more or less."""
     step = (1 << total.bit_length()) // 8
     return -(-total // step) * step
 
 
 def board_evidence(facts: Mapping[str, str]) -> Evidence:
-    """What the times of a machine with these facts may be used for."""
+    """Return the class of the times of a machine with these facts."""
     return "smoke" if facts["virtual"] == "QEMU" else "timing"

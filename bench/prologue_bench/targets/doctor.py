@@ -51,7 +51,7 @@ class Diagnosis:
 
 
 def check_host() -> list[Diagnosis]:
-    """What this host needs to drive campaigns. An arm64 host can be measured itself: there, nothing is a must."""
+    """Check what this host needs to drive campaigns. An arm64 host can be measured itself: there, nothing is a must."""
     arm64 = platform.machine() == "aarch64"
     need: Health = "warn" if arm64 else "fail"
     return [_qemu(need), _kvm(arm64), *_programs(_NEEDED, need), *_programs(_USED, "warn"), *_libraries()]
@@ -99,7 +99,7 @@ def _programs(names: Mapping[str, str], absent: Health) -> Iterator[Diagnosis]:
 
 
 def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
-    """Whether variants can be made of a vmlinux, and its sites be read back."""
+    """Check that variants can be made of a vmlinux, and its sites be read back."""
     try:
         kernel = Kernel(vmlinux)
         sites = 0 if kernel.sites is None else len(kernel.sites)
@@ -119,7 +119,7 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
 
 
 def _port(kernel: Kernel) -> Diagnosis:
-    """Whether guests can hand their results out."""
+    """Check that guests can hand their results out."""
     absent = [module for function, module in _PORT.items() if kernel.symbols.find(function) is None]
     if not absent:
         return Diagnosis("ok", "virtio port built in")
@@ -130,7 +130,7 @@ def _port(kernel: Kernel) -> Diagnosis:
 
 
 def check_machine(recorded: Recorded, vmlinux: Path | None = None) -> list[Diagnosis]:
-    """What a machine said of itself, by a task of no workload; ``vmlinux`` is what should run there."""
+    """Check what a machine said of itself, by a task of no workload; ``vmlinux`` is what should run there."""
     return [_class(recorded), *_readback(recorded, vmlinux), *_gate(recorded)]
 
 

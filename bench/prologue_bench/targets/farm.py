@@ -55,21 +55,21 @@ class FarmTarget:
 
     @property
     def evidence(self) -> Evidence:
-        """An emulated board measures its emulator."""
+        """Class of its times: an emulated board measures its emulator."""
         return evidence_of(self.facts())
 
     def facts(self) -> Mapping[str, str]:
-        """What all boards of the farm have in common that a campaign may use; the first place is taken for it."""
+        """Return what all boards of the farm have in common that a campaign may use: the first place stands for it."""
         if self._facts is None:
             self._facts = self._settle()
         return self._facts
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """What was asked for."""
+        """Return the workloads that were asked for."""
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
-        """One boot of the board in use; see ``Target.boot``."""
+        """Make one boot of the board in use; see ``Target.boot``."""
         self.facts()
         assert self._seat is not None  # noqa: S101 - the facts are its
         lines = self._seat.record(attempt.image, attempt.log, attempt.timeout, script(task))
@@ -119,7 +119,7 @@ class FarmTarget:
 
 
 def open_farm(text: str, reserve: str) -> FarmTarget:
-    """The farm that ``ENVIRONMENT.yaml[:TARGET]`` and ``TAG=VALUE,...`` name.
+    """Open the farm that ``ENVIRONMENT.yaml[:TARGET]`` and ``TAG=VALUE,...`` name.
 
     Raises:
         BenchError: the tags are not of that form.

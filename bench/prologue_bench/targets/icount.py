@@ -60,7 +60,7 @@ class IcountTarget:
         return "exact"
 
     def facts(self) -> Mapping[str, str]:
-        """QEMU, the virtual machine, and what is in the guest. The host is none: it cannot change a count."""
+        """Describe QEMU, the virtual machine, and what is in the guest, but not the host: it cannot change a count."""
         programs, packages = self._bench.programs
         inside = hashlib.sha256(self._bench.init.read_bytes() + b"".join(programs[name] for name in sorted(programs)))
         return {
@@ -74,7 +74,7 @@ class IcountTarget:
         }
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """Counts of the boot, and three for each workload; all are better if lower.
+        """Return counts of the boot, and three for each workload; all are better if lower.
 
         Raises:
             BenchError: a workload that the guest cannot run.
@@ -90,7 +90,7 @@ class IcountTarget:
         return tuple(Measured(Workload(name, what, unit, "lower"), None) for name, what, unit in [*boot, *counts])
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
-        """One boot; see ``Target.boot``. What was entered is left in ``LOG.entered.json``, without the log's suffix.
+        """Make one boot; see ``Target.boot``. Entered functions are in ``LOG.entered.json``, without the log's suffix.
 
         Raises:
             BenchError: a workload failed, or the Image is not of this link.
@@ -116,7 +116,7 @@ class IcountTarget:
 
 
 def read_argv(command: str) -> Argv:
-    """The words of a command that needs no shell.
+    """Read the words of a command that needs no shell.
 
     Raises:
         BenchError: it needs one, or cannot be split.

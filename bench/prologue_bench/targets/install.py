@@ -86,7 +86,7 @@ class Hook:
 
 
 def parse_install(install: str, reboot: str) -> Kexec | Hook:
-    """How an Image gets onto the board, as ``SshTarget`` describes it.
+    """Parse the way an Image gets onto the board, as ``SshTarget`` describes it.
 
     Raises:
         BenchError: not a command, or none that can be run here.

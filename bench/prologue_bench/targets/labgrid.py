@@ -75,11 +75,11 @@ class LabgridTarget:
 
     @property
     def evidence(self) -> Evidence:
-        """An emulated board measures its emulator."""
+        """Class of its times: an emulated board measures its emulator."""
         return evidence_of(self.facts())
 
     def facts(self) -> Mapping[str, str]:
-        """The board, as seen by a boot of the kernel that the environment file names; asked once."""
+        """Read the board's facts in a boot of the kernel that the environment file names; asked once."""
         if self._facts is None:
             try:
                 lines = self.record(None, None, _FACTS_TIMEOUT, SCRIPT)
@@ -93,11 +93,11 @@ class LabgridTarget:
         return self._facts
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """What was asked for."""
+        """Return the workloads that were asked for."""
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
-        """One boot; see ``Target.boot``."""
+        """Make one boot; see ``Target.boot``."""
         lines = self.record(attempt.image, attempt.log, attempt.timeout, script(task))
         try:
             return read_recorded(lines, task)
@@ -129,7 +129,7 @@ class LabgridTarget:
                 self._switch_off(board)
 
     def _board(self, image: Path | None) -> Any:
-        """A fresh labgrid target, nothing of it active yet.
+        """Make a fresh labgrid target, nothing of it active yet.
 
         Raises:
             BenchError: the environment is not one that we can use.
@@ -186,13 +186,13 @@ class LabgridTarget:
 
 
 def open_labgrid(text: str) -> LabgridTarget:
-    """The target that ``ENVIRONMENT.yaml[:TARGET]`` names."""
+    """Open the target that ``ENVIRONMENT.yaml[:TARGET]`` names."""
     environment, _, place = text.partition(":")
     return LabgridTarget(Path(environment), place or "main")
 
 
 def _places(board: Any) -> list[str]:
-    """Names of the coordinator's places that a target uses; ``+`` is the one of the token in LG_TOKEN."""
+    """List the coordinator's places that a target uses; ``+`` is the one of the token in LG_TOKEN."""
     found = [resource for resource in board.resources if isinstance(resource, RemotePlace)]
     return [str(resource.manager.session.get_place(resource.name).name) for resource in found]
 
@@ -202,13 +202,13 @@ def _drivers(board: Any, kind: type) -> list[Any]:
 
 
 def _command_driver(board: Any) -> Any:
-    """The driver that labgrid itself would prefer: ssh before a serial shell. A boot loader's prompt is none."""
+    """Choose the driver that labgrid itself would prefer: ssh before a serial shell. A boot loader's prompt is none."""
     drivers = [driver for driver in _drivers(board, CommandProtocol) if not isinstance(driver, LinuxBootProtocol)]
     return max(drivers, key=lambda driver: driver.get_priority(CommandProtocol), default=None)
 
 
 def _switch_on(board: Any) -> Any:
-    """Power-cycle; the driver that runs commands, ready."""
+    """Switch the power off and on; return the driver that runs commands, ready."""
     if strategies := _drivers(board, Strategy):
         strategies[0].transition("off")
         strategies[0].transition("shell")
@@ -232,7 +232,7 @@ def _power_off(board: Any) -> None:
 
 @contextlib.contextmanager
 def _console(log: Path | None) -> Iterator[bytearray]:
-    """All that labgrid reads from consoles meanwhile, copied to a log as it comes."""
+    """Copy everything that labgrid reads from consoles meanwhile to a log as it comes."""
     said = bytearray()
     with log.open("wb", buffering=0) if log else contextlib.nullcontext() as copied:
 
@@ -263,7 +263,7 @@ def _tail(said: bytearray, log: Path | None) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """The first line of what happened; a strategy itself only says that it is broken."""
+    """Return the first line of what happened; a strategy itself only says that it is broken."""
     while isinstance(error, StrategyError) and error.__cause__ is not None:
         error = error.__cause__
     return next(iter(str(error).splitlines()), type(error).__name__)

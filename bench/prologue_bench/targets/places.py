@@ -72,7 +72,7 @@ class CoordinatorPlaces:
             raise BenchError(f"labgrid's coordinator {self._address}: {error.details()}") from error
 
     def gone(self) -> str | None:
-        """Why the place in use cannot work any more, as far as the coordinator knows."""
+        """Say why the place in use cannot work any more, as far as the coordinator knows."""
         try:
             self._run(self._session.sync_with_coordinator())
             return None if self.place is None else self._missing(self.place)
@@ -126,7 +126,7 @@ class CoordinatorPlaces:
         return all((name if tag == "name" else tags.get(tag)) == value for tag, value in self._wanted.items())
 
     def _allocated(self) -> str:
-        """A new reservation's place, once it has one."""
+        """Return a new reservation's place, once it has one."""
         request = messages.CreateReservationRequest(filters={"main": messages.Reservation.Filter(filter=self._wanted)})
         made = self._run(self._session.stub.CreateReservation(request, timeout=_ANSWER))
         self._token = Reservation.from_pb2(made.reservation).token
@@ -171,7 +171,7 @@ class CoordinatorPlaces:
         return None
 
     def _missing(self, name: str) -> str | None:
-        """What a place consists of and no exporter has."""
+        """Return the parts of a place that no exporter has."""
         exported = [
             (exporter, group, entry.cls, resource)
             for exporter, groups in self._session.resources.items()

@@ -46,7 +46,7 @@ class QemuTarget:
         return "timing" if self.accel == "kvm" else "smoke"
 
     def facts(self) -> Mapping[str, str]:
-        """The host, whose speed is the guest's, QEMU, and the virtual machine."""
+        """Describe the host, whose speed is the guest's, QEMU, and the virtual machine."""
         if self.accel == "kvm":
             require_kvm()
         return {
@@ -59,11 +59,11 @@ class QemuTarget:
         }
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """What was asked for."""
+        """Return the workloads that were asked for."""
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
-        """One boot; see ``Target.boot``. What a lost machine booted with stays beside its log.
+        """Make one boot; see ``Target.boot``. What a lost machine booted with stays beside its log.
 
         Raises:
             BenchError: QEMU refuses the machine, or its kernel has no driver for the results' port.
@@ -99,7 +99,7 @@ class QemuTarget:
 
 
 def _with_boot(recorded: Recorded, seen: GuestRun) -> Recorded:
-    """The same with the one sample that a boot gives of itself."""
+    """Add the one sample that a boot gives of itself."""
     if seen.reached is None:  # a run that ended well has said so
         raise BenchError(f"{seen.log}: the guest reported nothing")
     return replace(recorded, values={**recorded.values, BOOT.workload.name: (seen.reached,)})
@@ -121,7 +121,7 @@ def require_kvm() -> None:
 
 
 def host_cpu() -> str:
-    """What this host calls its CPU, and how many we may use."""
+    """Name this host's CPU, and count how many we may use."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     names = [
         line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(("model name", "CPU part"))
@@ -130,7 +130,7 @@ def host_cpu() -> str:
 
 
 def port_modules(directory: Path) -> Sequence[Path]:
-    """The modules that the results' port needs, in the order in which they load; empty if they are built in.
+    """Return the modules that the results' port needs, in the order in which they load; empty if they are built in.
 
     Raises:
         BenchError: what one of them needs is not there.

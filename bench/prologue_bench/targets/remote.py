@@ -45,7 +45,7 @@ class Transcript:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the beginning."""
         return time.monotonic() - self._begin
 
     @property
@@ -80,12 +80,12 @@ class Said:
 
     @property
     def lost(self) -> bool:
-        """Whether the machine, not the command, failed to answer."""
+        """True if the machine, not the command, failed to answer."""
         return self.status is None or self.status < 0 or self.status == _CONNECTION_BROKE
 
     @property
     def reason(self) -> str:
-        """Why it failed: the last thing it said."""
+        """Last thing that it said before it failed."""
         if self.status is None:
             return "no answer in time"
         said = [line for line in (*self.lines, *self.errors) if line.strip()]
@@ -124,7 +124,7 @@ class Remote:
 
 
 def split_words(what: str, text: str) -> tuple[str, ...]:
-    """The words of a text as a shell would take them; ``what`` names it.
+    """Split a text into words as a shell would; ``what`` names it.
 
     Raises:
         BenchError: a quote is open.
@@ -137,7 +137,7 @@ def split_words(what: str, text: str) -> tuple[str, ...]:
 
 
 def _shell(script: str) -> str:
-    """A command for any login shell that the user has there."""
+    """Make a command for any login shell that the user has there."""
     return f"sh -c {shlex.quote(script)}"
 
 

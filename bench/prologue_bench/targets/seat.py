@@ -141,7 +141,7 @@ class _Held:
 
 
 def _coordinator(environment: Path) -> str:
-    """The address of the coordinator: of the environment file, else of the environment, else labgrid's default.
+    """Return the address of the coordinator: of the environment file, else of the environment, else labgrid's default.
 
     Raises:
         BenchError: the file cannot be read.
@@ -173,6 +173,6 @@ def _serve(pipe: Connection, wanted: Wanted, aside: Mapping[str, str]) -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """Once: what follows is cleaning up."""
+    """Ignore further signals: cleaning up begins."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

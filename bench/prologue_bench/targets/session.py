@@ -42,7 +42,7 @@ class Session:
         return self._deadline - time.monotonic()
 
     def lost(self, what: str) -> GuestLostError:
-        """The error for a board that cannot be used any more, with the end of the log."""
+        """Make the error for a board that cannot be used any more, with the end of the log."""
         where = f"log in {self.log.path}, its end:\n  {tail(self.log.tail)}"
         return GuestLostError(f"{self.remote.host} lost after {self.log.seconds:.0f} s: {what}; {where}")
 
@@ -77,7 +77,7 @@ class Session:
         return said.lines[-1]
 
     def wait(self, old: str | None = None, complaint: str | None = None) -> str:
-        """The boot_id, once the board answers with another one than ``old``; ``complaint`` is ``trigger``'s file.
+        """Wait until the board answers with another boot_id than ``old``; ``complaint`` is ``trigger``'s file.
 
         Raises:
             GuestLostError: it does not, or the reboot failed.
@@ -104,7 +104,7 @@ class Session:
         raise self._overdue(old, gone=gone)
 
     def _overdue(self, old: str | None, *, gone: bool) -> GuestLostError:
-        """What a last question, with its whole time, says of a board that did not come back as another boot."""
+        """Ask a last question, with its whole time, of a board that did not come back as another boot."""
         said = self.remote.run(_BOOT_ID, PROBE)
         now = _boot_id(said)
         if now is None and old is None:
@@ -116,7 +116,7 @@ class Session:
         return self.lost(f"it {'came back as' if gone else 'never went down, it is'} the same boot {old}")
 
     def require_kernel(self, image: Path) -> None:
-        """Whether the board runs that Image: the ELF notes of the running kernel, its build-id among them, lie in it.
+        """Check that the board runs that Image: the running kernel's ELF notes, with its build-id, lie in it.
 
         Raises:
             GuestLostError: it runs another kernel.
@@ -130,7 +130,7 @@ class Session:
             raise self.lost("it came back with another kernel: its build-id is not that of the Image")
 
     def _whereabouts(self, before: str) -> str:
-        """What became of the boot whose script went silent. A board that crashed answers again when it has booted."""
+        """Find out what became of a boot whose script went silent: a board that crashed answers after a reboot."""
         end = time.monotonic() + PROBE
         while True:
             said = self.remote.run(_BOOT_ID, PROBE)
@@ -146,5 +146,5 @@ class Session:
 
 
 def _boot_id(said: Said) -> str | None:
-    """The boot_id among what a shell said, whatever its profile prints before it."""
+    """Find the boot_id among what a shell said, whatever its profile prints before it."""
     return next((line for line in said.lines if _UUID.fullmatch(line)), None)

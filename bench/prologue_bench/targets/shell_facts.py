@@ -27,7 +27,7 @@ fact virtual $virtual
 
 
 def read_shell_facts(lines: Sequence[str], where: str) -> dict[str, str]:
-    """The facts in what the script printed.
+    """Read the facts in what the script printed.
 
     Raises:
         GuestLostError: they are not all there.
@@ -41,5 +41,5 @@ def read_shell_facts(lines: Sequence[str], where: str) -> dict[str, str]:
 
 
 def evidence_of(facts: Mapping[str, str]) -> Evidence:
-    """An emulated board measures its emulator."""
+    """Return the class of a board's times: an emulated board measures its emulator."""
     return "smoke" if facts["virtual"] == "emulated" else "timing"

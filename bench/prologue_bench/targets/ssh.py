@@ -56,7 +56,7 @@ class SshTarget:
         return board_evidence(self.facts())
 
     def facts(self) -> Mapping[str, str]:
-        """What identifies the board, asked once.
+        """Read the facts that identify the board, asked once.
 
         Raises:
             BenchError: not arm64, or cannot do kexec.
@@ -74,7 +74,7 @@ class SshTarget:
         return self._facts
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """What was asked for."""
+        """Return the workloads that were asked for."""
         return asked
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
@@ -108,7 +108,7 @@ class SshTarget:
             return read_recorded(self.session(log, _ASKED).run(script(task)), task)
 
     def session(self, log: Transcript, seconds: float) -> Session:
-        """Work on the board that must be done within that time."""
+        """Open a session on the board that must end within that time."""
         return Session(self._remote, log, time.monotonic() + seconds)
 
     def _install_and_boot(self, session: Session, attempt: Attempt) -> str:

@@ -39,7 +39,7 @@ def run_typed(shell: Any, text: str, deadline: float) -> list[str]:
 
 
 def _pieces(text: bytes) -> Iterator[str]:
-    """The text as formats of printf, each short enough for a line."""
+    """Split the text into formats of printf, each short enough for a line."""
     piece = ""
     for byte in text:
         piece += chr(byte) if byte in _PLAIN else f"\\{byte:03o}"

@@ -30,18 +30,18 @@ class Memory(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name of it in messages."""
 
     @property
     def live(self) -> bool:
-        """Whether the kernel may be changing it while it is read."""
+        """True if the kernel may be changing it while it is read."""
 
     @property
     def info(self) -> KernelInfo:
-        """What is known of the kernel."""
+        """Facts about the kernel."""
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """All ``size`` bytes; where /proc/kcore has no page it gives zeros.
+        """Read all ``size`` bytes; zeros for pages that /proc/kcore lacks.
 
         Raises:
             UnmappedError: not all of them are there.
@@ -50,7 +50,7 @@ class Memory(Protocol):
         """
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """``read`` for several ranges: where each reading costs a login, all of them cost one.
+        """Read several ranges at once: if each reading costs a login, all of them cost one.
 
         Raises:
             UnmappedError, InputError: as ``read``, for any of them.
@@ -58,7 +58,7 @@ class Memory(Protocol):
         """
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Modules and symbols that were loaded, and what else the kernel said.
+        """Return modules and symbols that were loaded, and what else the kernel said.
 
         A dump says so only with the DWARF of its ``vmlinux``, and then has modules only; other sources do without it.
 
@@ -80,7 +80,7 @@ class Rereads(Protocol):
     """A memory far away, which can say more cheaply what is as it was."""
 
     def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
-        """``read_many`` of what gave ``before``.
+        """Read again what gave ``before``, as ``read_many``.
 
         Raises:
             UnmappedError, InputError: as ``read_many``.

@@ -34,7 +34,7 @@ SUMS: Final = {"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
 
 
 def parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Block size, blocks to skip, and blocks of what reads these pages and no others: dd skips whole blocks only."""
+    """Yield block size, blocks to skip, and blocks that read these pages and no others: dd skips whole blocks only."""
     each = BLOCK // PAGE
     begin, end = -(-first // each), (first + count) // each
     if begin >= end:
@@ -50,12 +50,12 @@ def parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
 
 
 def get_commands(first: int, count: int) -> str:
-    """Lines for ``GET`` that print the pages."""
+    """Make lines for ``GET`` that print the pages."""
     return "".join(f"get {size} {skip} {blocks}\n" for size, skip, blocks in parts(first, count))
 
 
 def chunks(offset: int, size: int) -> Iterator[Range]:
-    """What of these bytes of the file is whole pages, cut where a chunk ends; nothing if they are few."""
+    """Cut these bytes of the file to whole pages, in pieces that end where a chunk ends; nothing if they are few."""
     if size < _WORTH:
         return
     at, end = -(-offset // PAGE) * PAGE, (offset + size) // PAGE * PAGE
@@ -66,13 +66,13 @@ def chunks(offset: int, size: int) -> Iterator[Range]:
 
 
 def sum_command(piece: Range) -> str:
-    """A line for ``SUM`` that prints the checksum of a chunk."""
+    """Make a line for ``SUM`` that prints the checksum of a chunk."""
     reads = "".join(f"part {' '.join(map(str, part))}; " for part in parts(piece.vaddr // PAGE, piece.size // PAGE))
     return f'{{ {reads}}} | "$sum"\n'
 
 
 def is_sum(output: str, tool: str, data: bytes) -> bool:
-    """Whether that line of the tool, one of ``SUMS``, is the checksum of the bytes.
+    """Return whether that line of the tool, one of ``SUMS``, is the checksum of the bytes.
 
     It has to notice what a kernel does to its text, not what an attacker does, who could forge the bytes as well.
     """

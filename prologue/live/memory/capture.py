@@ -58,7 +58,7 @@ class Capture(PlainCore):
             raise InputError(f"damaged capture: its note {NOTE} cannot be parsed ({error})", path=self.name) from error
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Modules and symbols of then."""
+        """Return modules and symbols at the time of the capture."""
         return self._state
 
 
@@ -84,7 +84,7 @@ def write_capture(  # noqa: PLR0913 - what a capture has
 
 
 def _note(name: str, kind: int, data: bytes) -> bytes:
-    """A note (System V gABI, "Note Section"): name and data are padded to 4 bytes."""
+    """Make a note (System V gABI, "Note Section"): name and data are padded to 4 bytes."""
     label = name.encode() + b"\0"
     padded = [part + b"\0" * (-len(part) % 4) for part in (label, data)]
     return struct.pack("<III", len(label), len(data), kind) + b"".join(padded)

@@ -50,7 +50,7 @@ class Note(NamedTuple):
 
 
 def _size_of(note: Note) -> int:
-    """Bytes in the file, with the header; the name as it is written there ends with a zero byte."""
+    """Return the note's bytes in the file, with the header; its name ends with a zero byte there."""
     return 12 + (len(note.name) + 4) // 4 * 4 + (len(note.data) + 3) // 4 * 4
 
 
@@ -108,7 +108,7 @@ class CoreFile:
 
     @property
     def is_virtual(self) -> bool:
-        """Whether segments have the kernel's addresses; a dump of physical memory has none."""
+        """True if segments have the kernel's addresses; a dump of physical memory has none."""
         return any(segment.vaddr >= KERNEL_HALF for segment in self.loads)
 
     @cached_property
@@ -130,17 +130,17 @@ class CoreFile:
             at = body + (size + 3) // 4 * 4
 
     def note(self, name: str) -> bytes | None:
-        """The data of the first note of that name."""
+        """Return the data of the first note of that name."""
         return next((note.data for note in self.notes if note.name == name), None)
 
     @cached_property
     def info(self) -> KernelInfo:
-        """What VMCOREINFO says; nothing if it is not there."""
+        """Content of VMCOREINFO; empty if it is not there."""
         text = self.note("VMCOREINFO")
         return KernelInfo() if text is None else read_vmcoreinfo(text, self.name)
 
     def segment_of(self, vaddr: int, size: int = 1) -> CoreSegment | None:
-        """The segment that has these bytes, the smallest if several have.
+        """Return the segment that has these bytes, the smallest if several have.
 
         On arm64 the kernel's image also lies in kcore's segment for vmalloc.
         """
@@ -148,14 +148,14 @@ class CoreFile:
         return min(holding, key=lambda segment: segment.filesz, default=None)
 
     def place_of(self, vaddr: int, size: int) -> int:
-        """The offset in the file of memory at that address; errors as ``read``."""
+        """Return the offset in the file of memory at that address; errors as ``read``."""
         segment = self.segment_of(vaddr, size)
         if segment is None:
             raise UnmappedError(f"no memory at {vaddr:#x}-{vaddr + size:#x}", path=self.name)
         return segment.offset + vaddr - segment.vaddr
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Memory by the kernel's address.
+        """Read memory by the kernel's address.
 
         Raises:
             UnmappedError: no segment has all of it.
@@ -176,13 +176,13 @@ class CoreMemory:
 
     @property
     def info(self) -> KernelInfo:
-        """What VMCOREINFO says."""
+        """Content of VMCOREINFO; empty if it is not there."""
         return self.core.info
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Memory by the kernel's address; errors as ``CoreFile.read``."""
+        """Read memory by the kernel's address; errors as ``CoreFile.read``."""
         return self.core.read(vaddr, size)
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Several ranges, one after the other."""
+        """Read several ranges, one after the other."""
         return [self.read(*piece) for piece in ranges]

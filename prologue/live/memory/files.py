@@ -17,7 +17,7 @@ class PlainCore(CoreMemory):
     live = False
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Not in such a file."""
+        """Refuse: such a file has no state."""
         raise InputError(
             "does not say which modules were loaded: take a capture (prologue live capture)", path=self.name
         )
@@ -36,7 +36,7 @@ def open_core(path: Path) -> CoreFile:
 
 
 def core_of(name: str, content: bytes | mmap.mmap, size: int) -> CoreFile:
-    """A core whose bytes are at hand."""
+    """Make a core of bytes at hand."""
 
     def pread(offset: int, count: int) -> bytes:
         return content[offset : offset + count]

@@ -64,7 +64,7 @@ class Kcore(CoreMemory):
         return parse_state(done.stdout.decode(errors="replace"), "/proc")
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Modules and symbols, when first asked."""
+        """Ask for modules and symbols, once."""
         return self._state
 
 
@@ -104,7 +104,7 @@ class RemoteKcore(CoreMemory):
             raise
 
     def _dd_all(self, pieces: Sequence[Range]) -> list[bytes]:
-        """Pieces of the file, by offset."""
+        """Read pieces of the file, by offset."""
         pages = [(piece.vaddr // PAGE, -(-piece.end // PAGE) - piece.vaddr // PAGE) for piece in pieces]
         output, result, at = bytearray(), [], 0
         for start in range(0, len(pages), _AT_ONCE):
@@ -118,12 +118,12 @@ class RemoteKcore(CoreMemory):
         return result
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Memory of now, by one question."""
+        """Read the present memory, by one question."""
         places = [(self.core.place_of(*piece), piece.size) for piece in ranges]
         return self._dd_all([Range(offset, size) for offset, size in places])
 
     def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:
-        """Memory of now, of which only that is sent whose checksum is not that of ``before``."""
+        """Read the present memory; only pieces whose checksum is not that of ``before`` are sent."""
         wanted: list[tuple[int, Range, bool]] = []  # number of the range, place in the file, whether its sum differed
         moved = [False] * len(ranges)
         readings = [bytearray(data) for data in before]
@@ -145,7 +145,7 @@ class RemoteKcore(CoreMemory):
         return [SecondReading(bytes(data), changed) for data, changed in zip(readings, moved, strict=True)]
 
     def _same(self, pieces: Sequence[tuple[Range, bytes]]) -> list[bool | None]:
-        """Whether each piece of the file still has those bytes; None if there is no sum that says so."""
+        """Return whether each piece of the file still has those bytes; None if there is no sum that says so."""
         script = SUM + "".join(sum_command(piece) for piece, _ in pieces) + f"echo '{SUMMED.decode().strip()}'\n"
         tool, *sums = self._shell.ask_until(script, SUMMED).decode(errors="replace").splitlines()[:-1]
         if tool not in SUMS or len(sums) != len(pieces):
@@ -157,7 +157,7 @@ class RemoteKcore(CoreMemory):
         return parse_state(self._shell.ask_until(SCRIPT, END).decode(errors="replace"), self.name)
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Modules and symbols, when first asked."""
+        """Ask for modules and symbols, once."""
         return self._state
 
 

@@ -66,14 +66,14 @@ class CompressedDump:
         self._content = lru_cache(_CACHED)(self._decompress)
 
     def _require_blocks(self) -> None:
-        """All blocks are in the file: libkdumpfile maps it, and dies of SIGBUS where it ends too early."""
+        """Check that all blocks are in the file: libkdumpfile maps it, and dies of SIGBUS if it ends too early."""
         room, start, size = len(self._file), self._pages["offset"], self._pages["size"]
         beyond = int(((start > room) | (size > room - np.minimum(start, room))).sum())
         if beyond:
             raise InputError(f"{beyond:,} of its {len(start):,} blocks are not in the file: truncated", path=self.name)
 
     def _index(self) -> tuple[I64, I64, I64]:
-        """Offset in the whole file, size, and place in this file of every piece of a flattened dump."""
+        """Return offset in the whole file, size, and place in this file of every piece of a flattened dump."""
         blocks: list[tuple[int, int, int]] = []
         at = _FLAT_HEADER
         while at + _FLAT.size <= len(self._file):
@@ -103,7 +103,7 @@ class CompressedDump:
 
     @property
     def is_known(self) -> bool:
-        """Whether each block is compressed in a way that ``read`` knows."""
+        """Mask of the blocks that are compressed in a way that ``read`` knows."""
         return bool(np.isin(self._pages["flags"], (0, _ZLIB, _ZSTD)).all())
 
     @property
@@ -123,7 +123,7 @@ class CompressedDump:
             before = offset
 
     def read(self, paddr: int, size: int) -> bytes:
-        """Memory by physical address; all of it has to be in ``ranges``.
+        """Read memory by physical address; all of it has to be in ``ranges``.
 
         Raises:
             InputError: the dump is damaged, or compressed in a way that is not known.

@@ -39,9 +39,9 @@ class PerfData(PlainCore):
 
     @property
     def info(self) -> KernelInfo:
-        """Where kallsyms has the kernel; perf keeps no more of it."""
+        """Place of the kernel by kallsyms; perf keeps no more of it."""
         return KernelInfo(anchors=self._anchors)
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Modules and symbols of then."""
+        """Return modules and symbols at the time of the recording."""
         return self._state

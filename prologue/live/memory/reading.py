@@ -80,7 +80,7 @@ def _read_again(
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes], list[Bool]]:
-    """What memory has of each range, zeros elsewhere, and which words it has."""
+    """Read the memory of each range, zeros for what is missing, and which words are there."""
     try:
         return memory.read_many(ranges), [_all_of(piece) for piece in ranges]
     except UnmappedError:
@@ -132,7 +132,7 @@ def _has(memory: Memory, vaddr: int) -> bool:
 
 
 def zero_pages(data: bytes, vaddr: int) -> Bool:
-    """Which pages of the range have no byte but zeros."""
+    """Return which pages of the range have no byte but zeros."""
     lead = vaddr % PAGE
     padded = np.zeros(-(-(lead + len(data)) // PAGE) * PAGE, np.uint8)
     padded[lead : lead + len(data)] = np.frombuffer(data, np.uint8)

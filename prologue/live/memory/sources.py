@@ -63,7 +63,7 @@ def _of_core(path: Path, core: CoreFile) -> Memory:
 
 
 def _is_dump(core: CoreFile) -> bool:
-    """Whether it has a machine's whole memory: then every segment has its physical address; vmalloc areas have none."""
+    """Return whether it has a machine's whole memory: every segment has its physical address, vmalloc has none."""
     everything = core.note("VMCOREINFO") is not None and all(segment.paddr != NO_PADDR for segment in core.loads)
     return not core.is_virtual or everything
 

@@ -56,7 +56,7 @@ class LoadedModule(NamedTuple):
     sections: dict[str, int]
 
     def has_text(self, vaddr: int) -> bool:
-        """Whether that is text which stays after init; anywhere in the module if its sections are not known.
+        """Return whether that is text which stays after init; anywhere in the module if its sections are not known.
 
         Each section goes on to the next one; ``size`` bounds the last (from 6.4 on it counts all of a module's memory,
         of which text is one part).
@@ -91,11 +91,11 @@ class KernelState:
     kprobes: tuple[str, ...]
 
     def anchors(self) -> dict[str, int]:
-        """Addresses of the kernel's own symbols among them."""
+        """Return the addresses of the kernel's own symbols among them."""
         return {symbol.name: symbol.vaddr for symbol in self.symbols if not symbol.owner}
 
     def names_code(self, vaddr: int) -> bool:
-        """Whether a module has text there, or code of another owner (BPF, say) begins less than a page before.
+        """Return whether a module has text there, or code of another owner (BPF, say) begins less than a page before.
 
         A module's symbols do not count: they name data, and init text whose memory has another use now.
         """
@@ -104,7 +104,7 @@ class KernelState:
         return any(module.has_text(vaddr) for module in self.modules) or any(0 <= vaddr - at < PAGE for at in near)
 
     def as_data(self) -> dict[str, Any]:
-        """As JSON values; addresses as hexadecimal text."""
+        """Return all as JSON values; addresses as hexadecimal text."""
         return {
             "release": self.release,
             "boot_id": self.boot_id,
@@ -177,7 +177,7 @@ def parse_state(output: str, name: str) -> KernelState:
 
 
 def parse_kallsyms(text: str) -> tuple[LiveSymbol, ...]:
-    """The symbols of a whole ``/proc/kallsyms`` that ``SCRIPT`` would have chosen."""
+    """Parse the symbols of a whole ``/proc/kallsyms`` that ``SCRIPT`` would have chosen."""
     return tuple(symbol for symbol in _symbols(text) if symbol.owner or symbol.name in _ANCHORS)
 
 

@@ -134,7 +134,7 @@ def _read(
 
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """What of the structures is not in the capture already."""
+    """Yield the structures that are not in the capture already."""
     there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
     for vaddr, data in structures.pieces:
         segment = source.core.segment_of(vaddr, len(data))
@@ -143,7 +143,7 @@ def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Seq
 
 
 def _image_of(source: Kcore | RemoteKcore, state: KernelState) -> tuple[CoreSegment, Range, tuple[Range, ...]]:
-    """The segment that has the kernel's image, where its text is, in whole words, and what of the image is kept.
+    """Return the segment with the kernel's image, its text in whole words, and the parts of it that are kept.
 
     Addresses before _stext (6.1 does not map them) and those of init are given away after boot: vmalloc may have put
     stacks of tasks there, which are no business of ours. If kallsyms does not say where init ends, all after its begin
@@ -171,7 +171,7 @@ def _piece(segment: CoreSegment, vaddr: int, data: bytes, unstable: tuple[int, .
 
 
 def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
-    """What begins outside of the image and belongs to the text, ascending.
+    """Return the starts outside of the image that belong to the text, ascending.
 
     Sections of modules, and what has symbols but is no module: BPF programs, and pages of kprobes and of ftrace.
     """
@@ -191,7 +191,7 @@ def _starts(state: KernelState, image: range) -> tuple[_Start, ...]:
 
 
 def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
-    """Ranges of whole pages, ascending and apart, in which all that begins somewhere also ends."""
+    """Yield ranges of whole pages, ascending and apart, that hold everything from its start to its end."""
     first = last = 0
     for start in starts:
         low, high = start.vaddr // PAGE * PAGE, -(-(start.vaddr + start.most) // PAGE) * PAGE
@@ -205,7 +205,7 @@ def _ranges(starts: tuple[_Start, ...]) -> Iterator[Range]:
 
 
 def _is_text(where: Range, starts: tuple[_Start, ...]) -> Bool:
-    """Which words of the range belong to something that begins with text."""
+    """Return which words of the range belong to something that begins with text."""
     edges = [max(start.vaddr - where.vaddr, 0) // 4 for start in starts] + [where.size // 4]
     is_text = np.zeros(where.size // 4, np.bool_)
     for k, start in enumerate(starts):
@@ -214,7 +214,7 @@ def _is_text(where: Range, starts: tuple[_Start, ...]) -> Bool:
 
 
 def _present(vaddr: int, reading: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
-    """The runs of mapped pages in which something begins.
+    """Yield the runs of mapped pages in which something begins.
 
     Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.
     """

@@ -91,7 +91,7 @@ class Vmcore:
         raise InputError(_NO_VMCOREINFO, path=self.name)
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Memory of when it was dumped."""
+        """Read memory at the time of the dump."""
         try:
             return bytes(self._program.read(vaddr, size))
         except self._drgn.FaultError as error:
@@ -103,11 +103,11 @@ class Vmcore:
             raise InputError(f"drgn cannot read {vaddr:#x}-{vaddr + size:#x}{reason}", path=self.name) from error
 
     def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Several ranges, one after the other."""
+        """Read several ranges, one after the other."""
         return [self.read(*piece) for piece in ranges]
 
     def state(self, vmlinux: Path | None = None) -> KernelState:
-        """Modules and where their sections are: drgn walks the kernel's list, and needs the DWARF for that."""
+        """Return modules and their sections: drgn walks the kernel's list, and needs the DWARF for that."""
         if vmlinux is None:
             raise InputError("a dump needs its vmlinux to be searched for modules", path=self.name)
         try:
@@ -135,13 +135,13 @@ def _import_drgn(name: str) -> Any:
 
 
 def _scan(path: Path) -> Iterator[bytes]:
-    """Every text in the file that looks like VMCOREINFO."""
+    """Find every text in the file that looks like VMCOREINFO."""
     with open_regular(path) as (fd, _), mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
         yield from _texts(data)
 
 
 def _scan_blocks(dump: CompressedDump) -> Iterator[bytes]:
-    """The same in compressed memory: it lies in one page, and so in one block."""
+    """Find the same in compressed memory: it lies in one page, and so in one block."""
     for block in dump.blocks:
         yield from _texts(block)
 
@@ -156,7 +156,7 @@ def _texts(data: bytes | mmap.mmap) -> Iterator[bytes]:
 
 
 def _needs_ours(dump: CompressedDump) -> bool:
-    """Whether we read the blocks: libkdumpfile maps the file, and damage kills the process (SIGBUS).
+    """Return whether we read the blocks: libkdumpfile maps the file, and damage kills the process (SIGBUS).
 
     It alone knows LZO and snappy, and finds memory only where blocks are the kernel's pages.
     """
@@ -164,7 +164,7 @@ def _needs_ours(dump: CompressedDump) -> bool:
 
 
 def _is_loadable(module: Any) -> bool:
-    """Whether it is a module and not the kernel itself."""
+    """Return whether it is a module and not the kernel itself."""
     return hasattr(module, "section_addresses")
 
 

@@ -84,7 +84,7 @@ def _unsigned(slide: int) -> np.uint64:
 
 
 def _extent(image: ElfImage) -> tuple[int, int]:
-    """The kernel's first address and the one after its last: ``_end`` is a symbol after the end of all sections."""
+    """Return the kernel's first address and the one after its last: ``_end`` is a symbol after all sections."""
     sections = [s for s in image.sections if s.allocated and s.size]
     ends = [s.addr + s.size for s in sections]
     allocated = np.array([s.index for s in sections], np.uint16)
@@ -96,7 +96,7 @@ def _extent(image: ElfImage) -> tuple[int, int]:
 
 
 def _in_headers(image: ElfImage, low: int, high: int) -> Iterator[I64]:
-    """Addresses in the headers of the file, of its sections and of its segments."""
+    """Find addresses in the headers of the file, of its sections and of its segments."""
     words = image.words_at(np.array([_E_PHOFF, _E_SHOFF]), 8).tolist()
     count = int.from_bytes(image.read(_E_PHNUM, 2), "little")
     sections = np.array([s.index for s in image.sections if s.allocated], np.int64)
@@ -107,7 +107,7 @@ def _in_headers(image: ElfImage, low: int, high: int) -> Iterator[I64]:
 
 
 def _in_symbols(image: ElfImage, low: int, high: int) -> Iterator[I64]:
-    """Values of symbols; absolute ones are addresses, too, if the kernel has them (``__efistub_``, ``__kvm_nvhe_``)."""
+    """Find symbols' values; absolute ones are addresses if the kernel has them (``__efistub_``, ``__kvm_nvhe_``)."""
     for section in image.sections:
         if section.type in ("SHT_SYMTAB", "SHT_DYNSYM") and section.has_bytes:
             rows = np.arange(len(image.view(section, SYM)), dtype=np.int64)
@@ -115,7 +115,7 @@ def _in_symbols(image: ElfImage, low: int, high: int) -> Iterator[I64]:
 
 
 def _in_relocations(image: ElfImage, low: int, high: int) -> Iterator[I64]:
-    """Places and addends of RELA, and addresses of RELR; its bitmaps are relative to them."""
+    """Find places and addends of RELA, and addresses of RELR; its bitmaps are relative to them."""
     for section in image.sections:
         if not section.allocated or not section.has_bytes:
             continue
@@ -130,20 +130,20 @@ def _in_relocations(image: ElfImage, low: int, high: int) -> Iterator[I64]:
 
 
 def _inside(image: ElfImage, offsets: I64, low: int, high: int) -> I64:
-    """Those offsets at which an address of the kernel stands; the one after its last byte counts."""
+    """Keep the offsets at which an address of the kernel stands; the one after its last byte counts."""
     values = image.words_at(offsets, 8)
     return offsets[(values >= np.uint64(low)) & (values <= np.uint64(high))]
 
 
 def _near(offsets: I64) -> list[I64]:
-    """Ascending offsets in groups that are read and written at once."""
+    """Group ascending offsets that are read and written at once."""
     if not len(offsets):
         return []
     return np.split(offsets, np.flatnonzero(np.diff(offsets // _SPAN)) + 1)
 
 
 def _read(fd: int, offsets: I64) -> tuple[int, bytearray]:
-    """The bytes from the first of these words to the end of the last, and where they begin."""
+    """Read the bytes from the first of these words to the end of the last; with the offset of the first."""
     start = int(offsets[0])
     size = int(offsets[-1]) + 8 - start
     data = bytearray(os.pread(fd, size, start))

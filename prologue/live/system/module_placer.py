@@ -42,7 +42,7 @@ _CALLS: Final = (282, 283)
 
 
 def _bits(place: int, kind: int) -> dict[int, int]:
-    """The words that a relocation of that type fills in, and which bits of each."""
+    """Return the words that a relocation of that type fills in, and which bits of each."""
     if kind in _BRANCHES:
         low, width, _ = _BRANCHES[kind]
         return {place: (1 << width) - 1 << low}
@@ -55,7 +55,7 @@ def _bits(place: int, kind: int) -> dict[int, int]:
 
 
 def _kind_of_memory(section: Section) -> tuple[int, bool]:
-    """Sections of one kind follow each other in memory, in the order of the file."""
+    """Return a section's kind: those of one kind follow each other in memory, in file order."""
     return section.flags & (_SHF_WRITE | SHF_EXECINSTR), section.name.startswith(FREED)
 
 
@@ -85,7 +85,7 @@ class PlacedModule:
 
 
 def wanted_names(images: Iterable[ElfImage]) -> set[str]:
-    """Names that modules want from others."""
+    """Return the names that modules want from others."""
     found: set[str] = set()
     for image in images:
         symbols = Symbols(image)
@@ -98,7 +98,7 @@ class ModulePlacer:
     """Places one module."""
 
     def __init__(self, loaded: LoadedModule, image: ElfImage, others: Mapping[str, int]) -> None:
-        """``image`` is the module's file without a signature; ``others`` has symbols of the kernel and other modules.
+        """Take the module's file without a signature, and the symbols of the kernel and other modules (``others``).
 
         Raises:
             InputError: the file is damaged, or memory does not say where its text is.
@@ -157,7 +157,7 @@ class ModulePlacer:
         )
 
     def _empty_sections(self) -> dict[int, int]:
-        """Where the loader's layout has sections without a byte: after the one before it of the same kind of memory.
+        """Place sections without a byte as the loader does: after the one before of the same kind of memory.
 
         ``layout_section`` (kernel/module.c, 5.10; ``__layout_sections``, kernel/module/main.c, 6.12). The first of its
         kind is at the beginning of that memory, as is the next one then.
@@ -184,7 +184,7 @@ class ModulePlacer:
         return max(int(SHDR.unpack_from(self._content, start + section.index * SHDR.size)[8]), 1)
 
     def _symbol_values(self, others: Mapping[str, int]) -> tuple[U64, Bool]:
-        """Run-time value of each symbol, in table order, and whether it is known."""
+        """Return the run-time value of each symbol, in table order, and whether it is known."""
         table = self._symbols.table
         starts = np.zeros(len(self._image.sections), np.uint64)
         there = np.zeros(len(starts), np.bool_)

@@ -36,11 +36,11 @@ class OwnText:
         self._slide = slide
 
     def may_be_freed(self, section: Section) -> bool:
-        """Whether the kernel may have given the section's memory to a new owner."""
+        """Return whether the kernel may have given the section's memory to a new owner."""
         return section.addr in self._freed or section.addr < self._begin or section.name in self._names
 
     def is_there(self, section: Section, there: int, differ: int) -> bool:
-        """Whether memory has the section's text; not if it was freed and has a new owner.
+        """Return whether memory has the section's text; not if it was freed and has a new owner.
 
         Raises:
             AnotherKernelError: it has other text.

@@ -50,7 +50,7 @@ class LiveText:
         return False
 
     def places_of(self, word: int) -> list[int]:
-        """Addresses where that word stands, and the file has another one."""
+        """Find addresses where that word stands, and the file has another one."""
         found: list[int] = []
         for one in self.live.values():
             linked = self._image.view(one.section, "<u4")
@@ -59,14 +59,14 @@ class LiveText:
         return found
 
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The section's elements, read-only; of what is no text those of the file."""
+        """View the section's elements, read-only; of sections that are no text those of the file."""
         if section.index not in self.live:
             return self._image.view(section, dtype)
         words = self.live[section.index].words
         return words if dtype == "<u4" else np.frombuffer(words.tobytes(), dtype)
 
     def read_at(self, vaddr: int, size: int) -> bytes | None:
-        """Bytes by address: of text what runs, else those of the file."""
+        """Read bytes by address: of text the running ones, of other sections those of the file."""
         for one in self.live.values():
             at = vaddr - one.section.addr
             if at >= 0 and at + size <= 4 * len(one.words):
@@ -74,7 +74,7 @@ class LiveText:
         return self._image.read_at(vaddr, size)
 
     def in_text(self, vaddrs: U64) -> Bool:
-        """Which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
+        """Return which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
         inside = np.zeros(vaddrs.shape, np.bool_)
         for one in self.live.values():
             offset = vaddrs - np.uint64(one.section.addr)
@@ -83,11 +83,11 @@ class LiveText:
         return inside
 
     def words(self, vaddrs: U64) -> U32:
-        """The instruction word at each address; 0 where there is no text."""
+        """Return the instruction word at each address; 0 where there is no text."""
         return self.words_around(vaddrs, (0,))[0]
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
-        """For each distance in instructions, the word that far from each address; 0 outside of its section."""
+        """Return, by distance in instructions, the word that far from each address; 0 outside of its section."""
         return gather_words(self.text_map, lambda section: self.live[section.index].words, vaddrs, distances)
 
 
@@ -109,7 +109,7 @@ class RunningKernel(Kernel):
 
     @property
     def text(self) -> Text:
-        """What runs."""
+        """Running text."""
         return self.live_text
 
     @cached_property
@@ -139,7 +139,7 @@ def open_running(vmlinux: Path, memory: Memory) -> ElfImage:
 
 
 def find_slide(symbols: Symbols, memory: Memory) -> int:
-    """How far the kernel runs from where it is linked, in bytes.
+    """Find the distance from the kernel's link-time to its run-time addresses, in bytes.
 
     Raises:
         InputError: memory does not say.

@@ -47,7 +47,7 @@ class RunningModule(LinkedBinary):
 
     @property
     def text(self) -> Text:
-        """What runs."""
+        """Running text."""
         return self.live_text
 
     @cached_property
@@ -83,21 +83,21 @@ class RunningModule(LinkedBinary):
 
     @property
     def state(self) -> State:
-        """How far processing got."""
+        """Progress of processing."""
         return module_state(self.sites) if self.sites is not None else "no sites"
 
     @property
     def version(self) -> tuple[int, int] | None:
-        """The kernel's is not asked for here."""
+        """Not asked for here: it is the kernel's."""
         return None
 
     @property
     def pointers(self) -> Pointers:
-        """All were carried out."""
+        """Pointers that are still to be relocated: none."""
         return Pointers(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
     def absolute64(self, fields: U64) -> U64:
-        """What stands there."""
+        """Read the field: the loader has relocated it."""
         offsets = self.image.offsets(fields)
         result = np.zeros(len(fields), np.uint64)
         result[offsets >= 0] = self.image.words_at(offsets[offsets >= 0], 8)

@@ -48,7 +48,7 @@ class RunningSystem:
 
     @cached_property
     def state(self) -> KernelState:
-        """What the kernel says of itself: its modules, symbols and kprobes.
+        """State that the kernel reports: its modules, symbols and kprobes.
 
         Raises:
             InputError: memory does not say it.

@@ -67,7 +67,7 @@ def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSectio
 
 
 def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
-    """``restless`` are words that did not come to rest when memory was taken."""
+    """Judge a section's words; ``restless`` are those that did not come to rest when memory was taken."""
     live, size = np.frombuffer(found.data, "<u4"), len(one.linked)
     blank = _of_words(zero_pages(found.data, one.vaddr), one.vaddr, size)
     # Zeros where the file has zeros, too, are as good as read.
@@ -83,12 +83,12 @@ def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
 
 
 def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
-    """What is said of pages, said of the words in them."""
+    """Repeat for each word what is said of its page."""
     return np.repeat(pages, PAGE // 4)[vaddr % PAGE // 4 :][:count]
 
 
 def nothing_there(one: Placed) -> LiveSection:
-    """A section whose memory was given away: the words of the file."""
+    """Make a section whose memory was given away: the words of the file."""
     no = np.zeros(len(one.linked), np.bool_)
     return LiveSection(section=one.section, words=one.linked, there=no, zeros=no, unstable=(), freed=True)
 

@@ -53,7 +53,7 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
 
 
 def _records(binary: Any, sections: list[Any]) -> list[Place]:
-    """What each record's relocation points at, in the order of the slots."""
+    """Return the place that each record's relocation points at, in the order of the slots."""
     records = []
     for relocation in binary.object_relocations:
         if relocation.section is not None and relocation.section.name == _RECORDS:
@@ -71,7 +71,7 @@ def _word(code: bytes, offset: int) -> int:
 
 
 def _first_slot(code: bytes, record: int) -> int:
-    """Where the pair begins: after a literal of two NOPs and a landing pad, if they are there.
+    """Return the begin of the pair: after a literal of two NOPs and a landing pad, if they are there.
 
     A function never begins with four NOPs, so NOP; NOP; pair can only be CALL_OPS' literal.
     """

@@ -78,14 +78,14 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
 
 
 def _counted_offsets(binary: Any, marker: int) -> int | None:
-    """How many offsets the table has; None if it holds addresses."""
+    """Return the number of offsets in the table; None if it holds addresses."""
     raw = _bytes_at(binary, marker, 24)
     version, flags, sites = struct.unpack_from("<IIQ", raw, 8)
     return int(sites) if version == 2 and flags == 3 else None  # BUILT and OFFSETS
 
 
 def _offset_records(binary: Any, table: range, path: Path, *, base: int, count: int) -> tuple[int, ...]:
-    """Second slots by their offsets from ``_text``; nothing may relocate them."""
+    """Read second slots by their offsets from ``_text``; nothing may relocate them."""
     touched = [at for at in (*_addends(binary, 0), *_relr(binary)) if table.start - 8 < at < table.stop]
     if touched:
         raise InternalError(f"LIEF reads a relocation of {touched[0]:#x}, in the table of offsets", path=path)
@@ -97,7 +97,7 @@ def _offset_records(binary: Any, table: range, path: Path, *, base: int, count: 
 
 
 def _records(binary: Any, start: int, stop: int, path: Path) -> tuple[int, ...]:
-    """Values by slot address: the RELA addend where there is one, else the slot's own value."""
+    """Read values by slot address: the RELA addend if there is one, else the slot's own value."""
     addends = {at: addend for at, addend in _addends(binary, 0x403).items() if start <= at < stop}
     raw = _table(binary, start, stop, path)
     slots = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
@@ -105,7 +105,7 @@ def _records(binary: Any, start: int, stop: int, path: Path) -> tuple[int, ...]:
 
 
 def _addends(binary: Any, kind: int) -> dict[int, int]:
-    """Addends of RELA by address, of all types that are not NONE if ``kind`` is 0."""
+    """Read the addends of RELA by address, of all types that are not NONE if ``kind`` is 0."""
     addends: dict[int, int] = {}
     for section in binary.sections:
         if _type(section) == 4 and section.flags & 2:  # SHT_RELA, SHF_ALLOC
@@ -118,7 +118,7 @@ def _addends(binary: Any, kind: int) -> dict[int, int]:
 
 
 def _relr(binary: Any) -> list[int]:
-    """Addresses that RELR relocates."""
+    """Return the addresses that RELR relocates."""
     places, where = list[int](), 0
     for section in binary.sections:
         if section.name == ".relr.dyn" or _type(section) == 19:  # SHT_RELR
@@ -141,7 +141,7 @@ def _table(binary: Any, start: int, stop: int, path: Path) -> bytes:
 
 
 def _bytes_at(binary: Any, start: int, size: int) -> bytes:
-    """Bytes of one allocated section; empty if none has them."""
+    """Read bytes of one allocated section; empty if none has them."""
     for section in binary.sections:
         low = section.virtual_address
         if section.flags & 2 and low <= start and start + size <= low + section.size:
@@ -150,7 +150,7 @@ def _bytes_at(binary: Any, start: int, size: int) -> bytes:
 
 
 def _type(section: Any) -> int:
-    """``sh_type``; LIEF has no name for every value, and says so with a warning."""
+    """Return ``sh_type``; LIEF has no name for every value, and says so with a warning."""
     import warnings
 
     with warnings.catch_warnings():
@@ -170,14 +170,14 @@ class _Text:
         ]
 
     def word(self, vaddr: int) -> int:
-        """The instruction at an address, 0 where there is none."""
+        """Return the instruction at an address, 0 if there is none."""
         for base, content in self._parts:
             if base <= vaddr < base + len(content):
                 return int.from_bytes(content[vaddr - base : vaddr - base + 4], "little")
         return 0
 
     def first_slot(self, record: int, *, moved: bool, call_ops: bool) -> int:
-        """Where the record's pair begins."""
+        """Return the begin of the record's pair."""
         if moved:
             return record - 4
         if call_ops:
