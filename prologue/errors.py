@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as data: what, where, what to do.
+"""Errors as data: what went wrong, where, what to do.
 
 One tree, so that the command line maps a class to an exit code and prints one line.
 """
@@ -100,6 +100,6 @@ class BusyError(OutputError):
 
 
 class InternalError(PrologueError):
-    """We broke a promise of our own: what was written does not read back as planned."""
+    """Promise of ours that was broken: what was written does not read back as planned."""
 
     exit_code = 3

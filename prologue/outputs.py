@@ -1,4 +1,4 @@
-"""Where output goes: what may be replaced, and files that appear whole or not at all."""
+"""Writes output: what may be replaced, and files that appear whole or not at all."""
 
 from __future__ import annotations
 

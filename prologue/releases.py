@@ -1,4 +1,4 @@
-"""What is known of each kernel release: the one place that says so.
+"""Known facts of each kernel release: the one place that says so.
 
 A release is compared if its sources were read and a machine that ran it was audited without a finding. Of any other
 one, rules and audits use what they find in its own files and memory. What then does not fit is not decided, never an

@@ -1,4 +1,4 @@
-"""What can go wrong around a bench run, as a branch of the tool's own error tree."""
+"""Errors around a bench run, as a branch of the tool's own error tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between files and parts of them, a piece at a time: neither has to be in memory."""
+"""Compares files and parts of them, a piece at a time: neither has to be in memory."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _STEP: Final = 1 << 10
 
 
 class _Decoder(Protocol):
-    """One stream being unpacked."""
+    """A stream being unpacked."""
 
     @property
     def eof(self) -> bool: ...

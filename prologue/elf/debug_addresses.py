@@ -1,4 +1,4 @@
-"""Where debug information holds addresses of code and data.
+"""Finds addresses of code and data in debug information.
 
 A linked vmlinux has no relocations for its DWARF, so nothing lists these places, and walking every entry takes minutes.
 They are found by their values: eight bytes that are an address of this very kernel. That no other eight bytes are one

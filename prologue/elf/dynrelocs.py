@@ -23,7 +23,7 @@ RELA_NONE: Final = (0, 256)  # both numbers mean R_AARCH64_NONE (AAELF64, "Reloc
 
 
 class RelaEntries(NamedTuple):
-    """Those RELA entries that touch a range, in file order; all arrays have shape (n,)."""
+    """RELA entries that touch a range, in file order; all arrays have shape (n,)."""
 
     targets: U64  # r_offset: the address that the loader writes
     types: U64

@@ -1,4 +1,4 @@
-"""What a file is, from its first bytes: so that an error can name it."""
+"""Recognises a file by its first bytes: so that an error can name it."""
 
 from __future__ import annotations
 

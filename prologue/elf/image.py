@@ -1,4 +1,4 @@
-"""One arm64 ELF file, checked and mapped: sections, segments, and bytes by virtual address.
+"""An arm64 ELF file, checked and mapped: sections, segments, and bytes by virtual address.
 
 Headers are parsed by pyelftools; everything is checked here before anybody relies on it, because a header
 that points past the end of a truncated file must be a clear error and not a wrong byte in a kernel.

@@ -62,7 +62,7 @@ class RestoredSymbols(Symbols):
 
 
 class Restored(NamedTuple):
-    """How many symbols the file lacks, and one of them."""
+    """Number of symbols that the file lacks, and one of them."""
 
     lacking: int
     name: str

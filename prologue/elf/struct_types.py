@@ -13,7 +13,7 @@ from prologue.errors import InputError
 
 
 class StructTypes(Protocol):
-    """Where structs have their members."""
+    """Offsets of structs' members."""
 
     def size(self, name: str) -> int | None:
         """Return a struct's size in bytes; None if it is not known."""

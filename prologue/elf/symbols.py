@@ -23,7 +23,7 @@ _END = re.compile(r"(^|_)(end|stop)(_|$)")  # a linker script's symbol for where
 
 
 class Symbol(NamedTuple):
-    """One symbol of the file."""
+    """A symbol of the file."""
 
     name: str
     vaddr: int

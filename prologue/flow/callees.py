@@ -1,4 +1,4 @@
-"""What a caller has to know of a function that it calls: whether it returns, and whether a traced function runs."""
+"""Judges functions that are called: whether they return, and whether a traced function runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLR: Final = (0xFE600000, 0xD6200000)
 
 
 class Callee(NamedTuple):
-    """One function."""
+    """A function that is called."""
 
     returns: bool
     traced: int | None  # address of the traced function that runs: this one, or one that it jumps to at its end

@@ -1,4 +1,4 @@
-"""Whether a CPU can go a way on which X9 is read.
+"""Decides whether a CPU can go a way on which X9 is read.
 
 A walk over all branches finds ways that no CPU goes: compilers leave a variable undefined on each path on which a flag,
 in a register, says that nobody reads it. On these ways a value in X9 is even moved to a register that calls keep, and

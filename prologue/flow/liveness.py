@@ -1,4 +1,4 @@
-"""Where X9 holds something that the MOV of a patch site destroys.
+"""Finds where X9 holds a value that the MOV of a patch site destroys.
 
 At a function's entry: does the function read X9 before it writes it? After a call: does the caller do that? Then it
 relies on a promise of the function that it calls, such as Clang's ``preserve_most``.

@@ -25,7 +25,7 @@ _HEADER: Final = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One entry of a baseline: which findings it covers, why, and who decided that."""
+    """An entry of a baseline: which findings it covers, why, and who decided that."""
 
     rule: str  # code of the rule
     reason: str

@@ -18,7 +18,7 @@ _KEYS: Final = ("select", "ignore", "baseline", "release")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a project sets for ``verify``; the command line overrides it."""
+    """Settings of a project for ``verify``; the command line overrides them."""
 
     select: tuple[str, ...] = ()  # rules to run, all if empty
     ignore: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*FAILING, "warn")
 
 
 class Judged(NamedTuple):
-    """One file: what came of it, and what applied to it."""
+    """A file: its result, and what applied to it."""
 
     result: Verified
     settings: Settings

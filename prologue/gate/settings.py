@@ -1,4 +1,4 @@
-"""What applies to one file: the command line and the file's settings together, and what a release allows of them."""
+"""Combines the settings for one file: the command line and the file's own, and what a release allows of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What applies to one file."""
+    """Settings of one file."""
 
     rules: tuple[Rule, ...]  # to run
     left_out: tuple[LeftOut, ...]  # all others

@@ -1,4 +1,4 @@
-"""What ``prologue verify`` found, before a report format is chosen."""
+"""The verdict of ``prologue verify``, before a report format is chosen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prologue.rules.base import Finding, Input, Rule, Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Everything that a report is made of."""
+    """Content of a report."""
 
     files: list[str]
     findings: list[Finding]  # new ones

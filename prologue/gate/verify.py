@@ -23,7 +23,7 @@ from prologue.words import counted
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to check, and against what."""
+    """A check to make: rules, and what to compare with."""
 
     rules: tuple[str, ...]  # codes
     against: Path | None = None
@@ -36,7 +36,7 @@ Signed = Literal["none", "good", "bad", "unknown-key", "not checked"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a file is: what the gate judges besides findings, and what a report says was looked at."""
+    """Facts of a file that the gate judges besides findings, and that a report names."""
 
     kind: Literal["vmlinux", "module"]
     contract: Contract | None  # of a vmlinux; a module has none of its own

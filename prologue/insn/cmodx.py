@@ -1,4 +1,4 @@
-"""Which instruction may become which while other CPUs execute it.
+"""Decides which instruction may become which while other CPUs execute it.
 
 Arm ARM (DDI 0487), "Concurrent modification and execution of instructions" (B2.2.5 in most issues; numbers
 move, so cite the title): if both the old and the new instruction are on its list, a CPU executes one or the
@@ -26,7 +26,7 @@ CITATION: Final = 'Arm ARM DDI 0487, "Concurrent modification and execution of i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Whether a live transition is architecturally safe, and why."""
+    """Verdict on a live transition: whether it is architecturally safe, and why."""
 
     old: str  # class, or the word in hex when it has none
     new: str

@@ -1,4 +1,4 @@
-"""Which registers hold a number that the code itself gave them, and which conditional branches that decides.
+"""Tracks registers with a number that the code itself gave them, and conditional branches that it decides.
 
 A compiler's flag ("take the error path at the end") is moved into a register on each path and tested where they meet.
 Without it, a walk over the code takes ways that no CPU takes. Only moves of an immediate and of zero are followed;

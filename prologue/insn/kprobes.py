@@ -1,4 +1,4 @@
-"""What a kprobe does with an instruction: masks over arrays of words that decide as the kernel does.
+"""Decides what a kprobe does with an instruction: masks over arrays of words, as in the kernel.
 
 The kernel steps a copy of the instruction out of line, simulates it, or refuses it. The decision is that of
 ``arm_kprobe_decode_insn`` (arch/arm64/kernel/probes/decode-insn.c), with the masks of arch/arm64/include/asm/insn.h,
@@ -30,7 +30,7 @@ NEW_EXCLUSIVE: Final = 0x3FC00000  # 7.2.13: bit 23 tells them apart
 
 
 class Decoding(NamedTuple):
-    """In what kernels differ."""
+    """Differences between kernels."""
 
     exclusive: int = NEW_EXCLUSIVE
     simulates_nop: bool = True  # 7.2.13; a NOP is stepped in 6.1.192 and 6.12.107

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 
 class FlowKind(IntEnum):
-    """How an instruction may change the flow of control."""
+    """Ways in which an instruction may change the flow of control."""
 
     PLAIN = 0  # goes on
     B = 1
@@ -31,7 +31,7 @@ class FlowKind(IntEnum):
 
 
 class InsnRow(NamedTuple):
-    """One kind of instruction.
+    """A kind of instruction.
 
     Registers are general ones, by where a word names them: ``d``, ``n``, ``a`` and ``m`` are the fields at bits 4:0,
     9:5, 14:10 and 20:16; ``d+1`` and ``m+1`` the register after one, ``d+7`` the eight from ``d`` on; ``x30`` a

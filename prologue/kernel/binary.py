@@ -1,4 +1,4 @@
-"""What a vmlinux and a module have in common, so that one rule can look at either."""
+"""Common properties of a vmlinux and a module, so that one rule can look at either."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pointers(NamedTuple):
 
 
 class Binary(ABC):
-    """One file with patch sites. Properties are read when first asked for."""
+    """A file with patch sites. Properties are read when first asked for."""
 
     def __init__(self, image: ElfImage) -> None:
         self.path: Path = image.path

@@ -14,7 +14,7 @@ from prologue.kernel.text import Text
 
 
 class EntryPairs(NamedTuple):
-    """What stands where functions begin."""
+    """Pairs at function entries."""
 
     entries: U64  # function entries that were looked at, ascending
     first: U64  # first slots of the pairs there, ascending

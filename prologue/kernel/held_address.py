@@ -51,7 +51,7 @@ class _Held(NamedTuple):
 
 
 class LoadSearch:
-    """Where the byte at one address is loaded."""
+    """A search for loads of the byte at one address."""
 
     def __init__(self, text: Text, symbols: Symbols, wanted: int) -> None:
         self._text = text

@@ -25,7 +25,7 @@ _LONGEST: Final = 1 << 14  # bytes of one function
 
 
 class Reached(NamedTuple):
-    """One function's code that can run: where it begins, runs of instructions (start, stop), where calls go."""
+    """A function's code that can run: where it begins, runs of instructions (start, stop), where calls go."""
 
     start: int
     runs: list[tuple[int, int]]

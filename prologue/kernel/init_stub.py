@@ -40,7 +40,7 @@ _LONGEST: Final = 1024  # bytes; the real ones have about 200
 
 
 class WordEdit(NamedTuple):
-    """One instruction of the function: what it must become. ``old`` is None if the original is not known."""
+    """An instruction of the function: what it must become. ``old`` is None if the original is not known."""
 
     vaddr: int
     old: int | None
@@ -48,7 +48,7 @@ class WordEdit(NamedTuple):
 
 
 class InitStub(NamedTuple):
-    """What became of ``ftrace_init_nop`` in this file."""
+    """State of ``ftrace_init_nop`` in this file."""
 
     state: Literal["live", "neutralised", "unfinished", "unrecognised"]
     edits: tuple[WordEdit, ...] = ()

@@ -1,4 +1,4 @@
-"""Everything that is read of one vmlinux, in one place: what scan prints and what the rules look at."""
+"""Reads all of one vmlinux, in one place: what scan prints and what the rules look at."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ADJUST: Final = "ftrace_call_adjust"
 
 
 class Kernel(LinkedBinary):
-    """One vmlinux. Properties are read when first asked for, so that the build step reads only what it needs.
+    """A vmlinux. Properties are read when first asked for, so that the build step reads only what it needs.
 
     Raises:
         InputError: not an arm64 vmlinux with symbols.

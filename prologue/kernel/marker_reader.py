@@ -27,7 +27,7 @@ _MOST: Final = 4096  # functions that are looked at: the nearest ones
 
 
 class Problem(NamedTuple):
-    """Why no code is known to read the marker, and an address that says where."""
+    """Reason why no code is known to read the marker, and an address that says where."""
 
     reason: str
     place: int

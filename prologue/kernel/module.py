@@ -1,4 +1,4 @@
-"""Everything that is read of one kernel module (``ET_REL``)."""
+"""Reads all of one kernel module (``ET_REL``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TESTS_FIRST_IN_6_12: Final = 95
 
 
 class Module(Binary):
-    """One ``.ko``. Its records stay where the compiler put them, whatever the contract (decision 5).
+    """A ``.ko``. Its records stay where the compiler put them, whatever the contract (decision 5).
 
     Raises:
         InputError: not an arm64 module with symbols.

@@ -1,4 +1,4 @@
-"""What the kernel's module loader reads of a module's records.
+"""Reads a module's records as the kernel's module loader does.
 
 Read in kernel/module.c of 5.10, and in kernel/module/main.c of 6.1 to 7.3.
 

@@ -25,7 +25,7 @@ RELOCATED_ZERO: Final = 0x80000000  # in the second half: a zero record with a r
 
 
 class SlotRanks(NamedTuple):
-    """Which record stood in which slot, as linked; arrays of shape (slots,)."""
+    """Ranks of the records in the table's slots, as linked; arrays of shape (slots,)."""
 
     rank: I64  # number of the record in ascending order; -1 for zero records
     relocated: Bool

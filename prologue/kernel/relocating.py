@@ -1,4 +1,4 @@
-"""Whether a kernel relocates itself, and whether the relocations that it will read are those of the file.
+"""Finds out whether a kernel relocates itself, and whether the relocations that it will read are those of the file.
 
 With CONFIG_RELOCATABLE a vmlinux is linked as a shared object and moves itself before it runs C code: the loop takes
 its tables from the linker script's symbols, and never looks at section headers or at a dynamic section.

@@ -31,7 +31,7 @@ CALL_OPS_SYMBOL: Final = "ftrace_nop_ops"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sites:
-    """One site for every record that points into text; every array has shape (n,)."""
+    """A site for every record that points into text; every array has shape (n,)."""
 
     layout: Layout
     record: I64  # index of the record

@@ -13,7 +13,7 @@ _FEW: Final = 64  # sections whose arrays are looked into one after the other
 
 
 class SlotMap:
-    """Which words of the text belong to the set."""
+    """Words of the text that belong to the set."""
 
     def __init__(self, text: Text, vaddrs: U64) -> None:
         self._maps: list[tuple[np.uint64, Bool]] = []

@@ -1,4 +1,4 @@
-"""How far processing of a file got, as truth tables.
+"""Truth tables of how far processing of a file got.
 
 Writing goes sites, then records or the init stub, then the marker. Each state that a kill can leave is ``unfinished``;
 what no run of ours leaves is in no row, and ``mixed``.

@@ -1,4 +1,4 @@
-"""What rules and slot maps ask of executable memory, be it a file's or a running kernel's."""
+"""Executable memory as rules and slot maps read it, be it a file's or a running kernel's."""
 
 from __future__ import annotations
 

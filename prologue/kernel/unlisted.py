@@ -33,7 +33,7 @@ def without_owner(binary: Binary, pairs: U64) -> U64:
 
 
 class LostTable(NamedTuple):
-    """So many pairs have no record that the table, or a part of it, was lost."""
+    """Pairs without a record, so many that the table, or a part of it, was lost."""
 
     unlisted: U64  # first slots of those pairs, ascending
     pairs: int  # at function entries, listed or not

@@ -59,7 +59,7 @@ _STEPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one file says, as lines of the letter."""
+    """Figures of one file, as lines of the letter."""
 
     lines: tuple[str, ...]
 

@@ -54,7 +54,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What a patch does to one file: change it, or create it."""
+    """Change of one file by a patch: an edit, or its creation."""
 
     path: str
     header: tuple[bytes, ...]

@@ -67,7 +67,7 @@ def _read(path: Path) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who posts a patch, as git knows the user, and when."""
+    """Poster of a patch, as git knows the user, and when."""
 
     name: str
     email: str

@@ -1,4 +1,4 @@
-"""Why a kernel configuration does not select the option."""
+"""Explains why a kernel configuration does not select the option."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _COVER: Final = "0000-cover-letter.patch"
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One mail of a series, and the file name that ``git format-patch`` would give it."""
+    """A mail of a series, and the file name that ``git format-patch`` would give it."""
 
     name: str
     text: bytes

@@ -43,7 +43,7 @@ _DATA: Final = files("prologue.kernel_tree")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """One patch of a series; its changes are in order of path."""
+    """A patch of a series; its changes are in order of path."""
 
     step: str
     subject: str
@@ -59,7 +59,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class KernelPatch:
-    """What is done to one release's tree: patch by patch, and as a whole."""
+    """Changes of one release's tree: patch by patch, and as a whole."""
 
     series: str  # "6.12"
     patches: tuple[Patch, ...]

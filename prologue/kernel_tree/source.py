@@ -27,7 +27,7 @@ _VERSION: Final = re.compile(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ 
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """One file that the patch changes or creates."""
+    """A file that the patch changes or creates."""
 
     change: FileChange  # with the line numbers of this tree, unless the file differs
     content: bytes | None  # None: the file does not exist
@@ -41,7 +41,7 @@ class TreeFile:
 
 
 class KernelTree:
-    """One kernel tree; files are read when first asked for.
+    """A kernel tree; files are read when first asked for.
 
     ``mode`` selects the patch; without one it is the mode that is installed, or ``build``.
 

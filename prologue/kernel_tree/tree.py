@@ -19,7 +19,7 @@ Action = Literal["create", "patch", "restore", "remove"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done to one file."""
+    """An action on one file."""
 
     action: Action
     path: str
@@ -27,7 +27,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was done, or would be."""
+    """Actions that were done, or would be."""
 
     tree: KernelTree
     steps: tuple[Step, ...]

@@ -52,7 +52,7 @@ class StaleText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceCheck:
-    """Whether a trace can have run with a kernel's text.
+    """Verdict on a trace: whether it can have run with a kernel's text.
 
     ``judged`` is how many steps (from one range to the next of a CPU) were looked at; ``unjudged`` says why others were
     not, with counts. ``notes`` say what was read, what could not be used, and what is not known of the text.

@@ -20,7 +20,7 @@ from prologue.rules.engine import ApprovedPlan, approve, require_sound, require_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchRequest:
-    """What to do with a file.
+    """Options of processing a file.
 
     ``reverse`` undoes processing, with the plan ``undo``, or the one in that file, if it is given. ``reread`` says
     whether LIEF reads the result, too; None: only if a copy is written.

@@ -19,7 +19,7 @@ from prologue.plan.edits import Edits, Kind
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How the differing bytes are explained."""
+    """Explanation of the differing bytes."""
 
     words: dict[Kind, int]  # words that hold what processing writes, by kind
     unexplained: I64  # file offsets of all other bytes that differ, ascending

@@ -1,4 +1,4 @@
-"""What version 2 of the marker has written: sites, the record table, relocations, and the marker (kernel-contract.md).
+"""Plans version 2 of the marker: sites, the record table, relocations, and the marker (kernel-contract.md).
 
 Made from a kernel as it was linked. Of one that is processed already, ``sites.linked`` gives that back.
 """

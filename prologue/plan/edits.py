@@ -20,7 +20,7 @@ SCHEMA: Final = "prologue.plan/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """One stage: edits of one kind, every array of shape (n,).
+    """A stage: edits of one kind, every array of shape (n,).
 
     ``width`` is 4 (an instruction) or 8 (an address or the marker's words); values are little-endian in the file.
     """

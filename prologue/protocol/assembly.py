@@ -40,7 +40,7 @@ _REGISTER: Final = re.compile(r"[XW](\d+|ZR)")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One instruction, or one step of the kernel; registers are written as X."""
+    """An instruction, or one step of the kernel; registers are written as X."""
 
     name: str
     operands: tuple[str, ...] = ()

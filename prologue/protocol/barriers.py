@@ -16,7 +16,7 @@ _OPERATIONS: Final = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
-    """One barrier of a program.
+    """A barrier of a program.
 
     ``name`` is its step, its text and its number among equal ones; ``names`` are what a file may call it, each
     maybe for several; ``task`` and ``index`` say where it is; ``spare`` says why the protocol can do without it,

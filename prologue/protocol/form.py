@@ -34,7 +34,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """All that the translation needs of one variant; ``data`` are variables in memory and what they hold at first."""
+    """Parts of one variant that the translation needs; ``data`` are variables in memory and what they hold at first."""
 
     name: str
     code: tuple[Line, ...]
@@ -66,7 +66,7 @@ class ProtocolVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One file; the first variant is the protocol as proposed."""
+    """A file; the first variant is the protocol as proposed."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What herd7, Arm's own model as a program, says of a protocol's litmus test.
+"""Asks herd7, Arm's own model as a program, about a protocol's litmus test.
 
 ``python -m prologue.protocol.herd7 DIRECTORY`` writes the files of ``docs/protocols/litmus``, and beside them herd7's
 figures, where it is in PATH.
@@ -28,7 +28,7 @@ _FLAG: Final = "violates-CMODX-requirements"
 
 @dataclass(frozen=True, slots=True)
 class HerdVerdict:
-    """What herd7 observed: ``Never``, ``Sometimes`` or ``Always``; empty if it was not done in ``SECONDS``.
+    """Observation of herd7: ``Never``, ``Sometimes`` or ``Always``; empty if it was not done in ``SECONDS``.
 
     ``positive`` and ``negative`` are the executions that reach the failure, and those that do not; ``flagged``: it
     flags a live change that is not on the CMODX list.

@@ -1,4 +1,4 @@
-"""What one instruction, or one step of the kernel, does: as statements of Promela over ``machine.pml``."""
+"""Translates one instruction, or one step of the kernel, to statements of Promela over ``machine.pml``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MOST: Final = (
 
 
 class Numbering:
-    """Where the lines of a model are, and what its names mean.
+    """Numbers of the lines and names of a model.
 
     ``lines`` are all lines by address; ``owners`` the task of each, None for shared code; ``starts`` and ``ends`` the
     first address of each task and the one after its last; ``sites`` the addresses of words that are written.

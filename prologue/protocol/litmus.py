@@ -78,7 +78,7 @@ def litmus_text(name: str, model: Model) -> str:
 
 
 class _Column:
-    """One thread's instructions; words, addresses and numbers that it stores are in registers from the start."""
+    """A thread's instructions; words, addresses and numbers that it stores are in registers from the start."""
 
     def __init__(self, number: int, thread: Thread, model: Model) -> None:
         self._number, self._thread, self._model = number, thread, model

@@ -45,7 +45,7 @@ class _Answer:
 
 
 class Conversation:
-    """What P0 and P1 say to each other; ``flags`` are the variables for it."""
+    """Messages between P0 and P1; ``flags`` are the variables for it."""
 
     def __init__(self, model: Model, writer: Thread) -> None:
         self._model, self._writer = model, writer

@@ -27,7 +27,7 @@ _SECONDS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What spin says of a model; ``reason`` is empty if it is safe, ``trail`` then too.
+    """Verdict of spin on a model; ``reason`` is empty if it is safe, ``trail`` then too.
 
     ``states`` were stored, ``depth`` is the longest of the shortest ways to them (both as spin counts).
     """

@@ -22,7 +22,7 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TrailStep:
-    """One row: what happened on which CPU; ``task`` is empty for the machine, ``step`` is the kernel's step, if any."""
+    """A row: what happened on which CPU; ``task`` is empty for the machine, ``step`` is the kernel's step, if any."""
 
     cpu: int
     task: str

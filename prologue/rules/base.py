@@ -1,4 +1,4 @@
-"""What a rule is and what it finds. Rules return data and never print."""
+"""Rules and their findings. Rules return data and never print."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INPUTS: dict[Input, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is verified: one vmlinux or module, and what it is compared with."""
+    """A vmlinux or module to be verified, and what it is compared with."""
 
     binary: Binary
     before: Binary | None = None  # the file that it was made from
@@ -68,7 +68,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
+    """A place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
 
     ``severity`` is that of this place, where it is less than the rule's, and ``fix`` its own advice, where it has one.
     """
@@ -84,7 +84,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule, with all that its documentation page needs.
+    """A rule, with all that its documentation page needs.
 
     ``code`` and ``slug`` are stable: after a release their meaning never changes. ``open_while_unfinished``: a file
     that an interrupted run left may violate the rule, and ``patch`` finishes such a file. ``release_may_leave_out``: a

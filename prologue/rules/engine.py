@@ -15,7 +15,7 @@ from prologue.rules.hits import Traced, run_hits
 
 
 class Examined(NamedTuple):
-    """What the rules say of a file."""
+    """Verdict of the rules on a file."""
 
     findings: tuple[Finding, ...]  # root causes first
     mended: Binary  # the file without the damage that can be mended; the file itself if there is none

@@ -1,4 +1,4 @@
-"""What damaged places of a file should hold: the ways to mend it, in the order in which damage spreads.
+"""Repairs damaged places of a file in memory: the ways to mend it, in the order in which damage spreads.
 
 A relocation gives a record its value, a record leads to a site, and the marker counts sites. So damage of an earlier
 kind shows up as findings of all later ones. Mends are written into a private copy only, to see which findings vanish.
@@ -38,7 +38,7 @@ class Edit(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """One damaged place: addresses at which its findings stand, and what mends it."""
+    """A damaged place: addresses at which its findings stand, and what mends it."""
 
     places: frozenset[int]
     edits: tuple[Edit, ...]

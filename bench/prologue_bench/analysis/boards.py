@@ -30,7 +30,7 @@ LEAST_OF_BOARD: Final = 2  # pairs: one has no spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardEffect:
-    """What one board says by itself: a ratio to the base with its interval; None from a single pair."""
+    """Effect that one board shows by itself: a ratio to the base with its interval; None from a single pair."""
 
     board: str
     units: int
@@ -41,7 +41,7 @@ class BoardEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boards:
-    """What the boards of a comparison say, one by one, and how far they are apart.
+    """Effects of a comparison's boards, one by one, and how far they are apart.
 
     ``spread`` is the standard deviation of the effect between boards, relative (0.01 is 1%); None if it cannot be
     estimated: then the comparison is that of ``used``, the only board with enough pairs.

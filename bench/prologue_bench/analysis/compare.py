@@ -1,4 +1,4 @@
-"""From a result set to verdicts: what may be said of every variant against the base, and what may not."""
+"""Draws verdicts from a result set: what may be said of every variant against the base, and what may not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One variant against the base.
+    """A variant against the base.
 
     ``units`` is how many pairs of boots there are or, unpaired, boots (or runs) of the variant that has fewer.
     ``reason`` is why there is no better verdict. ``difference`` is that of exact counts. ``boards`` is what each of
@@ -93,7 +93,7 @@ class WorkloadReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that is printed, in any format."""
+    """Content of a report, in any format."""
 
     results: ResultSet
     margin: float

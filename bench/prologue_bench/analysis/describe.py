@@ -1,4 +1,4 @@
-"""What was measured, without any comparison: quartiles, extremes and flagged outliers of every variant."""
+"""Describes measurements without any comparison: quartiles, extremes and flagged outliers of every variant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """One variant of one workload; numbers in the workload's unit, over all runs. ``boots`` is None if not known."""
+    """A variant of one workload; numbers in the workload's unit, over all runs. ``boots`` is None if not known."""
 
     variant: str
     boots: int | None

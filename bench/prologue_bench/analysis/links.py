@@ -21,7 +21,7 @@ _BOOT: Final = "boot"  # the command of what is counted of a boot, not of a work
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel: counts by the name of the measure, in the order of ``Links.measures``."""
+    """A kernel: counts by the name of the measure, in the order of ``Links.measures``."""
 
     label: str
     variant: str

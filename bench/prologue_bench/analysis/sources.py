@@ -1,4 +1,4 @@
-"""What a user names as results, opened: directories, record files, a table made by hand, or an example of ours."""
+"""Opens results that a user names: directories, record files, a table made by hand, or an example of ours."""
 
 from __future__ import annotations
 

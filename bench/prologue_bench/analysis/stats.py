@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One difference, or an array of them; all but ``p`` are logarithms of a ratio to the base.
+    """A difference, or an array of them; all but ``p`` are logarithms of a ratio to the base.
 
     ``detectable`` is the smallest difference that as much data with this spread calls different in 80% of campaigns.
     """

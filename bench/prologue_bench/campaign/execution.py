@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a user asks for, beyond link and target. ``blocks`` is the number of boots of each variant.
+    """Wishes of a user beyond link and target. ``blocks`` is the number of boots of each variant.
 
     ``retries`` is how often a place is booted again after a boot that was lost or void; ``timeout`` is seconds of wall
     time for one boot and all its runs.
@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedBoot:
-    """One boot as it ended, for what shows progress.
+    """A boot as it ended, for what shows progress.
 
     ``done`` of ``planned`` places have one that counts; ``left`` are to be booted yet, this one again if it is to be.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBoot:
-    """One boot that the plan wants: the ``position``-th of its block."""
+    """A boot that the plan wants: the ``position``-th of its block."""
 
     block: int
     position: int

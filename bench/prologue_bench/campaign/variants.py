@@ -56,7 +56,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One vmlinux as linked, its variants, and the lines that prove that they are one link.
+    """A vmlinux as linked, its variants, and the lines that prove that they are one link.
 
     ``stub`` are the words by which a running ``build`` of the stock contract differs from ``boot``, whose sites are the
     same: by bytes from ``_stext``. Empty for the native contract, which leaves no such words.

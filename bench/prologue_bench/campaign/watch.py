@@ -1,4 +1,4 @@
-"""What a campaign shows while it runs: a line for each boot, how far it is, and how long it will take."""
+"""Shows a campaign while it runs: a line for each boot, how far it is, and how long it will take."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One handler for each ``prologue bench`` command."""
+"""Handlers of the ``prologue bench`` commands."""

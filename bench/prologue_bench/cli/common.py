@@ -1,4 +1,4 @@
-"""What the commands that read results share."""
+"""Parts that the commands that read results share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands take where no option says otherwise."""
+"""Defaults of several commands, if no option says otherwise."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What one boot does, from reset to the first instruction of init.
+    """Counts of one boot, from reset to the first instruction of init.
 
     ``instructions``, ``ftrace_init`` and ``relocation`` are guest instructions, the second those of ``ftrace_init``
     and all that it calls, the third those that apply the Image's relocations; ``words`` and ``ftrace_init_words`` are

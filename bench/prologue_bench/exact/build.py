@@ -1,4 +1,4 @@
-"""What exact counting compiles: QEMU plugins for this machine, and guest programs for arm64. Made once and cached."""
+"""Compiles QEMU plugins for this machine, and guest programs for arm64. Made once and cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plugins have to know of one kernel: where it boots to and from, and what each word of its text is."""
+"""Places of one kernel that the plugins must know: where it boots to and from, and what each word of its text is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RELOCATE: Final = ("__pi_relocate_kernel", "__relocate_kernel")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """What the plugin has to know of one kernel; virtual addresses are those of a boot without KASLR.
+    """Places of one kernel; virtual addresses are those of a boot without KASLR.
 
     ``classes`` describes the words from ``text`` on, one byte each. ``base`` is where the Image begins. ``relocation``
     are the start and the end of the code that applies the Image's relocations; both are ``base`` if there is none.

@@ -1,4 +1,4 @@
-"""Which functions the instructions of ``ftrace_init`` are in, counted one by one: ``exact`` evidence."""
+"""Counts the instructions of ``ftrace_init`` function by function: ``exact`` evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``plugin/writes.c`` says at its end, and its rows with addresses and names."""
+"""Reads the last object of ``plugin/writes.c``, and its rows with addresses and names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the plugin counted; addresses of the Image: physical, and as linked."""
+    """Counts of the plugin; addresses of the Image: physical, and as linked."""
 
     load: int
     base: int

@@ -54,7 +54,7 @@ _BUILD_ID: Final = re.compile(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadCounts:
-    """What one program does from before its fork until it was waited for.
+    """Counts of one program from before its fork until it was waited for.
 
     ``kernel`` and ``user`` are guest instructions in the upper and lower half of the address space; ``prologues`` are
     first slots executed, in the whole kernel; ``entered`` are the functions that they begin.
@@ -85,7 +85,7 @@ class WorkloadCounts:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one boot did: up to init, then each workload. ``readback`` are the first slots that workloads executed."""
+    """Counts of one boot: up to init, then each workload. ``readback`` are the first slots that workloads executed."""
 
     boot: Counts
     workloads: tuple[WorkloadCounts, ...]

@@ -1,4 +1,4 @@
-"""Every write to kernel text of one run in QEMU, from reset to power-off, recorded by a plugin of ours.
+"""Records every write to kernel text of one run in QEMU, from reset to power-off, by a plugin of ours.
 
 ``plugin/writes.c`` says what is seen and how. Any number of CPUs, each in a thread of its own; KASLR as QEMU has it.
 """
@@ -46,7 +46,7 @@ _PLACES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritesRun:
-    """What to boot: a flat Image of ``vmlinux``, an initramfs, words for the kernel's command line, a machine."""
+    """A run to make: a flat Image of ``vmlinux``, an initramfs, words for the kernel's command line, a machine."""
 
     vmlinux: Path
     image: Path

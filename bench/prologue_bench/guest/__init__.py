@@ -1,1 +1,1 @@
-"""What a guest is made of: Debian's packages and kernels, kernels built from source, an initramfs, QEMU."""
+"""Makes guests: Debian's packages and kernels, kernels built from source, an initramfs, QEMU."""

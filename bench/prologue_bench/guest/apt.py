@@ -69,7 +69,7 @@ _NOT_FOUND = re.compile(r"Unable to locate package|No packages found|Can't find 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One binary package as the package lists describe it."""
+    """A binary package as the package lists describe it."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""Which Debian archive this machine uses, and the sources.list that reads another suite of it."""
+"""Finds the Debian archive that this machine uses, and writes the sources.list that reads another suite of it."""
 
 from __future__ import annotations
 

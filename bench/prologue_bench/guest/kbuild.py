@@ -48,7 +48,7 @@ _FIXED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What decides which kernel comes out of a source package.
+    """A kernel to build from a source package: all that decides which kernel comes out.
 
     ``options`` are files configs/NAME.config, put together. With ``native`` the tree gets our patch and build
     step first; the step is given a tool that does nothing, so that the kernel does not depend on this tool's version.

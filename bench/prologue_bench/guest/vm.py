@@ -60,7 +60,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestRun:
-    """What came of one boot."""
+    """Result of one boot."""
 
     events: tuple[Event, ...]
     command: str  # paste it to boot again
@@ -99,7 +99,7 @@ class Observer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the guest is to do.
+    """Work for the guest.
 
     ``names`` are jobs of ``guest/jobs.sh``; ``parameters`` become ``prologue.NAME=VALUE`` (spaces become commas);
     ``append`` goes onto the kernel command line as it is; ``timeout`` is seconds of wall time for everything.
@@ -184,7 +184,7 @@ def _first_event(token: str, reached: list[float]) -> Callable[[str], None]:
 
 
 class QemuVersion(NamedTuple):
-    """Of a QEMU; as text ``9.2``."""
+    """Version of a QEMU; as text ``9.2``."""
 
     major: int
     minor: int

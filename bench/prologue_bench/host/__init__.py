@@ -1,1 +1,1 @@
-"""What this host gives: programs on PATH, the cache, child processes, progress, and lines of a console."""
+"""Resources of this host: programs on PATH, the cache, child processes, progress, and lines of a console."""

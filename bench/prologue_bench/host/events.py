@@ -1,4 +1,4 @@
-"""What a guest prints on its console: JSON lines after a token, kernel messages, or nothing."""
+"""Reads a guest's console: JSON lines after a token, kernel messages, or nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REST: Final = re.compile(r"\s*(\[ *\d+\.\d{6}\].*)?")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the guest's init: its name and its other members."""
+    """A line of the guest's init: its name and its other members."""
 
     name: str
     data: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What the user is told meanwhile: a line, or the progress of a long step, by a callback or drawn on a terminal."""
+"""Informs the user meanwhile: a line, or the progress of a long step, by a callback or drawn on a terminal."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What one boot of any machine is asked to do, and what it says."""
+"""The task of one boot of any machine, and its answers."""

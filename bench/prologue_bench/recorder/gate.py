@@ -1,4 +1,4 @@
-"""Whether a machine was fit to be measured on, from what the recorder read before and after."""
+"""Judges whether a machine was fit to be measured on, from what the recorder read before and after."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HOT: Final = 75_000  # millidegrees; boards begin to throttle at 80 to 85
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something about a machine that disturbs measurements: what it is, why it matters, how to fix it.
+    """Disturbance of measurements by a machine: what it is, why it matters, how to fix it.
 
     ``voids``: what is measured in spite of it does not count.
     """

@@ -19,7 +19,7 @@ TOKEN: Final = "prologue"  # noqa: S105 - what marks a line as ours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What the machine said: facts of its own (release, boot_id, cpu ...), gates, samples by workload name.
+    """Answers of the machine: facts of its own (release, boot_id, cpu ...), gates, samples by workload name.
 
     ``stub`` are the words that the task's ``stub`` asked for; empty if they were not read.
     """

@@ -1,4 +1,4 @@
-"""One boot that was recorded by itself: one line of a record file, described in docs/json.md."""
+"""A boot that was recorded by itself: one line of a record file, described in docs/json.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_THE_BOOT: Final = ("label", "release", "boot_id", "build_id", "started", "cl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One boot, or a part of its runs, under the label that its user gave it."""
+    """A boot, or a part of its runs, under the label that its user gave it."""
 
     label: str
     boot_id: str

@@ -1,4 +1,4 @@
-"""Which sites of a kernel are read back on the running machine."""
+"""Chooses the sites of a kernel that are read back on the running machine."""
 
 from __future__ import annotations
 

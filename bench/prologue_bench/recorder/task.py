@@ -1,4 +1,4 @@
-"""What one boot of any machine is to do."""
+"""The task of one boot of any machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that one boot is to do: every workload ``runs`` times, in turn.
+    """Task of one boot: every workload ``runs`` times, in turn.
 
     ``sites`` are bytes from ``_stext`` to the first slots that are to be read back, ascending; ``stub`` those to other
     words. ``governor`` is set for the time of the task if given.

@@ -1,4 +1,4 @@
-"""What a user asks for with ``--workload``, made into a command, a way to read its number, a unit and a direction.
+"""Makes a command, a way to read its number, a unit and a direction from what a user asks for with ``--workload``.
 
 hackbench:process,sockets,g=10,l=1000      rt-tests' hackbench; process or thread, sockets or pipes
 perf-messaging:thread,pipes,g=10,l=1000    perf bench sched messaging

@@ -1,4 +1,4 @@
-"""What a report over several boards says of them: each by itself, and what so few of them can and cannot show."""
+"""Sentences of a report over several boards: each by itself, and what so few of them can and cannot show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, as a table: for people, for spreadsheets, for programs."""
+"""Tables of measurements: for people, for spreadsheets, for programs."""
 
 from __future__ import annotations
 

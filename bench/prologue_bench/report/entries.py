@@ -1,4 +1,4 @@
-"""What exact boots of workloads show beyond counts: how dense prologues are, and which functions are entered most."""
+"""Shows what exact boots of workloads know beyond counts: density of prologues, and most entered functions."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _SMOKE: Final = "smoke evidence (wall time under QEMU TCG), so the number is not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What result sets do not know: which CI system reports, and the source code of the kernel.
+    """Facts that result sets lack: which CI system reports, and the source code of the kernel.
 
     ``checkout`` is the identifier of a checkout that was submitted already; then the rest is not used. ``commit`` is 40
     hexadecimal digits, ``repository`` an https URL, ``tree`` KernelCI's name of it.

@@ -24,7 +24,7 @@ _WIDTH: Final = 9.0
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One kernel: instructions for each site."""
+    """A kernel: instructions for each site."""
 
     label: str
     ftrace_init: float

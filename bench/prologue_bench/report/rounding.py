@@ -1,4 +1,4 @@
-"""How many digits a number may show: at most two that its own error reaches.
+"""Rounds numbers: at most two digits that their own error reaches.
 
 ``43.6813 +- 0.045`` becomes ``43.681``; further digits mean nothing.
 """

@@ -1,4 +1,4 @@
-"""What a report says in words: verdicts, and everything a reader must know to judge them."""
+"""Sentences of a report: verdicts, and everything a reader must know to judge them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SAMPLE: Final = "0 or a number from 1e-60 to 1e60"
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One JSON object and where it came from (``FILE``, or ``FILE:LINE``), for messages.
+    """A JSON object and where it came from (``FILE``, or ``FILE:LINE``), for messages.
 
     Every reader raises BenchError if the field is absent or not what it must be.
     """

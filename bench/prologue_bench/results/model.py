@@ -16,7 +16,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is run, and how its numbers are to be read: ``direction`` is the better one."""
+    """A workload, and how its numbers are to be read: ``direction`` is the better one."""
 
     name: str
     command: str
@@ -26,7 +26,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of the images that are compared.
+    """An image of those that are compared.
 
     ``kind`` is ``nop-nop``, ``boot`` or ``build``; ``words`` is how many 4-byte words differ from the base. In a table
     made by hand all but the label are None.
@@ -62,7 +62,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Readback:
-    """What the running machine showed: its build-id, and how many sampled first slots hold a MOV and a NOP."""
+    """Answers of the running machine: its build-id, and how many sampled first slots hold a MOV and a NOP."""
 
     build_id: str
     sites: int
@@ -72,7 +72,7 @@ class Readback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """One finished boot: every sample of every workload, in the workload's unit.
+    """A finished boot: every sample of every workload, in the workload's unit.
 
     ``void`` is why the boot does not count, or None. ``block`` is None if boots were not arranged in blocks. ``board``
     is which of several boards it was; None if the campaign has one, which its ``machine`` describes.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One boot to make: the flat Image of a variant, where its log goes, seconds of wall time for everything."""
+    """A boot to make: the flat Image of a variant, where its log goes, seconds of wall time for everything."""
 
     image: Path
     log: Path
@@ -25,7 +25,7 @@ class Attempt:
 
 
 class SeveralBoards(Protocol):
-    """Several boards of one type that one target stands for; one of them is in use."""
+    """Boards of one type that one target stands for; one of them is in use."""
 
     @property
     def board(self) -> str:

@@ -1,4 +1,4 @@
-"""What a board says of itself over ssh: a script to be run there, and the facts in its lines."""
+"""Facts of a board over ssh: a script to be run there, and the facts in its lines."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _PORT: Final = {"virtio_mmio_probe": "virtio_mmio", "virtcons_probe": "virtio_co
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at; ``fix`` is empty if there is nothing to do."""
+    """Result of one check; ``fix`` is empty if there is nothing to do."""
 
     health: Health
     what: str

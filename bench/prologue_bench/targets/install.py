@@ -1,4 +1,4 @@
-"""How an Image gets onto a board: by kexec, or by a command of the user."""
+"""Brings an Image onto a board: by kexec, or by a command of the user."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ _IMAGE: Final = "kernel"  # the entry of images: that each boot sets
 
 
 class LabgridTarget:
-    """One target of a labgrid environment file.
+    """A target of a labgrid environment file.
 
     ``reserved`` is the place of a coordinator that the target must use; None if it may use any.
     """

@@ -32,7 +32,7 @@ _Answer = TypeVar("_Answer")
 
 
 class CoordinatorPlaces:
-    """One place at a time; ``aside`` are those put aside, each with its reservation, or "" if it was given back."""
+    """A place at a time; ``aside`` are those put aside, each with its reservation, or "" if it was given back."""
 
     def __init__(self, address: str, wanted: Mapping[str, str], aside: Mapping[str, str]) -> None:
         self._address = address

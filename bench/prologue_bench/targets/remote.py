@@ -72,7 +72,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of a command; ``status`` is None if it was stopped because its time was over."""
+    """Outcome of a command; ``status`` is None if it was stopped because its time was over."""
 
     status: int | None
     lines: tuple[str, ...]

@@ -34,7 +34,7 @@ _COORDINATOR: Final = "127.0.0.1:20408"  # labgrid's own default
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a farm: an environment file, a target in it, and the tags that a place must have."""
+    """Request to a farm: an environment file, a target in it, and the tags that a place must have."""
 
     environment: Path
     target: str
@@ -94,7 +94,7 @@ class Seat:
 
 
 class _Held:
-    """What the process holds: a place, and the labgrid target that uses it."""
+    """Possessions of the process: a place, and the labgrid target that uses it."""
 
     def __init__(self, wanted: Wanted, aside: Mapping[str, str]) -> None:
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""What a board of a farm says of itself: a script for its shell, and the facts in what that prints."""
+"""Facts of a board of a farm: a script for its shell, and the facts in what that prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every source of memory offers, and what a kernel says of itself in VMCOREINFO."""
+"""The interface of every source of memory, and the kernel's own words in VMCOREINFO."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class CoreFile:
 
 
 class CoreMemory:
-    """What every memory has in common that is read from a core as it is."""
+    """Common part of every memory that is read from a core as it is."""
 
     def __init__(self, core: CoreFile) -> None:
         self.core = core

@@ -1,4 +1,4 @@
-"""What ``perf record --kcore`` keeps: ``DATA/kcore_dir`` with kcore, kallsyms and modules.
+"""Reads ``DATA/kcore_dir``, which ``perf record --kcore`` keeps: kcore, kallsyms and modules.
 
 perf copies the kernel's text, one range with all modules, and no notes (``tools/perf/util/symbol-elf.c``, "kcore_copy",
 6.12): no VMCOREINFO, so the slide follows from kallsyms, and where modules have their sections is not known.

@@ -1,4 +1,4 @@
-"""What a running kernel says of itself: asked by one shell script, on this machine or on another one."""
+"""Asks a running kernel for its state by one shell script, on this machine or on another one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class LiveSymbol(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelState:
-    """What the kernel said. ``symbols`` are those of owners other than the kernel, and where its image begins and ends.
+    """State that the kernel reports. ``symbols`` are those of other owners, and where its image begins and ends.
 
     ``kprobes`` are the lines of ``/sys/kernel/debug/kprobes/list``; empty where debugfs is not mounted.
     """

@@ -29,7 +29,7 @@ _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """What a capture has; ``file_size`` and ``memory`` in bytes.
+    """Content of a capture; ``file_size`` and ``memory`` in bytes.
 
     ``unstable`` are addresses of text words that still changed when they had been read several times. ``whole`` says
     whether all structures are there that were wanted.
@@ -43,7 +43,7 @@ class Captured:
 
 
 class Structures(NamedTuple):
-    """What is wanted of the heap: addresses and bytes, ascending and apart; ``whole`` if all of it could be read.
+    """Wanted parts of the heap: addresses and bytes, ascending and apart; ``whole`` if all could be read.
 
     ``deciding`` is what of it goes with the text: other bytes may change at any time.
     """
@@ -58,7 +58,7 @@ Follow = Callable[[Memory], Structures]
 
 
 class _Start(NamedTuple):
-    """Where something begins, the most bytes that it may have, and whether it is text."""
+    """Start of a symbol or section, the most bytes that it may have, and whether it is text."""
 
     vaddr: int
     most: int
@@ -66,7 +66,7 @@ class _Start(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """One reading: text, data of the image, and structures from between two readings of the text that agree.
+    """A reading: text, data of the image, and structures from between two readings of the text that agree.
 
     ``settled`` if the structures were the same after that text.
     """

@@ -1,4 +1,4 @@
-"""One executable section with the text that runs: what the copy gets, and what to report of it."""
+"""An executable section with the text that runs: what the copy gets, and what to report of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prologue.live.system.running_text import LiveSection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionText:
-    """What became of a section; counts are of 4-byte words.
+    """Result for a section; counts are of 4-byte words.
 
     ``changed`` differ from the file, ``kept`` stay as the file has them because memory has nothing there; ``missing``
     of these are in text that the kernel does not give away. ``zeros`` are in pages of zeros, which memory has and the

@@ -1,4 +1,4 @@
-"""Whether the text in memory is that of a kernel's vmlinux, or its slide or build is another's, or init was freed."""
+"""Judges whether text in memory is that of a kernel's vmlinux, its slide or build is another's, or init was freed."""
 
 from __future__ import annotations
 

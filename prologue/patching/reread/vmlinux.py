@@ -20,7 +20,7 @@ _LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What LIEF read: addresses, in the order of the table."""
+    """Addresses that LIEF read, in the order of the table."""
 
     records: tuple[int, ...]  # zero records included
     first_slots: tuple[int, ...]  # in the order of the records
