@@ -63,7 +63,7 @@ class Kallsyms:
         return sorted_unique(self.addresses)
 
     def spans(self, vaddrs: U64) -> tuple[U64, U64]:
-        """Start of the symbol that each address belongs to, and of the next symbol; shape of ``vaddrs``.
+        """Return the start of the symbol that each address belongs to, and of the next; shape of ``vaddrs``.
 
         The last symbol ends where it starts, an address below the first one belongs to the first: neither is text.
         """
