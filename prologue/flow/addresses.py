@@ -85,19 +85,19 @@ def _sums(words: U32, adds: _ByRegister, sources: Made) -> Made:
     """Find every ADD that may add to one of the sources, and the address that both form."""
     index, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number, wanting in enumerate(adds):  # both lists ascend, so that the search goes through memory in order
-        mine = np.flatnonzero(sources.register == number)
-        if not len(mine):
+        adding = np.flatnonzero(sources.register == number)
+        if not len(adding):
             continue
-        place = np.searchsorted(sources.at[mine], wanting) - 1
+        place = np.searchsorted(sources.at[adding], wanting) - 1
         usable = place >= 0
-        last = mine[place[usable]]
+        last = adding[place[usable]]
         near = wanting[usable] - sources.at[last] < _NEAR
         index.append(wanting[usable][near])
         before.append(last[near])
-    found, source = np.concatenate(index), np.concatenate(before)
-    order = np.argsort(found)
-    found, source = found[order], source[order]
-    return Made(found, field(words[found], 0), sources.value[source] + field(words[found], 10, 12).astype(np.uint64))
+    sums, source = np.concatenate(index), np.concatenate(before)
+    order = np.argsort(sums)
+    sums, source = sums[order], source[order]
+    return Made(sums, field(words[sums], 0), sources.value[source] + field(words[sums], 10, 12).astype(np.uint64))
 
 
 def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:

@@ -44,7 +44,7 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
         holders = _holders(flow, state, what)
         if holders is None:
             return state.position
-        fresh = [one for one in _next(flow, state, holders) if one not in seen] if holders else []
+        fresh = [following for following in _next(flow, state, holders) if following not in seen] if holders else []
         todo += fresh
         seen.update(fresh)
         if len(seen) > _STATES:

@@ -68,8 +68,8 @@ class Liveness:
         second = self._flow.positions(self._first + np.uint64(4))
         begin = second + 1
         sites = np.flatnonzero((second >= 0) & self._seen[self._next(begin)])
-        found = self._reads_from(begin[sites]).items()
-        confirmed = ((k, self._confirmed(int(begin[sites[k]]), where, at_entry=True)) for k, where in found)
+        reads = self._reads_from(begin[sites]).items()
+        confirmed = ((k, self._confirmed(int(begin[sites[k]]), where, at_entry=True)) for k, where in reads)
         return [Read(int(sites[k]), *where) for k, where in confirmed if where is not None]
 
     @cached_property
@@ -87,13 +87,13 @@ class Liveness:
             calls = calls[~among(calls, done)]
             done = np.concatenate([done, calls])
             kept = []
-            for k, found in self._reads_from(calls + 1, at_entry=False).items():
+            for k, read in self._reads_from(calls + 1, at_entry=False).items():
                 call, target = self._call(int(calls[k]))
                 # A module's call of another file's function has no target yet, and seems to call itself.
                 callee = callees.find(target) if target != call else None
                 if callee is None or not callee.returns:
                     continue
-                where = self._confirmed(int(calls[k]) + 1, found, at_entry=False)
+                where = self._confirmed(int(calls[k]) + 1, read, at_entry=False)
                 if where is not None:
                     kept.append(int(calls[k]))
                     self._origin[kept[-1]] = where
@@ -115,13 +115,13 @@ class Liveness:
         """
         over, stops, words, seen = self._over, self._stops, self._flow.words, self._seen
         source, target = self._branches
-        found = [np.zeros(0, np.int64)]
+        calls = [np.zeros(0, np.int64)]
         todo = _fresh(reads, seen)
         while len(todo):
             seen[todo] = True
             above = stops[np.searchsorted(stops, todo.astype(np.int32)) - 1]  # the last word, if there is none
             is_call = matches(words[above], BL)
-            found.append(above[is_call].astype(np.int64))
+            calls.append(above[is_call].astype(np.int64))
             # Branches that come in on the way up: what is above a call or a write is not on the way.
             low = np.searchsorted(target, above, side="right")
             count = np.maximum(np.searchsorted(target, todo.astype(np.int32), side="right") - low, 0)
@@ -129,7 +129,7 @@ class Liveness:
             coming = source[first + np.arange(len(first))]
             falls = above[~over[above] & ~matches(words[above], B)]
             todo = _fresh(np.concatenate([coming, falls]).astype(np.int64), seen)
-        return sorted_unique(np.concatenate(found))
+        return sorted_unique(np.concatenate(calls))
 
     @cached_property
     def _branches(self) -> tuple[I32, I32]:
@@ -230,7 +230,7 @@ class Liveness:
         source, target = source[order], target[order]
         by_start = np.argsort(begin, kind="stable")
         ordered = begin[by_start]
-        found: dict[int, tuple[int, int]] = {}
+        reads_by_begin: dict[int, tuple[int, int]] = {}
         for read in reads:
             where = self._origin.get(read) or self._at(read)
             todo, seen = [read], {read}
@@ -238,12 +238,12 @@ class Liveness:
                 position = todo.pop()
                 here = by_start[slice(*np.searchsorted(ordered, [position, position + 1]).tolist())]
                 for start in here.tolist():  # more than one, if nothing happens between them
-                    found.setdefault(start, where)
+                    reads_by_begin.setdefault(start, where)
                 low, high = np.searchsorted(target, [position, position + 1]).tolist()
                 fresh = set(source[low:high].tolist()) - seen
                 seen |= fresh
                 todo += fresh
-        return {start: found[start] for start in sorted(found)}
+        return {start: reads_by_begin[start] for start in sorted(reads_by_begin)}
 
 
 def _stops(flow: Flow, binary: Binary, first: U64) -> tuple[Bool, Bool, I32]:

@@ -68,7 +68,7 @@ def _starts(binary: Binary, section: Section, frames: _Frames, fields: U64) -> U
 
 def _frames(data: bytes) -> _Frames:
     """Read the section's entries, up to the first that makes no sense, as the kernel does."""
-    found: list[tuple[int, bool, int, int, int]] = []
+    frames: list[tuple[int, bool, int, int, int]] = []
     at, wide, alignment = 0, False, 0
     while at + 8 <= len(data):
         size, about = struct.unpack_from("<II", data, at)
@@ -88,9 +88,9 @@ def _frames(data: bytes) -> _Frames:
         else:
             code = at + (24 if wide else 16)  # then the length of augmentation data, and these
             if code < end:
-                found.append((at + 8, wide, alignment, code + 1 + data[code], end))
+                frames.append((at + 8, wide, alignment, code + 1 + data[code], end))
         at = end
-    columns = np.array(found, np.int64).reshape(-1, 5).T
+    columns = np.array(frames, np.int64).reshape(-1, 5).T
     return _Frames(
         location=columns[0], wide=columns[1].astype(np.bool_), alignment=columns[2], code=columns[3], end=columns[4]
     )
@@ -105,7 +105,7 @@ def _toggles(data: npt.NDArray[np.uint8], frames: _Frames, starts: U64) -> U64:
     numbers[0x80:0xC0] = 1
     known[[*_NUMBERS, *_BYTES, *_NOTHING]] = True
     known[0x40:] = True
-    found = [np.zeros(0, np.uint64)]
+    toggles = [np.zeros(0, np.uint64)]
     running = np.flatnonzero((starts != 0) & (at < end))
     while len(running):
         opcode = padded[at[running]]
@@ -119,9 +119,9 @@ def _toggles(data: npt.NDArray[np.uint8], frames: _Frames, starts: U64) -> U64:
             at[far] += size
         for count in (1, 2):
             _skip_number(padded, at, running[numbers[opcode] >= count], end)
-        found.append(place[running[opcode == _TOGGLE]])
+        toggles.append(place[running[opcode == _TOGGLE]])
         running = running[known[opcode] & (at[running] < end[running])]
-    return np.concatenate(found)
+    return np.concatenate(toggles)
 
 
 def _skip_number(data: npt.NDArray[np.uint8], at: I64, which: I64, end: I64) -> None:

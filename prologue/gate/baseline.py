@@ -109,14 +109,14 @@ def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]
     return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
 
 
-def split(findings: Iterable[Finding], every: Sequence[Known], today: date | None = None) -> Split:
+def split(findings: Iterable[Finding], entries: Sequence[Known], today: date | None = None) -> Split:
     """Separate known findings from new ones.
 
     The first entry that matches a finding decides. An entry with more matches than its count covers none of them:
     there is no way to say which are the old ones. Nor does one that has expired (``today`` is UTC's, unless given).
     """
     day = today or datetime.now(tz=UTC).date()
-    known = [entry for entry in every if entry.expires is None or entry.expires >= day]
+    known = [entry for entry in entries if entry.expires is None or entry.expires >= day]
     matchers = [(entry, _matcher(entry)) for entry in known]
     decided = [
         (finding, next((entry for entry, matches in matchers if matches(finding)), None)) for finding in findings
@@ -129,7 +129,7 @@ def split(findings: Iterable[Finding], every: Sequence[Known], today: date | Non
         baselined=[(finding, entry) for finding, entry in decided if entry is not None and entry not in over],
         unused=[entry for entry in known if not counts[entry]],
         exceeded=exceeded,
-        expired=tuple(entry for entry in every if entry not in known),
+        expired=tuple(entry for entry in entries if entry not in known),
     )
 
 

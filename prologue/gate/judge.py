@@ -26,7 +26,7 @@ class Judged(NamedTuple):
 
 
 def judge(
-    every: Sequence[Judged], *, release: bool, require: Required | None = None, notes: Sequence[str] = ()
+    files: Sequence[Judged], *, release: bool, require: Required | None = None, notes: Sequence[str] = ()
 ) -> Verdict:
     """Set known findings aside and decide what fails; ``notes`` are the caller's own.
 
@@ -34,17 +34,17 @@ def judge(
         InputError: a baseline cannot be read, or is not filled in.
 
     """
-    verified = [(target.result, target.result.facts) for target in every if target.result.facts is not None]
-    exceptions = left_out_notes(target.settings for target in every)
+    verified = [(target.result, target.result.facts) for target in files if target.result.facts is not None]
+    exceptions = left_out_notes(target.settings for target in files)
     parts = Split(new=[], baselined=[], unused=[], exceeded=[])
     # One baseline is shared by all its files: its counts are of the whole run.
-    for baseline in dict.fromkeys(target.settings.baseline for target in every):
-        group = [target for target in every if target.settings.baseline == baseline]
+    for baseline in dict.fromkeys(target.settings.baseline for target in files):
+        group = [target for target in files if target.settings.baseline == baseline]
         part = _split(group, baseline, release=release)
         exceptions += baseline_notes(part, baseline) if baseline is not None else []
         parts = replace(parts, new=parts.new + part.new, baselined=parts.baselined + part.baselined)
     return Verdict(
-        files=[str(target.result.path) for target in every],
+        files=[str(target.result.path) for target in files],
         findings=parts.new,
         baselined=parts.baselined,
         notes=list(dict.fromkeys([*(note for result, _ in verified for note in result.notes), *notes])),
@@ -52,7 +52,7 @@ def judge(
         release=release,
         require=require,
         failing=_FAILING_RELEASE if release else FAILING,
-        settings={str(target.result.path): target.settings for target in every},
+        settings={str(target.result.path): target.settings for target in files},
         facts={str(result.path): facts for result, facts in verified},
         inputs={str(result.path): result.inputs for result, _ in verified},
         refused=[
@@ -60,7 +60,7 @@ def judge(
             for result, facts in verified
             for finding in _refused(result, facts, release=release, require=require)
         ],
-        unreadable={str(target.result.path): target.result.error for target in every if target.result.facts is None},
+        unreadable={str(target.result.path): target.result.error for target in files if target.result.facts is None},
     )
 
 

@@ -43,11 +43,11 @@ def listed(word: int, issue: Issue = "old") -> bool:
 
 def listed_words(words: npt.NDArray[np.uint32], issue: Issue = "old") -> npt.NDArray[np.bool_]:
     """Return which of many words are on that list; shape of ``words``."""
-    found = np.zeros(words.shape, np.bool_)
+    on_list = np.zeros(words.shape, np.bool_)
     for name in OLD_LIST if issue == "old" else NEW_LIST:
         mask, value = pattern(name)
-        found |= words & np.uint32(mask) == np.uint32(value)
-    return found
+        on_list |= words & np.uint32(mask) == np.uint32(value)
+    return on_list
 
 
 def word_name(word: int) -> str:

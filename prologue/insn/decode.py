@@ -43,8 +43,8 @@ _CHUNK: Final = 1 << 16  # words compared at once: what fits into a cache is muc
 def matches(words: U32, pattern: Pattern) -> Bool:
     """Return which words are of an encoding; shape of ``words``."""
     mask, value = map(np.uint32, pattern)
-    found: Bool = words == value if mask == 0xFFFFFFFF else words & mask == value
-    return found
+    matching: Bool = words == value if mask == 0xFFFFFFFF else words & mask == value
+    return matching
 
 
 def find(words: U32, pattern: Pattern) -> I64:
@@ -125,10 +125,10 @@ def branches(words: U32, base: int) -> tuple[I64, U64]:
     count = 0
     for start in range(0, len(words), _CHUNK):
         part = words[start : start + _CHUNK]
-        found = np.flatnonzero(matches(part, _B_CB_TB) | matches(part, B_OR_BC_COND) | matches(part, CB_COND))
-        mine = slice(count, count + len(found))
-        np.add(found, start, out=index[mine])
-        places = (index[mine] + _steps(part[found])) * a64.INSN_SIZE
-        np.add(places.view(np.uint64), np.uint64(base), out=target[mine])
-        count += len(found)
+        at = np.flatnonzero(matches(part, _B_CB_TB) | matches(part, B_OR_BC_COND) | matches(part, CB_COND))
+        rows = slice(count, count + len(at))
+        np.add(at, start, out=index[rows])
+        places = (index[rows] + _steps(part[at])) * a64.INSN_SIZE
+        np.add(places.view(np.uint64), np.uint64(base), out=target[rows])
+        count += len(at)
     return index[:count], target[:count]

@@ -92,23 +92,23 @@ def why_refused(word: int) -> str:
     for reason, (mask, value) in _NEVER:
         if word & mask == value:
             return reason
-    one = np.array([word], np.uint32)
-    if matches(one, _HINT).any():
+    array = np.array([word], np.uint32)
+    if matches(array, _HINT).any():
         return "a hint that is not on the kernel's list of steppable ones"
-    if matches(one, _MRS).any():
+    if matches(array, _MRS).any():
         return "a read of DAIF"
-    if matches(one, _EXCLUSIVE).any():
+    if matches(array, _EXCLUSIVE).any():
         return "an exclusive load or store"
-    if matches(one, _PRFM_LITERAL).any():
+    if matches(array, _PRFM_LITERAL).any():
         return "a prefetch of a literal"
     return "a memory copy or set instruction"
 
 
 def _any(words: U32, patterns: tuple[Pattern, ...]) -> Bool:
-    found = np.zeros(words.shape, np.bool_)
+    matching = np.zeros(words.shape, np.bool_)
     for encoding in patterns:
-        found |= matches(words, encoding)
-    return found
+        matching |= matches(words, encoding)
+    return matching
 
 
 def _unsteppable_hint(words: U32) -> Bool:

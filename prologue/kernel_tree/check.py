@@ -162,11 +162,11 @@ def _tool() -> Check:
         )
     program, _, version = done.stdout.strip().partition(" ")
     if done.returncode or program != "prologue" or not version:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         return Check(
             name="tool",
             status="no",
-            message=f"{path} is not a working prologue: {''.join(said)}",
+            message=f"{path} is not a working prologue: {''.join(last)}",
             to_do="reinstall it",
             facts=facts,
         )
@@ -179,11 +179,11 @@ def _tool() -> Check:
 
 def _kernels(out: Path, check: Callable[[Path, Path], Check]) -> Iterator[Check]:
     # Newer kernels link vmlinux.unstripped and make vmlinux from it.
-    found = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
-    if not found:
+    present = [path for path in (out / "vmlinux.unstripped", out / "vmlinux") if path.exists()]
+    if not present:
         yield Check(name="vmlinux", status="-", message="not built yet")
-    for path in found:
-        yield check(path, found[0])
+    for path in present:
+        yield check(path, present[0])
 
 
 def _boot_kernel(path: Path, linked: Path) -> Check:

@@ -69,7 +69,7 @@ def cover_text(series: KernelPatch, figures: Sequence[Figures]) -> str:
     paragraphs = [_WHY[series.mode], f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
     width = len(str(len(series.patches)))
     paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))
-    paragraphs += ["".join(f"{line}\n" for line in found.lines) for found in figures]
+    paragraphs += ["".join(f"{line}\n" for line in file.lines) for file in figures]
     return "\n".join(paragraphs)
 
 

@@ -87,15 +87,15 @@ def parse_changes(diff: bytes, source: object) -> tuple[FileChange, ...]:
     changes: list[FileChange] = []
     lines = iter(diff.removesuffix(b"\n").split(b"\n"))
     for line in lines:
-        if found := _FILE.fullmatch(line):
-            if found[1] != found[2]:
+        if match := _FILE.fullmatch(line):
+            if match[1] != match[2]:
                 raise InternalError(f"renames a file: {line.decode(errors='replace')}", path=source)
-            changes.append(FileChange(found[1].decode(), (line,), ()))
+            changes.append(FileChange(match[1].decode(), (line,), ()))
         elif not changes:
             raise InternalError(f"is not a diff: {line.decode(errors='replace')!r}", path=source)
-        elif found := _HUNK.fullmatch(line):
-            old, new = int(found[2] or 1), int(found[4] or 1)
-            hunk = Hunk(int(found[1]), int(found[3]), found[5], tuple(_body(lines, old, new)))
+        elif match := _HUNK.fullmatch(line):
+            old, new = int(match[2] or 1), int(match[4] or 1)
+            hunk = Hunk(int(match[1]), int(match[3]), match[5], tuple(_body(lines, old, new)))
             if len(hunk.old) != old or len(hunk.new) != new:
                 raise InternalError(f"a hunk is incomplete: {line.decode(errors='replace')}", path=source)
             changes[-1] = replace(changes[-1], hunks=(*changes[-1].hunks, hunk))

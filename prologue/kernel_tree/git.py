@@ -88,13 +88,13 @@ def identity(directory: Path) -> Identity:
     """
     command = [_git(), "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, errors="replace", check=False)
-    found = re.fullmatch(r"(.+) <(.+)> (\d+) ([+-])(\d\d)(\d\d)\n", done.stdout)
-    if done.returncode or found is None:
+    match = re.fullmatch(r"(.+) <(.+)> (\d+) ([+-])(\d\d)(\d\d)\n", done.stdout)
+    if done.returncode or match is None:
         raise UsageError(
             "Signed-off-by needs your identity, and git has none: git config --global user.name NAME, "
             "and user.email ADDRESS"
         )
-    name, email, seconds, sign, hours, minutes = found.groups()
+    name, email, seconds, sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
     return Identity(name, email, datetime.fromtimestamp(int(seconds), timezone(offset)))
 

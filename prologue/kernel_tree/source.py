@@ -54,8 +54,8 @@ class KernelTree:
         self.path = path
         self._mode = mode
         text = self._makefile()
-        found = {str(name): str(value) for name, value in reversed(_VERSION.findall(text))}  # the first ones count
-        version = [found.get(name, "") for name in ("VERSION", "PATCHLEVEL")]
+        numbers = {str(name): str(value) for name, value in reversed(_VERSION.findall(text))}  # the first ones count
+        version = [numbers.get(name, "") for name in ("VERSION", "PATCHLEVEL")]
         if not all(part.isdigit() for part in version):
             raise InputError(
                 f"is not a kernel tree: its Makefile gives no VERSION and PATCHLEVEL{self._hint()}", path=path
@@ -63,7 +63,7 @@ class KernelTree:
         if not (path / "arch" / "arm64").is_dir():
             raise InputError("has no arch/arm64", path=path)
         self.series: str = ".".join(version)
-        self.release: str = f"{self.series}.{found.get('SUBLEVEL') or 0}{found.get('EXTRAVERSION', '')}"
+        self.release: str = f"{self.series}.{numbers.get('SUBLEVEL') or 0}{numbers.get('EXTRAVERSION', '')}"
 
     def _makefile(self) -> str:
         if not self.path.is_dir():

@@ -18,8 +18,8 @@ _DATA: Final = files("prologue.kernel_tree").joinpath("standalone")
 
 def standalone_releases(name: str) -> tuple[str, ...]:
     """Return the releases that have this patch, oldest first."""
-    found = (entry.name for entry in _DATA.iterdir() if entry.joinpath(f"{name}.diff").is_file())
-    return tuple(sorted(found, key=lambda release: [int(part) for part in release.split(".")]))
+    names = (entry.name for entry in _DATA.iterdir() if entry.joinpath(f"{name}.diff").is_file())
+    return tuple(sorted(names, key=lambda release: [int(part) for part in release.split(".")]))
 
 
 def load_standalone(name: str, release: str, path: object = None) -> KernelPatch:

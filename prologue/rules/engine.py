@@ -126,7 +126,7 @@ def require_table(binary: Binary) -> None:
 def _refuse_findings(binary: Binary, rules: tuple[Rule, ...]) -> None:
     bad = [finding for finding in run_rules(Subject(binary), rules) if finding.severity != "info"]
     if bad:
-        first, roots = bad[0], [one for one in bad if not one.follows_from]
+        first, roots = bad[0], [hit for hit in bad if not hit.follows_from]
         more = f" (and {len(roots) - 1} more: see `prologue verify`)" if len(roots) > 1 else ""
         raise RefusedError(
             f"{first.code} {first.slug}: {first.message}{more}; {first.fix}", path=binary.path, where=first.where

@@ -17,12 +17,12 @@ def check(subject: Subject) -> Iterator[Hit]:
     if count >= SHN_LORESERVE:
         yield Hit(0, f"{count:,} sections: the module loader knows numbers of 16 bits, and refuses to load the module")
     sections = record_sections(image)
-    every = sum(section.size // 8 for section in sections)
-    if not sections or sections[0].size // 8 == every:
+    records = sum(section.size // 8 for section in sections)
+    if not sections or sections[0].size // 8 == records:
         return
     message = (
         f"{len(sections)} sections {RECORDS}, of which the module loader takes the first: "
-        f"{sections[0].size // 8:,} of {counted(every, 'function')} can be traced"
+        f"{sections[0].size // 8:,} of {counted(records, 'function')} can be traced"
     )
     yield Hit(next(s.addr for s in sections[1:] if s.size), message)
 

@@ -16,10 +16,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     if sites is None:
         return
     before = sites.before
-    mine = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
-    if mine.any():  # the word belongs to this function only if no function begins after it
-        mine &= ~subject.binary.symbols.is_function_start(sites.first)
-    for k in np.flatnonzero(mine).tolist():
+    signs = (before == a64.PACIASP) | (before == a64.SCS_PUSH)
+    if signs.any():  # the word belongs to this function only if no function begins after it
+        signs &= ~subject.binary.symbols.is_function_start(sites.first)
+    for k in np.flatnonzero(signs).tolist():
         name = "PACIASP" if int(before[k]) == a64.PACIASP else "a shadow call stack push"
         yield Hit(int(sites.first[k]) - 4, f"{name} comes before the pair", (int(before[k]), int(sites.word0[k])))
 

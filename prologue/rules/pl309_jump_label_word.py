@@ -23,12 +23,12 @@ def check(subject: Subject) -> Iterator[Hit]:
 
     binary = subject.binary
     labels = jump_labels(binary)
-    mine = binary.text.in_text(labels.code)
+    here = binary.text.in_text(labels.code)
     if not subject.running:  # in memory, code may be gone
         for k, message in _impossible_entries(binary, labels):
-            yield Hit(int(labels.code[k] if mine[k] else labels.entries[k]), message)
-            mine[k] = False  # its target says nothing of the word
-    code, target = labels.code[mine], labels.target[mine]
+            yield Hit(int(labels.code[k] if here[k] else labels.entries[k]), message)
+            here[k] = False  # its target says nothing of the word
+    code, target = labels.code[here], labels.target[here]
     words = binary.text.words(code)
     branch = matches(words, B)
     good = (words == a64.NOP) | (branch & (binary.jump_targets(code, words) == target))

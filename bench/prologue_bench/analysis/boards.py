@@ -112,9 +112,9 @@ def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
         what = "results of several boards are compared by statsmodels, which is not installed"
         raise MissingToolError(f"{what}: {how_to_install('boards')}") from missing
     with np.errstate(divide="ignore"):  # in a measure that we do not use, where boards agree exactly
-        found = combine_effects(centres, variances, method_re="iterated", use_t=True)
-    error = max(float(found.sd_eff_w_re_hksj), float(found.sd_eff_w_re))
-    centre, freedom = float(found.mean_effect_re), len(centres) - 1
+        combined = combine_effects(centres, variances, method_re="iterated", use_t=True)
+    error = max(float(combined.sd_eff_w_re_hksj), float(combined.sd_eff_w_re))
+    centre, freedom = float(combined.mean_effect_re), len(centres) - 1
     half = float(stats.t.ppf(1 - ALPHA / 2, freedom)) * error
     estimate = Estimate(
         centre=np.asarray(centre),
@@ -123,7 +123,7 @@ def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
         p=np.asarray(2 * stats.t.sf(abs(centre) / error, freedom)),
         detectable=np.asarray(np.nan),  # not computed: with so few boards it would be a guess
     )
-    return estimate, float(max(found.tau2, 0.0)) ** 0.5
+    return estimate, float(max(combined.tau2, 0.0)) ** 0.5
 
 
 def _without_width(centre: float) -> Estimate:

@@ -189,12 +189,12 @@ _Estimated = tuple[Boards | None, Estimate | None, Test, int]  # the last: how m
 
 def _paired(base: Series, series: Series, workload: Workload) -> _Estimated:
     """Return the estimate from pairs; None if there are too few of them."""
-    found = paired_differences(base, series, workload.name)
-    if len(found) > 1:
-        estimate, boards = over_boards({board or "(not named)": values for board, values in found.items()})
+    by_board = paired_differences(base, series, workload.name)
+    if len(by_board) > 1:
+        estimate, boards = over_boards({board or "(not named)": values for board, values in by_board.items()})
         units = sum(part.units for part in boards.parts if part.board in boards.used)
         return boards, estimate, "random effect" if len(boards.used) > 1 else "sign flips", units
-    differences = np.concatenate([*found.values(), np.empty(0)])
+    differences = np.concatenate([*by_board.values(), np.empty(0)])
     return None, paired(differences) if len(differences) > 1 else None, "sign flips", len(differences)
 
 

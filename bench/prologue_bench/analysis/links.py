@@ -64,8 +64,8 @@ def compare_links(sets: Sequence[tuple[str, ResultSet]]) -> Links:
             )
     (first_label, first), *others = ((label, results.campaign) for label, results in sets)
     for label, campaign in others:
-        if found := list(_differences(first, campaign)):
-            raise BenchError(f"{first_label} and {label} cannot be compared: {'; '.join(found)}")
+        if differences := list(_differences(first, campaign)):
+            raise BenchError(f"{first_label} and {label} cannot be compared: {'; '.join(differences)}")
     measures = _measures(first)
     if not measures:
         raise BenchError(f"{first_label}: nothing of the boot was counted")
@@ -81,14 +81,14 @@ def _measures(campaign: Campaign) -> tuple[Workload, ...]:
     return tuple(workload for workload in campaign.workloads if workload.command == _BOOT)
 
 
-def _differences(one: Campaign, other: Campaign) -> list[str]:
-    found = [*differing("machine ", one.machine, other.machine)]
+def _differences(first: Campaign, second: Campaign) -> list[str]:
+    differences = [*differing("machine ", first.machine, second.machine)]
     a, b = (
-        {name: text for name, text in campaign.kernel.items() if name != "build_id"} for campaign in (one, other)
+        {name: text for name, text in campaign.kernel.items() if name != "build_id"} for campaign in (first, second)
     )  # fmt: skip
-    found += differing("kernel ", a, b)
-    a, b = ({measure.name: measure.unit for measure in _measures(campaign)} for campaign in (one, other))
-    return [*found, *differing("measure ", a, b)]
+    differences += differing("kernel ", a, b)
+    a, b = ({measure.name: measure.unit for measure in _measures(campaign)} for campaign in (first, second))
+    return [*differences, *differing("measure ", a, b)]
 
 
 def _rows(label: str, results: ResultSet, measures: Sequence[Workload]) -> list[Row]:

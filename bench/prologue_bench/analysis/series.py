@@ -78,10 +78,10 @@ def paired_differences(base: Series, other: Series, workload: str) -> dict[str |
     """
     ours, theirs = _by_block(other, workload), _by_block(base, workload)
     boards = {boot.block or 0: boot.board for boot in other.boots}
-    found: dict[str | None, list[float]] = {}
+    by_board: dict[str | None, list[float]] = {}
     for block in sorted(ours.keys() & theirs.keys()):
-        found.setdefault(boards[block], []).append(ours[block] - theirs[block])
-    return {board: np.array(values) for board, values in found.items()}
+        by_board.setdefault(boards[block], []).append(ours[block] - theirs[block])
+    return {board: np.array(values) for board, values in by_board.items()}
 
 
 def _by_block(series: Series, workload: str) -> dict[int, float]:

@@ -181,21 +181,21 @@ def _require_same_link(before: ElfImage, after: ElfImage, words: _Words, name: s
 
 def _changed_words(plan: PatchPlan) -> _Words:
     """Return every 4-byte word that the plan changes."""
-    found: _Words = {}
+    words: _Words = {}
     for stage in plan.stages:
         for part in range(0, stage.width, 4):
             old, new = (_part(values, part) for values in (stage.old, stage.new))
             changed = old != new
-            found.update(zip((stage.offsets[changed] + part).tolist(), new[changed].tolist(), strict=True))
-    return found
+            words.update(zip((stage.offsets[changed] + part).tolist(), new[changed].tolist(), strict=True))
+    return words
 
 
 def _part(values: npt.NDArray[np.uint64], part: int) -> npt.NDArray[np.uint64]:
     return (values >> np.uint64(8 * part)) & np.uint64(0xFFFFFFFF)
 
 
-def _differing(one: _Words, other: _Words) -> set[int]:
-    return {offset for offset, _ in one.items() ^ other.items()}
+def _differing(first: _Words, second: _Words) -> set[int]:
+    return {offset for offset, _ in first.items() ^ second.items()}
 
 
 def _sha256(path: Path) -> str:

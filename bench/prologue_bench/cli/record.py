@@ -119,9 +119,9 @@ def _look(task: Task, vmlinux: Path | None) -> None:
     """
     seen = record_here(replace(task, workloads=(), runs=0))
     _require_same_kernel(seen, vmlinux)
-    for found in advice(seen.gate_before):
-        if not (found.what == "no read-back" and vmlinux is None):
-            say(f"{found.what}: {found.why}: {found.fix}")
+    for item in advice(seen.gate_before):
+        if not (item.what == "no read-back" and vmlinux is None):
+            say(f"{item.what}: {item.why}: {item.fix}")
 
 
 def _require_same_kernel(seen: Recorded, vmlinux: Path | None) -> None:

@@ -63,10 +63,10 @@ def find_places(kernel: Kernel) -> Places:
     if kernel.sites is None or not len(kernel.sites):
         raise BenchError(f"{path}: has no ftrace sites")
     names = ("start_kernel", "ftrace_init", "free_initmem", "__init_begin", "__init_end")
-    found = {name: kernel.symbols.find(name) for name in names}
-    if absent := [name for name, symbol in found.items() if symbol is None]:
+    symbols = {name: kernel.symbols.find(name) for name in names}
+    if absent := [name for name, symbol in symbols.items() if symbol is None]:
         raise BenchError(f"{path}: no symbol {', '.join(absent)}")
-    caller, begin, freed, init_begin, init_end = (symbol for symbol in found.values() if symbol is not None)
+    caller, begin, freed, init_begin, init_end = (symbol for symbol in symbols.values() if symbol is not None)
     text = min(section.addr for section in kernel.image.text_sections)
     classes = _classes(kernel, kernel.sites, text)
     given = classes[max(init_begin.vaddr - text, 0) // 4 : max(init_end.vaddr - text, 0) // 4]

@@ -74,7 +74,7 @@ class Seen:
     unaddressed: int  # DC and IC between a write and its writer's return, whose address is not known
 
     @classmethod
-    def read(cls, said: dict[str, Any], kernel: Kernel, image: Path) -> Seen:
+    def read(cls, data: dict[str, Any], kernel: Kernel, image: Path) -> Seen:
         """Read the plugin's object."""
         with image.open("rb") as stream:
             load = load_address(stream.read(64))
@@ -83,16 +83,16 @@ class Seen:
             load=load,
             base=base,
             size=(end.vaddr if end else base) - base,
-            slide=said["image_vaddr"] - base if said["image_vaddr"] else None,
-            ctr=said["ctr"] or None,
-            cpus=said["running"].bit_count(),
-            tables=said["va_bits"] != 0,
+            slide=data["image_vaddr"] - base if data["image_vaddr"] else None,
+            ctr=data["ctr"] or None,
+            cpus=data["running"].bit_count(),
+            tables=data["va_bits"] != 0,
             regions=tuple(
                 Region(vaddr=vaddr, size=size, since=since, until=until, name=name)
-                for vaddr, size, since, until, name in said["regions"]
+                for vaddr, size, since, until, name in data["regions"]
             ),
-            symbols=tuple(ModuleSymbol(*symbol) for symbol in said["symbols"]),
-            **{name: said[name] for name in (
+            symbols=tuple(ModuleSymbol(*symbol) for symbol in data["symbols"]),
+            **{name: data[name] for name in (
                 "rows", "instructions", "not_returned", "unseen", "unseen_at", "executed_elsewhere", "registers",
                 "unaddressed",
             )},
@@ -100,10 +100,10 @@ class Seen:
 
     def losses(self) -> tuple[Loss, ...]:
         """Return the events that were looked for and not recorded."""
-        found = [Loss(f"words of text that changed without a store, the first at {self.unseen_at:#x}", self.unseen)]
+        losses = [Loss(f"words of text that changed without a store, the first at {self.unseen_at:#x}", self.unseen)]
         if not self.tables:
-            found.append(Loss("writes to text outside of the Image: the kernel's page tables were not found", None))
-        return tuple(loss for loss in found if loss.amount != 0)
+            losses.append(Loss("writes to text outside of the Image: the kernel's page tables were not found", None))
+        return tuple(loss for loss in losses if loss.amount != 0)
 
     def notes(self) -> tuple[str, ...]:
         """Return the notes for people."""

@@ -178,8 +178,8 @@ class Bench:
 
     def _span_numbers(self) -> dict[str, int]:
         symbols = Symbols(ElfImage(self.init))
-        found = {name: symbols.find(f"measure_{name}") for name in ("begin", "end")}
-        return {name: symbol.vaddr for name, symbol in found.items() if symbol} | {"text": self.places.text}
+        marks = {name: symbols.find(f"measure_{name}") for name in ("begin", "end")}
+        return {name: symbol.vaddr for name, symbol in marks.items() if symbol} | {"text": self.places.text}
 
     def _counts(self, argv: Argv, span: dict[str, Any]) -> WorkloadCounts:
         entries = sorted(((count, index) for index, count, _ in span["entries"]), key=lambda row: (-row[0], row[1]))
@@ -224,14 +224,14 @@ def count_workload(vmlinux: Path, directory: Path, argv: Argv, machine: Machine 
     return first.workloads[0]
 
 
-def require_equal(one: Run, other: Run, where: str) -> None:
+def require_equal(first: Run, second: Run, where: str) -> None:
     """Check that two boots of one Image did the same.
 
     Raises:
         BenchError: they did not, and what differs.
 
     """
-    a, b = _flat(one), _flat(other)
+    a, b = _flat(first), _flat(second)
     for name in a | b:
         x, y = a.get(name), b.get(name)
         if x != y:
@@ -240,13 +240,13 @@ def require_equal(one: Run, other: Run, where: str) -> None:
 
 def _flat(run: Run) -> dict[str, object]:
     """Return everything that a run holds, by a name for people."""
-    found: dict[str, object] = {f"boot, {name}": value for name, value in asdict(run.boot).items()}
+    values: dict[str, object] = {f"boot, {name}": value for name, value in asdict(run.boot).items()}
     for counts in run.workloads:
         what = shlex.join(counts.argv)
-        found |= {f"{what}, {name}": getattr(counts, name) for name in ("kernel", "user", "prologues")}
+        values |= {f"{what}, {name}": getattr(counts, name) for name in ("kernel", "user", "prologues")}
         # Two local functions may have one name.
-        found |= {f"{what}, entries of {name} ({k})": count for k, (name, count) in enumerate(counts.entered)}
-    return found | {"read-back": run.readback}
+        values |= {f"{what}, entries of {name} ({k})": count for k, (name, count) in enumerate(counts.entered)}
+    return values | {"read-back": run.readback}
 
 
 def _arguments(workloads: Sequence[Argv]) -> bytes:
@@ -262,10 +262,10 @@ def _require_all(spans: list[dict[str, Any]], workloads: Sequence[Argv], lines: 
     failed = shlex.join(workloads[len(spans)])
     where = console_end(lines, stem.with_name(f"{stem.name}.log"), WITH_TRACE)
     for line in lines:
-        said = re.search(r"measure: (.*)", line)
-        if said is not None:
-            status = re.search(r"wait status ([0-9a-f]{4})$", said[1])
-            why = said[1] if status is None else _describe(int(status[1], 16))
+        complaint = re.search(r"measure: (.*)", line)
+        if complaint is not None:
+            status = re.search(r"wait status ([0-9a-f]{4})$", complaint[1])
+            why = complaint[1] if status is None else _describe(int(status[1], 16))
             raise BenchError(f"workload {failed!r}: {why}; {where}")
     raise GuestLostError(f"workload {failed!r} never ended; {where}")
 
@@ -279,9 +279,9 @@ def _read_back(spans: list[dict[str, Any]], lines: list[str]) -> Readback:
     """Read the guest's memory where workloads executed first slots, and its own word on its build-id."""
     rows = np.array([row for span in spans for row in span["entries"]], np.int64).reshape(-1, 3)
     words = dict(zip(rows[:, 0].tolist(), rows[:, 2].tolist(), strict=True)).values()
-    said = re.search(r"^notes: ((?:[0-9a-f]{2})+)$", "\n".join(lines), re.MULTILINE)
-    notes = bytes.fromhex(said[1]) if said else b""
-    found = _BUILD_ID.search(notes)
-    build_id = notes[found.end() : found.end() + found[1][0]].hex() if found else ""
+    notes_line = re.search(r"^notes: ((?:[0-9a-f]{2})+)$", "\n".join(lines), re.MULTILINE)
+    notes = bytes.fromhex(notes_line[1]) if notes_line else b""
+    note = _BUILD_ID.search(notes)
+    build_id = notes[note.end() : note.end() + note[1][0]].hex() if note else ""
     mov, nop = (sum(word == expected for word in words) for expected in (a64.MOV_X9_X30, a64.NOP))
     return Readback(build_id, len(words), mov, nop)

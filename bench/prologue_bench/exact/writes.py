@@ -182,8 +182,8 @@ def plugin_numbers(kernel: Kernel, image: Path, machine: Machine) -> list[str]:
     }  # fmt: skip
     ranges = [("text", section.addr, section.size) for section in kernel.image.text_sections]
     for kind, names in (("writer", _WRITERS), ("vectors", _VECTORS)):
-        found = [kernel.symbols.find(name) for name in names]
-        ranges += [(kind, symbol.vaddr, symbol.size) for symbol in found if symbol is not None and symbol.size]
+        symbols = [kernel.symbols.find(name) for name in names]
+        ranges += [(kind, symbol.vaddr, symbol.size) for symbol in symbols if symbol is not None and symbol.size]
     ranges += [("stop", stop.vaddr, stop.size) for stop in (places["multi_cpu_stop"],) if stop is not None]
     _require_returns(kernel, *ranges[-1][1:])
     ranges.append(("init", base + offset["__init_begin"], offset["__init_end"] - offset["__init_begin"]))

@@ -108,9 +108,9 @@ def _make_kernel(
 def _cached_kernels(suite: str, flavour: str) -> list[DebianKernel]:
     """Return the cached kernels, the one fetched last at the end."""
     parent = cache.root() / _kernel_directory(suite, flavour)
-    found: Iterable[Path] = parent.iterdir() if parent.is_dir() else ()
+    entries: Iterable[Path] = parent.iterdir() if parent.is_dir() else ()
     by_age: Callable[[Path], float] = lambda path: path.stat().st_mtime  # noqa: E731 - names the sort key
-    return [_load(path) for path in sorted(found, key=by_age)]
+    return [_load(path) for path in sorted(entries, key=by_age)]
 
 
 def _load(directory: Path) -> DebianKernel:

@@ -195,10 +195,10 @@ class QemuVersion(NamedTuple):
 
 def qemu_version() -> QemuVersion:
     """Return the version of this machine's QEMU."""
-    said = programs.version(QEMU).decode(errors="replace")
-    match = re.search(r"version (\d+)\.(\d+)", said)
+    text = programs.version(QEMU).decode(errors="replace")
+    match = re.search(r"version (\d+)\.(\d+)", text)
     if match is None:
-        raise BenchError(f"{QEMU} --version says {said[:80]!r}")
+        raise BenchError(f"{QEMU} --version says {text[:80]!r}")
     return QemuVersion(int(match[1]), int(match[2]))
 
 

@@ -65,19 +65,19 @@ def _require_success(events: Sequence[Event], task: Task) -> None:
             index = fields.integer("workload")
             name = task.workloads[index].workload.name if index < len(task.workloads) else f"workload {index}"
             last = _text(fields.data.get("last"))
-            said = f"; last line of its output: {last}" if last else "; it printed nothing"
-            raise BenchError(f"{name}: run {fields.integer('run')}: {_text(fields.data.get('why'))}{said}")
+            ending = f"; last line of its output: {last}" if last else "; it printed nothing"
+            raise BenchError(f"{name}: run {fields.integer('run')}: {_text(fields.data.get('why'))}{ending}")
 
 
 def _values(events: Sequence[Event], task: Task) -> dict[str, tuple[float, ...]]:
     """Return the samples by workload, in the order of their runs."""
-    found: dict[tuple[int, int], float] = {}
+    samples: dict[tuple[int, int], float] = {}
     for event in events:
         if event.name == "value":
             fields = Fields(event.data, "the recorder's output")
-            found[fields.integer("workload"), fields.integer("run")] = _number(fields)
+            samples[fields.integer("workload"), fields.integer("run")] = _number(fields)
     return {
-        measured.workload.name: tuple(found[k, run] for run in range(1, task.runs + 1) if (k, run) in found)
+        measured.workload.name: tuple(samples[k, run] for run in range(1, task.runs + 1) if (k, run) in samples)
         for k, measured in enumerate(task.workloads)
     }
 

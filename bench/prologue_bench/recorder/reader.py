@@ -38,20 +38,20 @@ def read_records(paths: Sequence[Path]) -> ResultSet:
     records: list[Record] = []
     notes: list[str] = []
     for path in paths:
-        found, said = _read(path)
-        if not found:
+        of_file, left_out = _read(path)
+        if not of_file:
             raise BenchError(f"{path}: contains no record")
-        records += found
-        notes += said
+        records += of_file
+        notes += left_out
     counted = [record for record in records if record.void is None] or records[:1]
     for record in counted[1:]:
         _require_one_setup(counted[0], record)
     require_alike((record.where, record.gate_before) for record in counted)
     _require_one_treatment(counted)
-    boots, left_out = join_tries(records)
+    boots, of_tries = join_tries(records)
     labels = tuple(dict.fromkeys(boot.variant for boot in sorted(boots, key=lambda boot: boot.void is not None)))
     campaign = replace(_setup(counted[0]), variants=tuple(Variant(label) for label in labels), base=labels[0])
-    return ResultSet(campaign=campaign, boots=boots, notes=(*notes, *left_out))
+    return ResultSet(campaign=campaign, boots=boots, notes=(*notes, *of_tries))
 
 
 def _setup(record: Record) -> Campaign:
@@ -72,8 +72,8 @@ def _require_one_setup(first: Record, other: Record) -> None:
     sizes = [_kilobytes(record) for record in (first, other)]
     if abs(sizes[0] - sizes[1]) <= _SAME_MEMORY * sizes[0] and "memory" in machine:
         machine["memory"] = first.machine.get("memory", "")
-    if found := list(differences(_setup(first), _setup(replace(other, machine=machine)))):
-        raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(found)}")
+    if unlike := list(differences(_setup(first), _setup(replace(other, machine=machine)))):
+        raise BenchError(f"{first.where} and {other.where} are not of one setup: {'; '.join(unlike)}")
 
 
 def _kilobytes(record: Record) -> int:

@@ -49,12 +49,12 @@ def parse_workloads(texts: Sequence[str], *, boot: bool = False) -> tuple[Measur
     """Parse all; the same one twice is refused, and ``boot`` if it cannot be measured."""
     if "boot" in texts and not boot:
         raise BenchError("workload 'boot': a boot is measured by --target qemu only, and counted by icount without it")
-    found = tuple(BOOT if text == "boot" else parse_workload(text) for text in texts)
-    names = [measured.workload.name for measured in found]
+    workloads = tuple(BOOT if text == "boot" else parse_workload(text) for text in texts)
+    names = [measured.workload.name for measured in workloads]
     for name in names:
         if names.count(name) > 1:
             raise BenchError(f"workload {name!r} is named twice")
-    return found
+    return workloads
 
 
 def _hackbench(text: str, rest: str) -> Measured:

@@ -25,10 +25,10 @@ def boards_used(results: ResultSet) -> str | None:
 
 def board_sentences(report: WorkloadReport) -> Iterator[str]:
     """Write every comparison board by board, then the combination; nothing if there is one board for all."""
-    found = [(comparison.variant, comparison.boards) for comparison in report.comparisons if comparison.boards]
-    for variant, boards in found:
+    effects = [(comparison.variant, comparison.boards) for comparison in report.comparisons if comparison.boards]
+    for variant, boards in effects:
         yield f"{variant}, board by board: {', '.join(map(_part, boards.parts))}"
-    for variant, boards in found:
+    for variant, boards in effects:
         if left := [part.board for part in boards.parts if part.board not in boards.used]:
             yield f"{variant}: left out: {', '.join(left)}: a board needs {LEAST_OF_BOARD} pairs, to know its spread"
         if len(boards.used) == 1:
@@ -38,7 +38,7 @@ def board_sentences(report: WorkloadReport) -> Iterator[str]:
             )
         elif boards.used and boards.spread is None:
             yield f"{variant}: the effect of the board CANNOT BE ESTIMATED: samples of a board do not vary"
-    estimated = [(variant, boards) for variant, boards in found if boards.spread is not None]
+    estimated = [(variant, boards) for variant, boards in effects if boards.spread is not None]
     if estimated:
         yield _random_effect(max((boards for _, boards in estimated), key=lambda boards: boards.freedom))
         yield from (_spread(variant, boards) for variant, boards in estimated)
@@ -56,15 +56,15 @@ def _part(part: BoardEffect) -> str:
 def _random_effect(boards: Boards) -> str:
     """Say what the numbers of the table mean, and what so few boards cannot say."""
     count, freedom = len(boards.used), boards.freedom
-    said = (
+    sentence = (
         f"the board is a random effect: changes, intervals and p are of all boards of which these {count} are a sample "
         f"(Paule-Mandel; Hartung-Knapp interval, t with {freedom} degree{'s' if freedom > 1 else ''} of freedom), "
         "whose pairs are taken to be equally noisy"
     )
     if count >= MANY:
-        return said
+        return sentence
     return (
-        f"{said}. {count} boards are few, and the interval is wide for that reason; where boards differ, only more "
+        f"{sentence}. {count} boards are few, and the interval is wide for that reason; where boards differ, only more "
         "boards make it narrower. Nothing here shows that these boards are typical"
     )
 

@@ -29,8 +29,8 @@ def to_text(results: ResultSet, command: Sequence[str], more: str = "") -> str:
     lines: list[str] = []
     for workload, rows in describe(results):
         lines += [*title(workload), "", *text_table(_HEAD, _cells(rows), _NUMBERS), ""]
-        if said := [line for sentence in _flagged(rows) for line in wrapped(sentence)]:
-            lines += [*said, ""]
+        if flagged := [line for sentence in _flagged(rows) for line in wrapped(sentence)]:
+            lines += [*flagged, ""]
     for sentence in _foot(results):
         lines += wrapped(sentence)
     return "\n".join([*lines, *more.splitlines(), *command_lines(["$", *command])]) + "\n"
@@ -42,8 +42,8 @@ def to_markdown(results: ResultSet, command: Sequence[str]) -> str:
     for workload, rows in describe(results):
         lines += [f"### {' '.join(line.strip() for line in title(workload))}", ""]
         lines += [*markdown_table(_HEAD, _cells(rows), _NUMBERS), ""]
-        if said := [f"- {mail(sentence)}" for sentence in _flagged(rows)]:
-            lines += [*said, ""]
+        if items := [f"- {mail(sentence)}" for sentence in _flagged(rows)]:
+            lines += [*items, ""]
     lines += [*(f"- {mail(sentence)}" for sentence in _foot(results)), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
@@ -65,8 +65,8 @@ def _flagged(rows: tuple[Description, ...]) -> Iterator[str]:
         if not row.outliers:
             continue
         named = [
-            rounded(found.value, error) + ("" if found.boot is None else f" (boot {found.boot})")
-            for found in row.outliers[:_SHOWN]
+            rounded(outlier.value, error) + ("" if outlier.boot is None else f" (boot {outlier.boot})")
+            for outlier in row.outliers[:_SHOWN]
         ]
         more = len(row.outliers) - len(named)
         yield f"out, {row.variant}: {', '.join(named)}{f' and {more} more' if more else ''}"

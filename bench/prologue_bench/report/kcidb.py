@@ -76,10 +76,10 @@ def to_kcidb(sets: Sequence[tuple[str, ResultSet]], source: Source) -> str:
 
 def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep the first object of each identifier: sets of one link share their checkout and builds."""
-    found: dict[str, dict[str, Any]] = {}
+    objects_by_id: dict[str, dict[str, Any]] = {}
     for each in objects:
-        found.setdefault(each["id"], each)
-    return list(found.values())
+        objects_by_id.setdefault(each["id"], each)
+    return list(objects_by_id.values())
 
 
 def _checkout(campaign: Campaign, source: Source) -> dict[str, Any]:
@@ -164,18 +164,18 @@ def _test(
         "start_time": boot.started,
         "environment": _environment(campaign, boot),
     }
-    said = [f"{workload.name}, {workload.direction} is better", f"variant {variant.label}"]
+    comments = [f"{workload.name}, {workload.direction} is better", f"variant {variant.label}"]
     if boot.void is not None:  # the harness says that nothing is known, of the test as of the kernel
         test["status"] = "MISS"
-        said.append(f"void: {boot.void}")
+        comments.append(f"void: {boot.void}")
     elif campaign.evidence == "smoke":
         test["status"] = "DONE"
-        said.append(_SMOKE)
+        comments.append(_SMOKE)
     else:
         test["status"] = "DONE"
         test["number"] = {"value": statistics.median(values), "unit": _UNITS.get(workload.unit, workload.unit)}
-        said.append(f"median of {len(values)} runs" if len(values) > 1 else "1 run")
-    test["comment"] = "; ".join(said)
+        comments.append(f"median of {len(values)} runs" if len(values) > 1 else "1 run")
+    test["comment"] = "; ".join(comments)
     test["misc"] = _test_facts(campaign, boot, workload, values)
     return test
 

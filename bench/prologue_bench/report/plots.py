@@ -145,8 +145,8 @@ def colours_of(report: Report) -> dict[str, str]:
 
 def picture_text(text: str) -> str:
     """Return the words of reports, which are ASCII for mail, with the signs that they stand for."""
-    said = mail(text).replace("+-", "\N{PLUS-MINUS SIGN}")
-    return said.replace("<-", "\N{LEFTWARDS ARROW}").replace("->", "\N{RIGHTWARDS ARROW}")
+    shown = mail(text).replace("+-", "\N{PLUS-MINUS SIGN}")
+    return shown.replace("<-", "\N{LEFTWARDS ARROW}").replace("->", "\N{RIGHTWARDS ARROW}")
 
 
 def _title(workload: Workload) -> str:
@@ -191,8 +191,8 @@ def _verdicts(report: Report) -> Iterator[str]:
     """Yield the sentences with p, as under the tables."""
     for row in report.workloads:
         if row.comparisons and row.comparisons[0].difference is None:
-            said = [words.verdict(row, comparison, report.margin) for comparison in row.comparisons]
-            yield from (f"{row.workload.name}: {sentence}" for sentence in said)
+            verdicts = [words.verdict(row, comparison, report.margin) for comparison in row.comparisons]
+            yield from (f"{row.workload.name}: {sentence}" for sentence in verdicts)
             if method := words.method(row):
                 yield f"{row.workload.name}: {method}"
 

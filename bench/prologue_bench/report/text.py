@@ -23,8 +23,8 @@ def to_text(report: Report, command: Sequence[str]) -> str:
             lines += [line for proof in report.results.campaign.same_link for line in wrapped(proof)]
         head, rows, right = comparison_table(part, report.margin)
         lines += ["", *text_table(head, rows, right), ""]
-        if said := [line for sentence in _sentences(part, report.margin) for line in wrapped(sentence)]:
-            lines += [*said, ""]
+        if sentences := [line for sentence in _sentences(part, report.margin) for line in wrapped(sentence)]:
+            lines += [*sentences, ""]
     for sentence in _foot(report):
         lines += wrapped(sentence)
     lines += _recorded_by(report.results.campaign.command)

@@ -183,8 +183,8 @@ def _boots_to_see(report: WorkloadReport, units: int, effect: Effect) -> str:
 def flagged(report: WorkloadReport) -> Iterator[str]:
     """Say how many outliers each variant has."""
     counts = ((series.label, int(outliers(series.pooled).sum())) for series in report.series)
-    if found := ", ".join(f"{label} {count}" for label, count in counts if count):
-        yield f"outliers (beyond 1.5 IQR), flagged and kept: {found}"
+    if listed := ", ".join(f"{label} {count}" for label, count in counts if count):
+        yield f"outliers (beyond 1.5 IQR), flagged and kept: {listed}"
 
 
 def design(results: ResultSet) -> str:

@@ -38,8 +38,8 @@ class Fields:
 
     def wrong(self, name: str, expected: str) -> BenchError:
         """Make the error for a field that is not what was expected."""
-        found = shown(self.data[name]) if name in self.data else "nothing"
-        return BenchError(f"{self.where}: {name}: expected {expected}, found {found}")
+        value = shown(self.data[name]) if name in self.data else "nothing"
+        return BenchError(f"{self.where}: {name}: expected {expected}, found {value}")
 
     def schema(self, expected: str) -> None:
         """Refuse a document of another kind or version."""

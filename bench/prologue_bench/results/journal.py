@@ -127,12 +127,12 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
 def _changes(path: Path, campaign: Campaign) -> list[str]:
     """Say how the plan that a directory was begun with differs."""
     begun = decode_campaign(parse(path.read_bytes(), str(path)))
-    found = list(differences(begun, campaign))
+    changes = list(differences(begun, campaign))
     for name in ("seed", "boots_planned"):
-        one, other = getattr(begun, name), getattr(campaign, name)
-        if one != other:
-            found.append(f"{name}: {one} and {other}")
-    return found
+        before, after = getattr(begun, name), getattr(campaign, name)
+        if before != after:
+            changes.append(f"{name}: {before} and {after}")
+    return changes
 
 
 def _no_room(place: object, error: OSError) -> BenchError:

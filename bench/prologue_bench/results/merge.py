@@ -35,8 +35,8 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
     sets = _by_board(sets)
     (first_name, first), *others = sets
     for name, results in others:
-        if found := list(differences(first.campaign, results.campaign)):
-            raise BenchError(f"{first_name} and {name} are not of one setup: {'; '.join(found)}")
+        if changes := list(differences(first.campaign, results.campaign)):
+            raise BenchError(f"{first_name} and {name} are not of one setup: {'; '.join(changes)}")
     require_alike((name, boot.gate_before) for name, results in sets for boot in results.boots if boot.void is None)
     _require_disjoint(sets)
     boots: list[Boot] = []
@@ -73,21 +73,21 @@ def _told_apart(results: ResultSet) -> ResultSet:
     return replace(results, campaign=replace(results.campaign, machine=machine), boots=boots)
 
 
-def differences(one: Campaign, other: Campaign) -> Iterator[str]:
+def differences(first: Campaign, second: Campaign) -> Iterator[str]:
     """List everything in which two setups differ, as ``NAME: VALUE and VALUE``."""
-    yield from differing("evidence class", {"": one.evidence}, {"": other.evidence})
-    yield from differing("machine ", one.machine, other.machine)
-    yield from differing("kernel ", one.kernel, other.kernel)
+    yield from differing("evidence class", {"": first.evidence}, {"": second.evidence})
+    yield from differing("machine ", first.machine, second.machine)
+    yield from differing("kernel ", first.kernel, second.kernel)
     for what in ("workload", "variant"):
-        yield from differing(f"{what} ", _listed(one, what), _listed(other, what))
+        yield from differing(f"{what} ", _listed(first, what), _listed(second, what))
     for label in ("base", "aa", "runs_per_boot"):
-        yield from differing(label, {"": str(getattr(one, label))}, {"": str(getattr(other, label))})
+        yield from differing(label, {"": str(getattr(first, label))}, {"": str(getattr(second, label))})
 
 
-def differing(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
+def differing(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
     """List every name whose values differ, as ``WHATNAME: VALUE and VALUE``."""
-    for name in dict.fromkeys((*one, *other)):
-        values = one.get(name, _ABSENT), other.get(name, _ABSENT)
+    for name in dict.fromkeys((*first, *second)):
+        values = first.get(name, _ABSENT), second.get(name, _ABSENT)
         if values[0] != values[1]:
             yield f"{what}{name}: {values[0]} and {values[1]}"
 

@@ -25,21 +25,21 @@ def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str |
     known: dict[str, tuple[str, str]] = {}
     for where, reading in readings:
         values = {name: shown_setting(reading[name]) for name in SETTINGS if _known(reading.get(name))}
-        found = [
+        differences = [
             f"{SETTINGS[name]}: {value}, but {known[name][0]} in {known[name][1]}"
             for name, value in values.items()
             if name in known and known[name][0] != value
         ]
-        if not found:
+        if not differences:
             known = {name: (value, where) for name, value in values.items()} | known
-        yield "; ".join(found) or None
+        yield "; ".join(differences) or None
 
 
 def void_unlike(boots: Sequence[Boot]) -> tuple[Boot, ...]:
     """Make boots void that ran with another governor, other CPUs ... than the ones before them that count."""
     counted = [boot for boot in boots if boot.void is None]
-    found = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
-    odd = {boot.number: why for boot, why in zip(counted, found, strict=True) if why is not None}
+    differences = setup_differences((f"boot {boot.number}", boot.gate_before) for boot in counted)
+    odd = {boot.number: why for boot, why in zip(counted, differences, strict=True) if why is not None}
     return tuple(
         replace(b, void=f"settings differ from earlier boots: {odd[b.number]}") if b.number in odd else b for b in boots
     )
@@ -53,9 +53,9 @@ def require_alike(readings: Iterable[tuple[str, Reading]]) -> None:
 
     """
     named = list(readings)
-    for (where, _), found in zip(named, setup_differences(named), strict=True):
-        if found is not None:
-            raise BenchError(f"{where}: settings differ: {found}")
+    for (where, _), difference in zip(named, setup_differences(named), strict=True):
+        if difference is not None:
+            raise BenchError(f"{where}: settings differ: {difference}")
 
 
 def unknown_settings(readings: Iterable[Reading]) -> Iterator[tuple[str, int]]:

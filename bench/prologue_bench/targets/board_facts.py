@@ -45,22 +45,22 @@ def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
 
     """
     rows = [line.partition(" ") for line in lines]
-    said = {name: value.strip() for name, _, value in rows}
-    if said.get("arch") != "aarch64":
-        raise BenchError(f"{host} is {said.get('arch') or 'no Linux machine'}, not an arm64 one")
-    if "kexec" in said:
+    facts = {name: value.strip() for name, _, value in rows}
+    if facts.get("arch") != "aarch64":
+        raise BenchError(f"{host} is {facts.get('arch') or 'no Linux machine'}, not an arm64 one")
+    if "kexec" in facts:
         raise BenchError(
-            f"{host} cannot start an Image by kexec: {said['kexec']}; fix that, or give --install a command"
+            f"{host} cannot start an Image by kexec: {facts['kexec']}; fix that, or give --install a command"
         )
     return {
         "target": "ssh",
         "host": host,
-        "arch": said["arch"],
-        "model": said["model"] or "unknown",
+        "arch": facts["arch"],
+        "model": facts["model"] or "unknown",
         "cpu": shown_midrs(sorted(value for name, _, value in rows if name == "midr")) or "unknown",
-        "cpus": str(count_cpus(said["online"])),
-        "memory": f"{_fitted(int(said['memory'])) >> 10} MiB",
-        "virtual": said.get("virtual", "no"),
+        "cpus": str(count_cpus(facts["online"])),
+        "memory": f"{_fitted(int(facts['memory'])) >> 10} MiB",
+        "virtual": facts.get("virtual", "no"),
     }
 
 

@@ -111,10 +111,10 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
     what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
     if state != "untouched":
         return [Diagnosis("warn", what, "bench run needs the vmlinux as linked")]
-    if found := run_rules(Subject(kernel), (find_rule("kernel-ignores-marker"),)):
-        return [Diagnosis("fail", str(found[0]), found[0].fix)]
-    if found := run_rules(Subject(kernel), (find_rule("bench-variant"),)):
-        return [Diagnosis("fail", str(found[0]), "bench run needs the vmlinux as linked")]
+    if findings := run_rules(Subject(kernel), (find_rule("kernel-ignores-marker"),)):
+        return [Diagnosis("fail", str(findings[0]), findings[0].fix)]
+    if findings := run_rules(Subject(kernel), (find_rule("bench-variant"),)):
+        return [Diagnosis("fail", str(findings[0]), "bench run needs the vmlinux as linked")]
     return [Diagnosis("ok", what), _port(kernel)]
 
 
@@ -162,8 +162,8 @@ def _readback(recorded: Recorded, vmlinux: Path | None) -> Iterator[Diagnosis]:
 
 
 def _gate(recorded: Recorded) -> Iterator[Diagnosis]:
-    found = advice(recorded.gate_before)
-    for entry in found:
+    items = advice(recorded.gate_before)
+    for entry in items:
         yield Diagnosis("fail" if entry.voids else "warn", f"{entry.what}: {entry.why}", entry.fix)
-    if not found:
+    if not items:
         yield Diagnosis("ok", "nothing found that disturbs measurements")

@@ -49,9 +49,9 @@ class Kexec:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         words = shlex.join(("--reuse-cmdline", *self.words))
         session.log.write(f"there: kexec -l IMAGE {words}")
-        said = session.send(attempt.image, _LOAD.format(sha256=sha256, words=words))
-        if said.status != 0:
-            raise session.lost(f"the Image could not be loaded: {said.reason}")
+        outcome = session.send(attempt.image, _LOAD.format(sha256=sha256, words=words))
+        if outcome.status != 0:
+            raise session.lost(f"the Image could not be loaded: {outcome.reason}")
         return "kexec -e"
 
 
@@ -77,11 +77,11 @@ class Hook:
         command = [*self.words, image, host]
         session.log.write(f"here: {shlex.join(command)}")
         timeout = session.left
-        said = execute(command, timeout, session.log, environment=environment)
-        if said.status is None:
+        outcome = execute(command, timeout, session.log, environment=environment)
+        if outcome.status is None:
             raise session.lost(f"the hook did not end within {timeout:.0f} s")
-        if said.status != 0:
-            raise session.lost(f"the hook failed with status {said.status}: {said.reason}")
+        if outcome.status != 0:
+            raise session.lost(f"the hook failed with status {outcome.status}: {outcome.reason}")
         return self.reboot
 
 

@@ -114,7 +114,7 @@ class LabgridTarget:
         """
         board = self._board(image)
         deadline = time.monotonic() + timeout
-        with _console(log) as said:
+        with _console(log) as output:
             try:
                 with limited(timeout):
                     shell = _switch_on(board)
@@ -124,7 +124,7 @@ class LabgridTarget:
                 return lines
             except Exception as error:  # labgrid and its drivers raise anything
                 _drain(board)
-                raise GuestLostError(f"{self._where}: board lost: {_why(error)}; {_tail(said, log)}") from error
+                raise GuestLostError(f"{self._where}: board lost: {_why(error)}; {_tail(output, log)}") from error
             finally:
                 self._switch_off(board)
 
@@ -193,8 +193,8 @@ def open_labgrid(text: str) -> LabgridTarget:
 
 def _places(board: Any) -> list[str]:
     """List the coordinator's places that a target uses; ``+`` is the one of the token in LG_TOKEN."""
-    found = [resource for resource in board.resources if isinstance(resource, RemotePlace)]
-    return [str(resource.manager.session.get_place(resource.name).name) for resource in found]
+    places = [resource for resource in board.resources if isinstance(resource, RemotePlace)]
+    return [str(resource.manager.session.get_place(resource.name).name) for resource in places]
 
 
 def _drivers(board: Any, kind: type) -> list[Any]:
@@ -233,19 +233,19 @@ def _power_off(board: Any) -> None:
 @contextlib.contextmanager
 def _console(log: Path | None) -> Iterator[bytearray]:
     """Copy everything that labgrid reads from consoles meanwhile to a log as it comes."""
-    said = bytearray()
+    output = bytearray()
     with log.open("wb", buffering=0) if log else contextlib.nullcontext() as copied:
 
         def keep(event: Any) -> None:
             step = event.step
             if (step.tag, step.title, event.data.get("state")) == ("console", "read", "stop") and step.result:
-                said.extend(step.result)
+                output.extend(step.result)
                 if copied is not None:
                     copied.write(step.result)
 
         steps.subscribe(keep)
         try:
-            yield said
+            yield output
         finally:
             steps.unsubscribe(keep)
 
@@ -258,8 +258,8 @@ def _drain(board: Any) -> None:
             pass
 
 
-def _tail(said: bytearray, log: Path | None) -> str:
-    return console_end(said.decode(errors="replace").splitlines(), log)
+def _tail(output: bytearray, log: Path | None) -> str:
+    return console_end(output.decode(errors="replace").splitlines(), log)
 
 
 def _why(error: BaseException) -> str:

@@ -132,12 +132,12 @@ class CoordinatorPlaces:
         self._token = Reservation.from_pb2(made.reservation).token
         waits = False
         while True:
-            found = self._run(self._poll(self._token))
-            if found.state is ReservationState.allocated:
-                (self._waited_for,) = found.allocations["main"]
+            place = self._run(self._poll(self._token))
+            if place.state is ReservationState.allocated:
+                (self._waited_for,) = place.allocations["main"]
                 return str(self._waited_for)
-            if found.state is not ReservationState.waiting:
-                raise BenchError(f"labgrid's coordinator {self._address}: reservation {self._token} {found.state.name}")
+            if place.state is not ReservationState.waiting:
+                raise BenchError(f"labgrid's coordinator {self._address}: reservation {self._token} {place.state.name}")
             if not waits:
                 say(f"waiting for a place with {self._name} (reservation {self._token})")
             waits = True

@@ -89,8 +89,8 @@ class QemuTarget:
             return recorded if run == task else _with_boot(recorded, seen)
         except GuestLostError as error:
             lost = True
-            said = f"\n  results until then: {results}" if results.stat().st_size else ""
-            raise GuestLostError(error.message + said) from error
+            until_then = f"\n  results until then: {results}" if results.stat().st_size else ""
+            raise GuestLostError(error.message + until_then) from error
         finally:
             if not lost:  # the command in the error boots it again
                 initramfs.unlink(missing_ok=True)

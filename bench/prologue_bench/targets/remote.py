@@ -88,8 +88,8 @@ class Said:
         """Last thing that it said before it failed."""
         if self.status is None:
             return "no answer in time"
-        said = [line for line in (*self.lines, *self.errors) if line.strip()]
-        return said[-1].strip() if said else f"status {self.status}"
+        lines = [line for line in (*self.lines, *self.errors) if line.strip()]
+        return lines[-1].strip() if lines else f"status {self.status}"
 
 
 class Remote:
@@ -150,7 +150,7 @@ def execute(
     environment: Mapping[str, str] | None = None,
 ) -> Said:
     """Run a command, stop it after ``timeout`` seconds, copy what it says to the log line by line."""
-    said: tuple[list[str], list[str]] = ([], [])
+    streams: tuple[list[str], list[str]] = ([], [])
 
     def keeper(lines: list[str]) -> Callable[[str], None]:
         def keep(line: str) -> None:
@@ -160,7 +160,7 @@ def execute(
 
         return keep
 
-    status = run_lines(command, timeout, *map(keeper, said), stdin=stdin, environment=environment)
+    status = run_lines(command, timeout, *map(keeper, streams), stdin=stdin, environment=environment)
     if log is not None and status != 0:
         log.write(f"stopped after {timeout:.0f} s" if status is None else f"status {status}")
-    return Said(status, tuple(said[0]), tuple(said[1]))
+    return Said(status, tuple(streams[0]), tuple(streams[1]))

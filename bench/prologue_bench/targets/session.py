@@ -56,12 +56,12 @@ class Session:
         before = self.wait()
         timeout = self.left
         self.log.write(f"there: a script of {len(script.splitlines())} lines")
-        said = self.remote.run(PATH + script, timeout, self.log)
-        if said.status == 0:
-            return list(said.lines)
-        if not said.lost:
-            raise self.lost(f"the script ended with status {said.status}: {said.reason}")
-        what = f"the script did not end within {timeout:.0f} s" if said.status is None else "the connection broke"
+        answer = self.remote.run(PATH + script, timeout, self.log)
+        if answer.status == 0:
+            return list(answer.lines)
+        if not answer.lost:
+            raise self.lost(f"the script ended with status {answer.status}: {answer.reason}")
+        what = f"the script did not end within {timeout:.0f} s" if answer.status is None else "the connection broke"
         raise self.lost(f"{what}: {self._whereabouts(before)}")
 
     def send(self, path: Path, script: str) -> Said:
@@ -71,10 +71,10 @@ class Session:
     def trigger(self, command: str) -> str:
         """Reboot the board in a second; returns the file there that says why if it fails."""
         self.log.write(f"there: {command}")
-        said = self.remote.run(PATH + _TRIGGER.format(command=command), PROBE, self.log)
-        if said.status != 0:
-            raise self.lost(f"{command} could not be started: {said.reason}")
-        return said.lines[-1]
+        answer = self.remote.run(PATH + _TRIGGER.format(command=command), PROBE, self.log)
+        if answer.status != 0:
+            raise self.lost(f"{command} could not be started: {answer.reason}")
+        return answer.lines[-1]
 
     def wait(self, old: str | None = None, complaint: str | None = None) -> str:
         """Wait until the board answers with another boot_id than ``old``; ``complaint`` is ``trigger``'s file.
@@ -86,31 +86,31 @@ class Session:
         question = _BOOT_ID + (f"cat {shlex.quote(complaint)} 2>/dev/null || :\n" if complaint else "")
         seen, gone = "not asked", False
         while (left := self.left) > 0:
-            said = self.remote.run(question, min(left, PROBE))
-            if said.status is None and left < PROBE:
+            answer = self.remote.run(question, min(left, PROBE))
+            if answer.status is None and left < PROBE:
                 break  # the deadline cut it short, which says nothing of the board
-            boot_id = _boot_id(said)
-            last, seen = seen, boot_id or said.reason
+            boot_id = _boot_id(answer)
+            last, seen = seen, boot_id or answer.reason
             if seen != last:
                 self.log.write(f"boot_id: {seen}")
             if boot_id is None:
                 gone = True
             elif boot_id != old:
                 return boot_id
-            elif said.lines[-1].startswith("status "):
-                complaints = said.lines[said.lines.index(boot_id) + 1 :]
+            elif answer.lines[-1].startswith("status "):
+                complaints = answer.lines[answer.lines.index(boot_id) + 1 :]
                 raise self.lost(f"the reboot failed: {'; '.join(complaints)}")
             time.sleep(min(_PAUSE, max(0.0, self.left)))
         raise self._overdue(old, gone=gone)
 
     def _overdue(self, old: str | None, *, gone: bool) -> GuestLostError:
         """Ask a last question, with its whole time, of a board that did not come back as another boot."""
-        said = self.remote.run(_BOOT_ID, PROBE)
-        now = _boot_id(said)
+        answer = self.remote.run(_BOOT_ID, PROBE)
+        now = _boot_id(answer)
         if now is None and old is None:
-            return self.lost(f"it does not answer: {said.reason}")
+            return self.lost(f"it does not answer: {answer.reason}")
         if now is None:
-            return self.lost(f"it never came back: {said.reason}; its last boot_id was {old}")
+            return self.lost(f"it never came back: {answer.reason}; its last boot_id was {old}")
         if now != old:
             return self.lost(f"it answered only after the timeout: boot {now}")
         return self.lost(f"it {'came back as' if gone else 'never went down, it is'} the same boot {old}")
@@ -122,10 +122,10 @@ class Session:
             GuestLostError: it runs another kernel.
 
         """
-        said = self.remote.run(_NOTES, PROBE)
-        notes = bytes.fromhex("".join(line[1:] for line in said.lines if line.startswith("@")))
+        answer = self.remote.run(_NOTES, PROBE)
+        notes = bytes.fromhex("".join(line[1:] for line in answer.lines if line.startswith("@")))
         if not notes:
-            self.log.write(f"the running kernel cannot be identified: {said.reason}")
+            self.log.write(f"the running kernel cannot be identified: {answer.reason}")
         elif notes not in image.read_bytes():
             raise self.lost("it came back with another kernel: its build-id is not that of the Image")
 
@@ -133,18 +133,18 @@ class Session:
         """Find out what became of a boot whose script went silent: a board that crashed answers after a reboot."""
         end = time.monotonic() + PROBE
         while True:
-            said = self.remote.run(_BOOT_ID, PROBE)
-            now = _boot_id(said)
+            answer = self.remote.run(_BOOT_ID, PROBE)
+            now = _boot_id(answer)
             if now is not None or time.monotonic() >= end:
                 break
             time.sleep(_PAUSE)
         if now is None:
-            return f"the board does not answer any more: {said.reason}"
+            return f"the board does not answer any more: {answer.reason}"
         if now == before:
             return f"the board is alive, still boot {now}"
         return f"the board crashed and rebooted: boot {before} became {now}"
 
 
-def _boot_id(said: Said) -> str | None:
+def _boot_id(answer: Said) -> str | None:
     """Find the boot_id among what a shell said, whatever its profile prints before it."""
-    return next((line for line in said.lines if _UUID.fullmatch(line)), None)
+    return next((line for line in answer.lines if _UUID.fullmatch(line)), None)

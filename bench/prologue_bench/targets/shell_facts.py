@@ -33,8 +33,8 @@ def read_shell_facts(lines: Sequence[str], where: str) -> dict[str, str]:
         GuestLostError: they are not all there.
 
     """
-    said = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
-    facts = {name: value.strip() for name, _, value in said}
+    pairs = [line.partition("@fact ")[2].partition("=") for line in lines if "@fact " in line]
+    facts = {name: value.strip() for name, _, value in pairs}
     if "virtual" not in facts:
         raise GuestLostError(f"{where}: the board did not report what it is; it printed:\n  {tail(lines)}")
     return facts

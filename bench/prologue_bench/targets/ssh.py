@@ -65,12 +65,12 @@ class SshTarget:
         """
         if self._facts is None:
             script = PATH + FACTS + (KEXEC_WORKS if isinstance(self._install, Kexec) else "")
-            said = self._remote.run(script, PROBE)
-            if said.lost:
+            answer = self._remote.run(script, PROBE)
+            if answer.lost:
                 raise GuestLostError(
-                    f"{self._remote.host} does not answer: {said.reason}; try: ssh {self._remote.host} true"
+                    f"{self._remote.host} does not answer: {answer.reason}; try: ssh {self._remote.host} true"
                 )
-            self._facts = read_board(said.lines, self._remote.host)
+            self._facts = read_board(answer.lines, self._remote.host)
         return self._facts
 
     def measures(self, asked: tuple[Measured, ...]) -> tuple[Measured, ...]:

@@ -138,7 +138,7 @@ def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Seq
     there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
     for vaddr, data in structures.pieces:
         segment = source.core.segment_of(vaddr, len(data))
-        if segment is not None and not any(vaddr in one for one in there):
+        if segment is not None and not any(vaddr in segment_ for segment_ in there):
             yield _piece(segment, vaddr, data, ())
 
 

@@ -43,7 +43,7 @@ def overlay_kernel(system: RunningSystem, out: Path, *, runtime: bool = False) -
     require_other(out, vmlinux, Path(memory.name))
     with new_file(out, like=vmlinux) as temporary, copied_meanwhile(vmlinux, temporary) as wait:
         slide = system.kernel.slide
-        sections = tuple(section_text(image, one, slide) for one in system.kernel.live_text.live.values())
+        sections = tuple(section_text(image, live, slide) for live in system.kernel.live_text.live.values())
         taken = [range(section.offset, section.offset + len(section.data)) for section in sections if section.taken]
         moves = find_moves(image, slide, taken) if runtime and slide else None
         wait()

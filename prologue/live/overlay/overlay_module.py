@@ -39,7 +39,7 @@ def overlay_module(module: RunningModule, out: Path) -> OverlaidModule:
     require_other(out, module.path, Path(module.memory.name))
     content = bytearray(module.image.content)
     relocated = module.placed.relocated
-    sections = [section_text(module.image, one, 0, relocated) for one in module.live_text.live.values()]
+    sections = [section_text(module.image, live, 0, relocated) for live in module.live_text.live.values()]
     for text in sections:
         content[text.offset : text.offset + len(text.data)] = text.data
     sections += [_append_plt(content, section, vaddr, module) for vaddr, section in module.placed.plts.items()]

@@ -86,12 +86,12 @@ class PlacedModule:
 
 def wanted_names(images: Iterable[ElfImage]) -> set[str]:
     """Return the names that modules want from others."""
-    found: set[str] = set()
+    names: set[str] = set()
     for image in images:
         symbols = Symbols(image)
         rows = np.flatnonzero(symbols.table["shndx"] == SHN_UNDEF)
-        found.update(symbols.name_of(row) for row in rows.tolist())
-    return found - {""}
+        names.update(symbols.name_of(row) for row in rows.tolist())
+    return names - {""}
 
 
 class ModulePlacer:
@@ -162,7 +162,7 @@ class ModulePlacer:
         ``layout_section`` (kernel/module.c, 5.10; ``__layout_sections``, kernel/module/main.c, 6.12). The first of its
         kind is at the beginning of that memory, as is the next one then.
         """
-        found: dict[int, int] = {}
+        places: dict[int, int] = {}
         every = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
         for at, section in enumerate(every):
             if section.size or not section.flags & _SHF_WRITE:
@@ -174,10 +174,10 @@ class ModulePlacer:
             )
             if before is not None:
                 align = self._alignment(section)
-                found[section.index] = -(-(self._placed[before.index] + before.size) // align) * align
+                places[section.index] = -(-(self._placed[before.index] + before.size) // align) * align
             elif after is not None:
-                found[section.index] = self._placed[after.index]
-        return found
+                places[section.index] = self._placed[after.index]
+        return places
 
     def _alignment(self, section: Section) -> int:
         start = struct.unpack_from("<Q", self._content, _E_SHOFF)[0]

@@ -52,14 +52,14 @@ class OwnText:
             return False
         raise self._not_this_text(section, there, differ)
 
-    def require_main(self, found: Iterable[tuple[Section, int]]) -> None:
+    def require_main(self, counts: Iterable[tuple[Section, int]]) -> None:
         """Refuse memory that has no word of the largest section.
 
         Raises:
             AnotherKernelError: it has none.
 
         """
-        main, there = max(found, key=lambda one: one[0].size // 4)
+        main, there = max(counts, key=lambda item: item[0].size // 4)
         if not there:
             raise self._not_this_text(main, 0, 0)
 

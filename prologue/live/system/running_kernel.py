@@ -29,7 +29,7 @@ class LiveText:
 
     def __init__(self, image: ElfImage, live: Iterable[LiveSection]) -> None:
         self.text_sections, self.text_map = image.text_sections, image.text_map
-        self.live = {one.section.index: one for one in live}
+        self.live = {section.section.index: section for section in live}
         self._image = image
         self.lifted: dict[int, int] = {}  # breakpoints that were taken out: what stands there
 
@@ -40,23 +40,23 @@ class LiveText:
             Whether it stood there, in text that memory has.
 
         """
-        for one in self.live.values():
-            offset = vaddr - one.section.addr
+        for live in self.live.values():
+            offset = vaddr - live.section.addr
             at = offset // 4
-            if 0 <= at < len(one.words) and offset % 4 == 0 and one.there[at] and int(one.words[at]) == word:
-                one.words[at] = self._image.view(one.section, "<u4")[at] if original is None else original
+            if 0 <= at < len(live.words) and offset % 4 == 0 and live.there[at] and int(live.words[at]) == word:
+                live.words[at] = self._image.view(live.section, "<u4")[at] if original is None else original
                 self.lifted[vaddr] = word
                 return True
         return False
 
     def places_of(self, word: int) -> list[int]:
         """Find addresses where that word stands, and the file has another one."""
-        found: list[int] = []
-        for one in self.live.values():
-            linked = self._image.view(one.section, "<u4")
-            at = np.flatnonzero((one.words == np.uint32(word)) & (linked != np.uint32(word)) & one.there)
-            found += [one.section.addr + 4 * k for k in at.tolist()]
-        return found
+        places: list[int] = []
+        for live in self.live.values():
+            linked = self._image.view(live.section, "<u4")
+            at = np.flatnonzero((live.words == np.uint32(word)) & (linked != np.uint32(word)) & live.there)
+            places += [live.section.addr + 4 * k for k in at.tolist()]
+        return places
 
     def view(self, section: Section, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """View the section's elements, read-only; of sections that are no text those of the file."""
@@ -67,19 +67,19 @@ class LiveText:
 
     def read_at(self, vaddr: int, size: int) -> bytes | None:
         """Read bytes by address: of text the running ones, of other sections those of the file."""
-        for one in self.live.values():
-            at = vaddr - one.section.addr
-            if at >= 0 and at + size <= 4 * len(one.words):
-                return one.words.tobytes()[at : at + size]
+        for live in self.live.values():
+            at = vaddr - live.section.addr
+            if at >= 0 and at + size <= 4 * len(live.words):
+                return live.words.tobytes()[at : at + size]
         return self._image.read_at(vaddr, size)
 
     def in_text(self, vaddrs: U64) -> Bool:
         """Return which addresses are 4-aligned and in text that memory has; pages of zeros are no text."""
         inside = np.zeros(vaddrs.shape, np.bool_)
-        for one in self.live.values():
-            offset = vaddrs - np.uint64(one.section.addr)
-            at = np.flatnonzero((offset < np.uint64(4 * len(one.words))) & (vaddrs & np.uint64(3) == 0))
-            inside[at] |= (one.there & ~one.zeros)[(offset[at] >> np.uint64(2)).astype(np.int64)]
+        for live in self.live.values():
+            offset = vaddrs - np.uint64(live.section.addr)
+            at = np.flatnonzero((offset < np.uint64(4 * len(live.words))) & (vaddrs & np.uint64(3) == 0))
+            inside[at] |= (live.there & ~live.zeros)[(offset[at] >> np.uint64(2)).astype(np.int64)]
         return inside
 
     def words(self, vaddrs: U64) -> U32:
@@ -172,10 +172,10 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
         Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
         for section in image.text_sections
     ]
-    found = read_sections(memory, placed)
-    for k, (one, where) in enumerate(zip(found, placed, strict=True)):
-        read = one.there & ~one.zeros
-        if not own.is_there(one.section, int(read.sum()), int((one.words != where.linked)[read].sum())):
-            found[k] = nothing_there(where)
-    own.require_main((one.section, int((one.there & ~one.zeros).sum())) for one in found)
-    return found
+    live = read_sections(memory, placed)
+    for k, (read, source) in enumerate(zip(live, placed, strict=True)):
+        there = read.there & ~read.zeros
+        if not own.is_there(read.section, int(there.sum()), int((read.words != source.linked)[there].sum())):
+            live[k] = nothing_there(source)
+    own.require_main((read.section, int((read.there & ~read.zeros).sum())) for read in live)
+    return live

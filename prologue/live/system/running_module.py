@@ -39,9 +39,9 @@ class RunningModule(LinkedBinary):
         super().__init__(placed.image)
         self.placed, self.memory = placed, memory
         self._kernel = kernel
-        every = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
-        freed = [nothing_there(one) for one in every if one.section.name.startswith(FREED)]
-        stays = read_sections(memory, [one for one in every if not one.section.name.startswith(FREED)])
+        sections = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
+        freed = [nothing_there(s) for s in sections if s.section.name.startswith(FREED)]
+        stays = read_sections(memory, [s for s in sections if not s.section.name.startswith(FREED)])
         require_loaded(stays, self.path, memory)
         self.live_text = LiveText(self.image, [*freed, *stays])
 
@@ -105,11 +105,11 @@ class RunningModule(LinkedBinary):
 
     def is_other_text(self) -> bool:
         """Return whether most words differ that neither a loader nor a tracer changes."""
-        for one in self.live_text.live.values():
-            linked = self.image.view(one.section, "<u4")
-            vaddrs = np.uint64(one.section.addr) + np.arange(len(linked), dtype=np.uint64) * np.uint64(4)
-            fixed = (linked != a64.NOP) & one.there & ~one.zeros & ~among(vaddrs, self.placed.relocated)
-            differ, count = int((linked != one.words)[fixed].sum()), int(fixed.sum())
+        for live in self.live_text.live.values():
+            linked = self.image.view(live.section, "<u4")
+            vaddrs = np.uint64(live.section.addr) + np.arange(len(linked), dtype=np.uint64) * np.uint64(4)
+            fixed = (linked != a64.NOP) & live.there & ~live.zeros & ~among(vaddrs, self.placed.relocated)
+            differ, count = int((linked != live.words)[fixed].sum()), int(fixed.sum())
             if 2 * differ > count:
                 return True
         return False

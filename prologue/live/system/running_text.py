@@ -61,25 +61,27 @@ def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSectio
         InputError: memory cannot be read at all.
 
     """
-    steady = read_twice(memory, [Range(one.vaddr, 4 * len(one.linked)) for one in sections])
+    steady = read_twice(memory, [Range(placed.vaddr, 4 * len(placed.linked)) for placed in sections])
     restless = memory.unstable if isinstance(memory, Capture) else ()
-    return [_live(one, found, restless) for one, found in zip(sections, steady, strict=True)]
+    return [_live(placed, reading, restless) for placed, reading in zip(sections, steady, strict=True)]
 
 
-def _live(one: Placed, found: Steady, restless: tuple[int, ...]) -> LiveSection:
+def _live(placed: Placed, steady: Steady, restless: tuple[int, ...]) -> LiveSection:
     """Judge a section's words; ``restless`` are those that did not come to rest when memory was taken."""
-    live, size = np.frombuffer(found.data, "<u4"), len(one.linked)
-    blank = _of_words(zero_pages(found.data, one.vaddr), one.vaddr, size)
+    live, size = np.frombuffer(steady.data, "<u4"), len(placed.linked)
+    blank = _of_words(zero_pages(steady.data, placed.vaddr), placed.vaddr, size)
     # Zeros where the file has zeros, too, are as good as read.
-    plain = _of_words(zero_pages(one.linked.tobytes(), one.vaddr), one.vaddr, size)
-    there = found.there & ~blank if one.freed else found.there | (blank & plain)
+    plain = _of_words(zero_pages(placed.linked.tobytes(), placed.vaddr), placed.vaddr, size)
+    there = steady.there & ~blank if placed.freed else steady.there | (blank & plain)
     zeros = there & blank & ~plain
-    again = {place for place in restless if one.vaddr <= place < one.vaddr + 4 * size} - set(found.unstable)
-    shift = one.vaddr - one.section.addr
-    unstable = tuple(place - shift for place in (*found.unstable, *sorted(again)))
-    words = np.where(there, live, one.linked)
-    zeros[[(place - one.section.addr) // 4 for place in unstable]] = False
-    return LiveSection(section=one.section, words=words, there=there, zeros=zeros, unstable=unstable, freed=one.freed)
+    again = {place for place in restless if placed.vaddr <= place < placed.vaddr + 4 * size} - set(steady.unstable)
+    shift = placed.vaddr - placed.section.addr
+    unstable = tuple(place - shift for place in (*steady.unstable, *sorted(again)))
+    words = np.where(there, live, placed.linked)
+    zeros[[(place - placed.section.addr) // 4 for place in unstable]] = False
+    return LiveSection(
+        section=placed.section, words=words, there=there, zeros=zeros, unstable=unstable, freed=placed.freed
+    )
 
 
 def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
@@ -87,22 +89,22 @@ def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
     return np.repeat(pages, PAGE // 4)[vaddr % PAGE // 4 :][:count]
 
 
-def nothing_there(one: Placed) -> LiveSection:
+def nothing_there(placed: Placed) -> LiveSection:
     """Make a section whose memory was given away: the words of the file."""
-    no = np.zeros(len(one.linked), np.bool_)
-    return LiveSection(section=one.section, words=one.linked, there=no, zeros=no, unstable=(), freed=True)
+    no = np.zeros(len(placed.linked), np.bool_)
+    return LiveSection(section=placed.section, words=placed.linked, there=no, zeros=no, unstable=(), freed=True)
 
 
-def require_loaded(found: Iterable[LiveSection], path: Path, memory: Memory) -> None:
+def require_loaded(sections: Iterable[LiveSection], path: Path, memory: Memory) -> None:
     """Refuse a module of which memory has no word, or zeros only.
 
     Raises:
         InputError: it has none.
 
     """
-    every = [one for one in found if len(one.words)]
-    if every and not any((one.there & ~one.zeros).any() for one in every):
-        zeros = any(one.zeros.any() for one in every)
+    loaded = [section for section in sections if len(section.words)]
+    if loaded and not any((section.there & ~section.zeros).any() for section in loaded):
+        zeros = any(section.zeros.any() for section in loaded)
         what, why = ("zeros only", "wiped or not read") if zeros else ("nothing", "not copied")
         message = f"{memory.name} has {what} where its text was loaded: unloaded meanwhile, or {why}; read memory again"
         raise InputError(message, path=path)
