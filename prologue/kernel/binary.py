@@ -173,17 +173,19 @@ class LinkedBinary(Binary):
 
     def relative32(self, fields: U64) -> U64:
         """Read the distances that the linker resolved; 0 for fields outside of the file."""
-        offsets = self.image.offsets(fields)
-        known = offsets >= 0
-        distance = self.image.words_at(offsets[known], 4).astype(np.uint32).view(np.int32).astype(np.int64)
-        result = np.zeros(len(fields), np.uint64)
-        result[known] = fields[known] + distance.view(np.uint64)
-        return result
+        inside, words = self._read_fields(fields, 4)
+        distance = words.astype(np.uint32).view(np.int32).astype(np.int64)
+        return np.where(inside, fields + distance.view(np.uint64), np.uint64(0))
 
     def relative64(self, fields: U64) -> U64:
         """Read the distances that the linker resolved; 0 for fields outside of the file."""
+        inside, words = self._read_fields(fields, 8)
+        return np.where(inside, fields + words, np.uint64(0))
+
+    def _read_fields(self, fields: U64, width: int) -> tuple[Bool, U64]:
+        """Return which fields are in the file, and the ``width`` (4 or 8) bytes of each; 0 outside."""
         offsets = self.image.offsets(fields)
-        known = offsets >= 0
-        result = np.zeros(len(fields), np.uint64)
-        result[known] = fields[known] + self.image.words_at(offsets[known], 8)
-        return result
+        inside = offsets >= 0
+        words = np.zeros(len(fields), np.uint64)
+        words[inside] = self.image.words_at(offsets[inside], width)
+        return inside, words

@@ -171,10 +171,7 @@ class Kernel(LinkedBinary):
 
     def absolute64(self, fields: U64) -> U64:
         """Return the address that a relocation gives each field, else its content; 0 for fields outside of the file."""
-        offsets = self.image.offsets(fields)
-        known = offsets >= 0
-        result = np.zeros(len(fields), np.uint64)
-        result[known] = self.image.words_at(offsets[known], 8)
+        _, result = self._read_fields(fields, 8)
         places, targets = self._pointers_by_place
         if len(places):
             index = np.minimum(np.searchsorted(places, fields), len(places) - 1)

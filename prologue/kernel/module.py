@@ -208,7 +208,6 @@ def _read_records(module: Module, sections: list[Section]) -> Records:
         relr=np.zeros(len(slots), np.bool_),
         rela_count=np.bincount(index, minlength=len(slots)),
         bad_types=tuple(zip(place[wrong].tolist(), kind[wrong].tolist(), strict=True)),
-        misaligned=(),
     )
 
 

@@ -68,8 +68,6 @@ def read_offsets(image: ElfImage, symbols: Symbols, bounds: Bounds, marker: Mark
         rela=none,
         relr=none,
         rela_count=np.zeros(count, np.int64),
-        bad_types=(),
-        misaligned=(),
         form="offsets",
     )
 

@@ -84,8 +84,8 @@ class Records:
     rela: Bool  # an R_AARCH64_RELATIVE gives this value
     relr: Bool  # RELR covers this slot
     rela_count: I64  # how many RELA entries touch this slot
-    bad_types: tuple[tuple[int, int], ...]  # (slot address, type) of relocations that must not be here
-    misaligned: tuple[int, ...]  # addresses of relocations across two slots
+    bad_types: tuple[tuple[int, int], ...] = ()  # (slot address, type) of relocations that must not be here
+    misaligned: tuple[int, ...] = ()  # addresses of relocations across two slots
     form: RecordForm = "addresses"  # as linked; the others are those of processed kernels, marker version 2
 
     def __len__(self) -> int:

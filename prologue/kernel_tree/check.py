@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +34,10 @@ class Check:
     message: str
     to_do: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+def _no(name: str, facts: dict[str, Any], message: str, to_do: str) -> Check:
+    return Check(name=name, status="no", message=message, to_do=to_do, facts=facts)
 
 
 def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
@@ -61,28 +66,21 @@ def _require_built_from(objtree: Path, tree: Path) -> None:
 
 def _patch(tree: KernelTree) -> Check:
     facts = {"mode": tree.installed, "files": {file.path: file.state for file in tree.files}}
+    no = partial(_no, "patch", facts)
     there, absent, differing = (tree.in_state(state) for state in ("in", "out", "differs"))
     install = f"prologue kernel install {shlex.quote(str(tree.path))}"
     if tree.mode != "build":
         install += f" --mode {tree.mode}"
     if differing and (there or tree.installed):
         named = ", ".join(f"{file.path} ({file.why})" for file in differing)
-        return Check(
-            name="patch",
-            status="no",
-            message=f"differs from this prologue's: {named}",
-            to_do=f"{install} (it gives the reason)",
-            facts=facts,
-        )
+        return no(f"differs from this prologue's: {named}", f"{install} (it gives the reason)")
     if not there:
-        return Check(name="patch", status="no", message="not installed", to_do=install, facts=facts)
+        return no("not installed", install)
     if absent or differing:
         named = ", ".join(file.path for file in (*absent, *differing))
-        return Check(
-            name="patch", status="no", message=f"installed in part: {named} missing", to_do=install, facts=facts
-        )
+        return no(f"installed in part: {named} missing", install)
     message = f"installed ({tree.series}, mode {tree.mode}, {len(there)} files)"
-    return Check(name="patch", status="ok", message=message, to_do="", facts=facts)
+    return Check(name="patch", status="ok", message=message, facts=facts)
 
 
 def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
@@ -95,13 +93,13 @@ def _config(tree: KernelTree, out: Path, *, given: bool) -> Check:
         kconfig = (tree.path / KCONFIG).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         to_do = "make menuconfig" if given else "make menuconfig, or name the directory of make O= with --objtree"
-        return Check(name="config", status="no", message=f"{path} does not exist", to_do=to_do, facts=facts)
+        return _no("config", facts, f"{path} does not exist", to_do)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error
     wrong = why_not_selected(config, kconfig, path)
     if wrong is None:
-        return Check(name="config", status="ok", message=f"CONFIG_{OPTION}=y", to_do="", facts=facts)
-    return Check(name="config", status="no", message=f"CONFIG_{OPTION} is off: {wrong[0]}", to_do=wrong[1], facts=facts)
+        return Check(name="config", status="ok", message=f"CONFIG_{OPTION}=y", facts=facts)
+    return _no("config", facts, f"CONFIG_{OPTION} is off: {wrong[0]}", wrong[1])
 
 
 def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
@@ -113,12 +111,12 @@ def _modules(tree: KernelTree, out: Path) -> Iterator[Check]:
     except OSError:
         return  # _config says so
     if leaves_landing_pads_out(config):
-        yield Check(
-            name="modules",
-            status="no",
-            message="ftrace_call_adjust() would warn about processed ones: with CALL_OPS it expects a BTI or a NOP "
+        yield _no(
+            "modules",
+            {},
+            "ftrace_call_adjust() would warn about processed ones: with CALL_OPS it expects a BTI or a NOP "
             "where they have the MOV, because Clang 21 and later omit BTI from static functions",
-            to_do=f"prologue kernel install {shlex.quote(str(tree.path))} (its ftrace_call_adjust() accepts the MOV)",
+            f"prologue kernel install {shlex.quote(str(tree.path))} (its ftrace_call_adjust() accepts the MOV)",
         )
 
 
@@ -149,7 +147,7 @@ def _tool() -> Check:
         if named:
             message = f"PROLOGUE={named[0]} (environment) does not exist: the build would fail"
         to_do = "put it into the build's PATH (pip install . in a clone), or build with make PROLOGUE=/path/to/prologue"
-        return Check(name="tool", status="no", message=message, to_do=to_do, facts={"path": None})
+        return _no("tool", {"path": None}, message, to_do)
     facts: dict[str, Any] = {"path": path, "version": None}
     try:
         done = subprocess.run(
@@ -157,24 +155,14 @@ def _tool() -> Check:
             errors="replace", timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check(
-            name="tool", status="no", message=f"{path} does not run: {error}", to_do="reinstall it", facts=facts
-        )
+        return _no("tool", facts, f"{path} does not run: {error}", "reinstall it")
     program, _, version = done.stdout.strip().partition(" ")
     if done.returncode or program != "prologue" or not version:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        return Check(
-            name="tool",
-            status="no",
-            message=f"{path} is not a working prologue: {''.join(last)}",
-            to_do="reinstall it",
-            facts=facts,
-        )
+        return _no("tool", facts, f"{path} is not a working prologue: {''.join(last)}", "reinstall it")
     facts["version"] = version
-    if version != __version__:
-        message = f"{path}, version {version}; warning: this one is {__version__}"
-        return Check(name="tool", status="ok", message=message, to_do="", facts=facts)
-    return Check(name="tool", status="ok", message=f"{path}, version {version}", to_do="", facts=facts)
+    warning = "" if version == __version__ else f"; warning: this one is {__version__}"
+    return Check(name="tool", status="ok", message=f"{path}, version {version}{warning}", facts=facts)
 
 
 def _kernels(out: Path, check: Callable[[Path, Path], Check]) -> Iterator[Check]:
@@ -195,16 +183,14 @@ def _boot_kernel(path: Path, linked: Path) -> Check:
         kernel = Kernel(path)
         patched, state = kernel.symbols.find(LOOP) is not None, kernel.state
     except PrologueError as error:
-        return Check(name=path.name, status="no", message=str(error), to_do="build again", facts={"file": str(path)})
+        return _no(path.name, {"file": str(path)}, str(error), "build again")
     facts = {"file": str(path), "state": state}
     if not patched:
         again = f"remove {shlex.quote(str(linked))} and build again"
-        return Check(
-            name=path.name, status="no", message=f"built without the patch: no {LOOP}", to_do=again, facts=facts
-        )
+        return _no(path.name, facts, f"built without the patch: no {LOOP}", again)
     if state != "untouched":
         what = "processed for another contract" if state == "processed" else "not as linked"
-        return Check(name=path.name, status="no", message=what, to_do="build again", facts=facts)
+        return _no(path.name, facts, what, "build again")
     message = "writes its prologues at boot, in one loop"
     return Check(name=path.name, status="ok", message=message, facts=facts)
 
@@ -222,42 +208,18 @@ def _kernel(path: Path, linked: Path) -> Check:
             "marker": None if marker is None else {"flags": marker.flags, "sites": marker.sites},
         }
     except PrologueError as error:
-        return Check(name=path.name, status="no", message=str(error), to_do="build again", facts={"file": str(path)})
+        return _no(path.name, {"file": str(path)}, str(error), "build again")
     quoted, again = shlex.quote(str(path)), f"remove {shlex.quote(str(linked))} and build again"
+    no = partial(_no, path.name, facts)
     if marker is None:
-        return Check(
-            name=path.name,
-            status="no",
-            message="has no marker",
-            to_do=f"select CONFIG_{OPTION} and build again",
-            facts=facts,
-        )
+        return no("has no marker", f"select CONFIG_{OPTION} and build again")
     if problem is not None:
-        return Check(
-            name=path.name,
-            status="no",
-            message=f"it does not read its marker: {problem.reason}",
-            to_do=f"prologue verify {quoted}",
-            facts=facts,
-        )
+        return no(f"it does not read its marker: {problem.reason}", f"prologue verify {quoted}")
     if state == "processed":
-        return Check(
-            name=path.name,
-            status="ok",
-            message=f"processed: the marker is set, {marker.sites:,} sites",
-            to_do="",
-            facts=facts,
-        )
+        message = f"processed: the marker is set, {marker.sites:,} sites"
+        return Check(name=path.name, status="ok", message=message, facts=facts)
     if state == "mixed":
-        return Check(
-            name=path.name,
-            status="no",
-            message="damaged: not the result of a prologue run",
-            to_do=f"prologue verify {quoted}",
-            facts=facts,
-        )
+        return no("damaged: not the result of a prologue run", f"prologue verify {quoted}")
     what = {"untouched": "not processed: the build found no prologue", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
-    return Check(
-        name=path.name, status="no", message=what.get(state, "has no sites to process"), to_do=to_do, facts=facts
-    )
+    return no(what.get(state, "has no sites to process"), to_do)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -60,12 +61,17 @@ def build_plan(binary: Binary, contract: Contract) -> PatchPlan:
     sites = binary.sites
     if sites is None:
         raise InputError("no patch sites in this module", path=binary.path)
+    return _processing(binary, contract, [_site_edits(binary, sites)])
+
+
+def _processing(binary: Binary, contract: Contract, stages: Sequence[Edits], guard: int | None = None) -> PatchPlan:
     return PatchPlan(
         contract=contract,
         build_id=binary.build_id,
         file_size=binary.image.size,
         goal="processed",
-        stages=(_site_edits(binary, sites),),
+        stages=tuple(stages),
+        guard=guard,
     )
 
 
@@ -84,14 +90,7 @@ def _kernel_plan(kernel: Kernel, contract: Contract, sites: Sites | None) -> Pat
             stages += [_record_edits(kernel, sites), *_marker_edits(kernel.marker, len(sites))]
     else:
         stages += _init_edits(kernel)
-    return PatchPlan(
-        contract=contract,
-        build_id=kernel.build_id,
-        file_size=kernel.image.size,
-        goal="processed",
-        stages=tuple(stages),
-        guard=guard,
-    )
+    return _processing(kernel, contract, stages, guard)
 
 
 def finished_plan(kernel: Kernel) -> PatchPlan:
@@ -102,14 +101,7 @@ def finished_plan(kernel: Kernel) -> PatchPlan:
     assert marker is not None and sites is not None  # noqa: S101,PT018 - it is processed
     states = marker.state_word(0), marker.state_word(BUILT)
     state = edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states)
-    return PatchPlan(
-        contract="native",
-        build_id=kernel.build_id,
-        file_size=kernel.image.size,
-        goal="processed",
-        stages=(_site_edits(kernel, sites), state),
-        guard=guard_of(marker),
-    )
+    return _processing(kernel, "native", [_site_edits(kernel, sites), state], guard_of(marker))
 
 
 def _site_edits(binary: Binary, sites: Sites) -> Edits:

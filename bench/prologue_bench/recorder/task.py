@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from prologue_bench.results.fields import Fields
 from prologue_bench.results.model import Workload
-from prologue_bench.results.store import decode_workload, encode_workload
+from prologue_bench.results.store import decode_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def encode_task(task: Task) -> dict[str, Any]:
 
 def encode_workloads(workloads: Sequence[Measured]) -> list[dict[str, str | None]]:
     """Encode workloads as JSON; ``decode_workloads`` reads it."""
-    return [{**encode_workload(measured.workload), "pattern": measured.pattern} for measured in workloads]
+    return [{**asdict(measured.workload), "pattern": measured.pattern} for measured in workloads]
 
 
 def decode_workloads(fields: Fields) -> tuple[Measured, ...]:

@@ -53,12 +53,8 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _workload(report: WorkloadReport) -> dict[str, Any]:
-    workload = report.workload
     return {
-        "name": workload.name,
-        "command": workload.command,
-        "unit": workload.unit,
-        "direction": workload.direction,
+        **asdict(report.workload),
         "aa_difference": report.floor,
         "variants": [_variant(series) for series in report.series],
         "comparisons": [_comparison(comparison) for comparison in report.comparisons],

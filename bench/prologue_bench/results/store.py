@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -134,16 +134,6 @@ def decode_workload(fields: Fields) -> Workload:
     return Workload(fields.text("name"), fields.text("command"), fields.text("unit"), read_direction(fields))
 
 
-def encode_workload(workload: Workload) -> dict[str, str]:
-    """Return its four fields; ``decode_workload`` reads them."""
-    return {
-        "name": workload.name,
-        "command": workload.command,
-        "unit": workload.unit,
-        "direction": workload.direction,
-    }
-
-
 def read_direction(fields: Fields) -> Direction:
     """Read the better direction."""
     return cast("Direction", fields.choice("direction", "lower", "higher"))
@@ -209,11 +199,8 @@ def encode_campaign(campaign: Campaign) -> str:
         "evidence": campaign.evidence,
         "machine": dict(campaign.machine),
         "kernel": dict(campaign.kernel),
-        "workloads": [encode_workload(workload) for workload in campaign.workloads],
-        "variants": [
-            {"label": v.label, "kind": v.kind, "image_sha256": v.image_sha256, "words": v.words}
-            for v in campaign.variants
-        ],
+        "workloads": list(map(asdict, campaign.workloads)),
+        "variants": list(map(asdict, campaign.variants)),
         "base": campaign.base,
         "aa": campaign.aa,
         "seed": campaign.seed,
@@ -245,6 +232,4 @@ def encode_boot(boot: Boot) -> str:
 
 def encode_readback(seen: Readback | None) -> dict[str, Any] | None:
     """Write the field of that name."""
-    if seen is None:
-        return None
-    return {"build_id": seen.build_id, "sites": seen.sites, "mov": seen.mov, "nop": seen.nop}
+    return None if seen is None else asdict(seen)

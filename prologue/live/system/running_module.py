@@ -67,8 +67,6 @@ class RunningModule(LinkedBinary):
             rela=none,
             relr=none,
             rela_count=np.zeros(len(slots), np.int64),
-            bad_types=(),
-            misaligned=(),
         )
 
     @cached_property
@@ -98,10 +96,7 @@ class RunningModule(LinkedBinary):
 
     def absolute64(self, fields: U64) -> U64:
         """Read the field: the loader has relocated it."""
-        offsets = self.image.offsets(fields)
-        result = np.zeros(len(fields), np.uint64)
-        result[offsets >= 0] = self.image.words_at(offsets[offsets >= 0], 8)
-        return result
+        return self._read_fields(fields, 8)[1]
 
     def is_other_text(self) -> bool:
         """Return whether most words differ that neither a loader nor a tracer changes."""
