@@ -96,7 +96,7 @@ for _room in ("plan", "trace"):
 del _room
 
 
-if not TYPE_CHECKING:  # else every name that is mistyped would be an object to type checkers
+if not TYPE_CHECKING:  # otherwise every name that is mistyped would be an object to type checkers
 
     def __getattr__(name: str) -> object:
         """Load a public name (PEP 562)."""

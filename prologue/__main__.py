@@ -11,7 +11,7 @@ from prologue.signals import ignore_signals, interrupt_if_one_waits, interrupt_o
 def run() -> NoReturn:
     """Run the command and end the process with its exit code.
 
-    All else is loaded with the handlers in place: without them, Ctrl-C would print a traceback of the import.
+    Everything else is loaded with the handlers in place: without them, Ctrl-C would print a traceback of the import.
     """
     prepare_streams()
     try:

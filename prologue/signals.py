@@ -22,7 +22,7 @@ def interrupt_on_signals() -> None:
 
 
 def interrupt_if_one_waits() -> None:
-    """Raise what came during an import that was the last thing the run did: else a short run would pass over it."""
+    """Raise what came during an import that the run ended with: otherwise a short run would pass over it."""
     if signal.getsignal(signal.SIGALRM) is _interrupt and signal.getitimer(signal.ITIMER_REAL)[0]:
         raise KeyboardInterrupt
 

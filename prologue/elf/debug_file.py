@@ -15,7 +15,7 @@ from prologue.errors import InputError
 if TYPE_CHECKING:
     from prologue.elf.sections import Section
 
-# Sections that are never NOBITS where they are not empty: code and tables that the tool reads by name.
+# Sections that are never NOBITS if they are not empty: code and tables that the tool reads by name.
 _CODE: Final = (".text", ".init.text", ".exit.text", ".noinstr.text", ".hyp.text", ".hyp.idmap.text", ".rodata.text")
 _DATA: Final = (".rodata", ".init.data", ".data", ".altinstructions", ".modinfo", ".gnu.linkonce.this_module")
 _TABLES: Final = ("__ex_table", "__bug_table", "__jump_table", "__patchable_function_entries")

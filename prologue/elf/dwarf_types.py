@@ -8,7 +8,7 @@ from typing import Any
 
 
 class DwarfTypes:
-    """The types of one vmlinux; none where it has no DWARF, or damaged DWARF."""
+    """The types of one vmlinux; none if it has no DWARF, or damaged DWARF."""
 
     def __init__(self, path: Path) -> None:
         import drgn

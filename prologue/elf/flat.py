@@ -33,7 +33,7 @@ def write_flat(image: ElfImage, out: Path) -> int:
         Its size in bytes.
 
     Raises:
-        OutputError: ``out`` cannot be written; else as ``flat_sections``.
+        OutputError: ``out`` cannot be written; otherwise as ``flat_sections``.
 
     """
     with new_file(out) as temporary, temporary.open("r+b") as stream:

@@ -2,7 +2,7 @@
 
 Secure boot signs a flat Image as the PE file that it also is: certificates are appended after the flat data, and
 two fields in the PE header change, its checksum and its entry for the certificates (Microsoft's "PE Format",
-"Optional Header"; UEFI specification, "Secure Boot and Driver Signing"). All else stays as ``objcopy`` left it.
+"Optional Header"; UEFI specification, "Secure Boot and Driver Signing"). Everything else stays as ``objcopy`` left it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Relocations:
 
     places: U64
     types: U64
-    targets: U64  # S + A; 0 where the symbol is another module's
+    targets: U64  # S + A; 0 if the symbol is another module's
     defined: Bool  # the symbol is this module's
     homes: I64  # file offset of the addend
 

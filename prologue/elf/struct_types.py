@@ -1,4 +1,4 @@
-"""The types of a kernel's file: in BTF, which takes a tenth of a second, else in DWARF, which takes seconds."""
+"""The types of a kernel's file: in BTF, which takes a tenth of a second, otherwise in DWARF, which takes seconds."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from prologue.outputs import same_file
 
 
 def kernels_among(named: Path | None, files: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the named vmlinux, or else each vmlinux among the files, once. Without one, a release refuses modules."""
+    """Return the named vmlinux, or each vmlinux among the files, once. Without one, a release refuses modules."""
     if named:
         return (named,)
     kernels: list[Path] = []

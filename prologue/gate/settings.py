@@ -56,7 +56,7 @@ def settings_directory(argument: Path) -> Path:
 
     Symbolic links are followed, so that a file has the same settings under each of its names.
     """
-    real = Path(os.path.realpath(argument))  # unlike Path.resolve, this does not fail where links form a loop
+    real = Path(os.path.realpath(argument))  # unlike Path.resolve, this does not fail if links form a loop
     return real if os.path.isdir(real) else real.parent  # noqa: PTH112 - Path.is_dir raises what opening will say
 
 

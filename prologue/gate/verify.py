@@ -58,7 +58,7 @@ class Verified:
     notes: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()  # what kind of input it was
     facts: Facts | None = None  # None if it could not be verified
-    mended: Facts | None = None  # without the damage that findings name, where it can be mended
+    mended: Facts | None = None  # without the damage that findings name, if it can be mended
     error: str = ""
     reason: str = ""  # the error without its place
     exit_code: int = 0

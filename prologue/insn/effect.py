@@ -1,6 +1,6 @@
 """Judges what one instruction does with X9, or another register, that may hold a value that matters.
 
-The table of instructions answers for general registers; capstone, whose loading takes longer than all else in a walk,
+The table of instructions answers for general registers; capstone, whose loading takes longer than the rest of a walk,
 is asked about scalable vectors.
 """
 

@@ -2,7 +2,7 @@
 
 The kernel steps a copy of the instruction out of line, simulates it, or refuses it. The decision is that of
 ``arm_kprobe_decode_insn`` (arch/arm64/kernel/probes/decode-insn.c), with the masks of arch/arm64/include/asm/insn.h,
-compared in 6.1.192, 6.12.107 and 7.2.13. Masks are the kernel's, also where the Arm ARM would have others.
+compared in 6.1.192, 6.12.107 and 7.2.13. Masks are the kernel's, even if the Arm ARM would have others.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def look_over(words: U32) -> tuple[Bool, Bool]:
     """Return which words end a path, by the word alone, and which may use X9; made for a whole kernel's text.
 
     Those have a 9 where an instruction may name a register, or may use registers that they do not name. After XOR
-    fields of 9 are 0, and only where one is does the subtraction borrow from a field's highest bit that is clear: half
+    fields of 9 are 0, and only if one is does the subtraction borrow from a field's highest bit that is clear: half
     the operations of a comparison for each field.
     """
     kind = _kinds().take(words >> np.uint32(_TOP))  # one look-up instead of a pass for each pattern

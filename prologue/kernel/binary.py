@@ -56,7 +56,7 @@ class Binary(ABC):
     @property
     @abstractmethod
     def records(self) -> Records | None:
-        """All records, or None where there is no readable table."""
+        """All records, or None if there is no readable table."""
 
     @property
     @abstractmethod
@@ -165,7 +165,7 @@ class Binary(ABC):
 
 
 class LinkedBinary(Binary):
-    """A file whose fields hold what they refer to: no relocation of a field is left to do, but for addresses."""
+    """A file whose fields hold what they refer to: no relocation is left to do, except of addresses."""
 
     def _find_branches(self, section: Section) -> tuple[I64, U64]:
         """Return every direct branch among the section's words, data in text included."""

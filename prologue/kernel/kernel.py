@@ -53,7 +53,7 @@ class Kernel(LinkedBinary):
 
     @cached_property
     def records(self) -> Records | None:
-        """All records; None where the table cannot be read (PL101, or half written: PL202) or does not exist."""
+        """All records; None if the table cannot be read (PL101, or half written: PL202) or does not exist."""
         bounds, marker = self.bounds, self.marker
         if bounds is None or bounds.problem or (marker is not None and marker.writing):
             return None
@@ -166,11 +166,11 @@ class Kernel(LinkedBinary):
     def _pointers_by_place(self) -> Pointers:
         """The same, ascending."""
         places, targets = self.pointers
-        order = np.argsort(places, kind="stable")  # quick where most are in order
+        order = np.argsort(places, kind="stable")  # quick if most are in order
         return Pointers(places[order], targets[order])
 
     def absolute64(self, fields: U64) -> U64:
-        """Return the address that a relocation gives each field, else its content; 0 for fields outside of the file."""
+        """Return the address that a relocation gives each field, or its content; 0 for fields outside of the file."""
         _, result = self._read_fields(fields, 8)
         places, targets = self._pointers_by_place
         if len(places):

@@ -13,7 +13,7 @@ from prologue.insn.disasm import insn_text
 from prologue.kernel.binary import Binary
 from prologue.kernel.tables import jump_labels
 
-# Patched BL->BL (and, for the second, NOP<->B) inside ftrace_caller where there are no CALL_OPS (arch/arm64/kernel/
+# Patched BL->BL (and, for the second, NOP<->B) inside ftrace_caller if there are no CALL_OPS (arch/arm64/kernel/
 # entry-ftrace.S, 5.5-6.12).
 _CALLS: Final = ("ftrace_call", "ftrace_graph_call")
 

@@ -156,7 +156,7 @@ class Module(Binary):
         return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[mine]])
 
     def jump_targets(self, vaddrs: U64, words: U32) -> U64:
-        """Return the place where a relocation sends the branch, or else the one the assembler resolved."""
+        """Return the place where a relocation sends the branch, or the one the assembler resolved."""
         sent = self.relocations.targets_of(vaddrs)
         return np.where(sent != 0, sent, super().jump_targets(vaddrs, words))
 

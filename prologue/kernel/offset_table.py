@@ -2,7 +2,7 @@
 
 Of N slots of 8 bytes, as linked, the first half holds the offsets of all second slots from ``_text``, ascending, and
 then zeros. The second half says which slot each record had: zeros where the records ascended after zero records, and
-every slot was relocated or none; else 32 bits for each slot (``SlotRanks``).
+every slot was relocated or none; otherwise 32 bits for each slot (``SlotRanks``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The kernel computes a site from its record by one layout (``sites.sites``). A record of ``=N,M``, which puts M NOPs
 before the function, then leads to another place: in layout 2 the second slot of ``=2,1`` is the function's entry, which
 callers enter past the MOV; after that of ``=2,2`` the entry comes, and no call passes the pair. Such a site is known by
-the symbol of a function that begins where this layout has none begin, and by the NOPs from the record to it. Where no
+the symbol of a function that begins where this layout has none begin, and by the NOPs from the record to it. If no
 function's symbol is, nothing is said.
 """
 

@@ -1,4 +1,4 @@
-"""Symbols that every kernel has: where one is gone, the file was stripped, and what rules would say is worth nothing.
+"""Symbols that every kernel has: if one is gone, the file was stripped, and what rules would say is worth nothing.
 
 Linker scripts define most of them whether or not there is anything between them (include/asm-generic/vmlinux.lds.h and
 arch/arm64/kernel/vmlinux.lds.S, 5.5-7.3). Programs that are no Linux kernel need none of them.

@@ -57,7 +57,7 @@ class Sites:
 
     @property
     def entry(self) -> U64:
-        """Address of the function: the BTI if there is one, else the first slot."""
+        """Address of the function: the BTI if there is one, otherwise the first slot."""
         return self.first - np.where(self.bti, np.uint64(4), np.uint64(0))
 
     @property
@@ -107,7 +107,7 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     """Return which records point at a second slot: a NOP with the MOV before it.
 
     In layout "2", MOV; NOP; NOP with the record in the middle can also be a pair whose landing pad was overwritten by
-    the MOV. Only where nothing else in the file was processed is it taken for that: taking a moved record for an
+    the MOV. Only if nothing else in the file was processed is it taken for that: taking a moved record for an
     unmoved one would put the MOV into the wrong slot.
 
     A record may also have been moved although its site was not patched: then the pair of NOPs that begins the
@@ -121,7 +121,7 @@ def _moved(symbols: Symbols, value: U64, around: dict[int, U32], layout: Layout)
     # A slot that was overwritten: the function's symbol says which of the two the record means.
     pad_before = around[-1] & a64.BTI_MASK == a64.BTI
     lone |= ~after_mov & ((around[0] != a64.NOP) | (around[1] != a64.NOP))
-    if 2 * int(after_mov.sum()) <= len(value):  # else a pad there may be what overwrote a first slot
+    if 2 * int(after_mov.sum()) <= len(value):  # otherwise a pad there may be what overwrote a first slot
         lone &= ~pad_before
     lone &= ~(pad_before & (around[0] != a64.NOP))
     if lone.any():

@@ -162,7 +162,7 @@ class Alternatives:
     """``.altinstructions``: what each entry replaces at boot, and with what; arrays of shape (n,)."""
 
     original: Ranges
-    replacement: Ranges  # a callback's code, where ``is_callback``: size 0
+    replacement: Ranges  # a callback's code, if ``is_callback``: size 0
     is_callback: Bool
     capability: I64  # of the CPUs, or number of an erratum: entries with the same one are applied together
     of_all: Bool  # applied on every machine, and ``capability`` is no capability: callbacks before 6.1

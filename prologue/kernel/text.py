@@ -31,7 +31,7 @@ class Text(Protocol):
         """Return which addresses are 4-aligned and in one of the sections."""
 
     def words(self, vaddrs: U64) -> U32:
-        """Return the instruction word at each address; 0 where there is no text."""
+        """Return the instruction word at each address; 0 if there is no text."""
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:
         """Return, by distance in instructions, the word that far from each address; 0 outside of its section."""

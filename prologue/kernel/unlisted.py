@@ -17,7 +17,7 @@ from prologue.kernel.binary import Binary
 from prologue.kernel.entry_pairs import EntryPairs
 from prologue.kernel.tables import alternatives, jump_labels
 
-# Of a whole file: this many pairs, and this share of all pairs (or of all entries, where no record is left).
+# Of a whole file: this many pairs, and this share of all pairs (or of all entries, if no record is left).
 _MANY: Final = 8
 _SHARE: Final = 0.05
 

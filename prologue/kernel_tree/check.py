@@ -41,7 +41,7 @@ def _no(name: str, facts: dict[str, Any], message: str, to_do: str) -> Check:
 
 
 def check_tree(tree: KernelTree, objtree: Path | None = None) -> list[Check]:
-    """Look at a tree, and at the directory that it is built in (``make O=``) where that is another one.
+    """Look at a tree, and at the directory that it is built in (``make O=``) if that is another one.
 
     Raises:
         InputError: no patch for the tree's release, a file that cannot be read, or ``objtree`` is of another tree.
@@ -197,7 +197,7 @@ def _boot_kernel(path: Path, linked: Path) -> Check:
 
 def _kernel(path: Path, linked: Path) -> Check:
     """Check a kernel. ``linked`` is the file that make links: without it, make links and runs the step again."""
-    from prologue.kernel.kernel import Kernel  # numpy: only where there is something to read
+    from prologue.kernel.kernel import Kernel  # numpy: only if there is something to read
 
     try:
         kernel = Kernel(path)

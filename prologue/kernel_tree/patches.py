@@ -1,6 +1,6 @@
 """The kernel patches: a series for each supported release, and the files that are the same in all of them.
 
-A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/STEP.txt``, where a release needs other
+A step of the series has its message in ``series/STEP.txt`` (``series/RELEASE/STEP.txt``, if a release needs other
 words), its changes in ``series/RELEASE/STEP.diff``, and creates the files that ``STEPS`` names. A release that needs
 neither change nor file for a step has no such patch. Notes may follow the message, after a line ``---``.
 

@@ -114,7 +114,7 @@ class KernelTree:
 
     @cached_property
     def files(self) -> tuple[TreeFile, ...]:
-        """Every file that the patch touches, but for documentation and self-tests where the tree came without them.
+        """Every file that the patch touches, except documentation and self-tests if the tree came without them.
 
         Raises:
             InputError: no patch for this release, or a file that cannot be read.

@@ -29,7 +29,7 @@ def plan(
         file: what to process.
         contract: "native" or "stock" (bench and lab use only); "auto": what the kernel's marker says.
         vmlinux: the kernel of a module, which does not say itself what its kernel expects.
-        reverse: True to undo processing; or the plan that processed the file, where the file lacks its old words.
+        reverse: True to undo processing; or the plan that processed the file, if the file lacks its old words.
         strip_signature: remove a module's signature, which processing would break.
 
     Returns:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file's bytes, with holes and reflinks where the file system has them.
+    """Copy a file's bytes, with holes and reflinks if the file system has them.
 
     Raises:
         OutputError: it cannot be written.
@@ -41,7 +41,7 @@ def copied_meanwhile(source: Path, target: Path) -> Iterator[Callable[[], None]]
         if process.returncode:
             raise OutputError(f"{_why(process, complaints)}; nothing was left behind", path=target.parent)
 
-    # A signal waits until cp is sure to be killed: else it would make the file when this run has ended.
+    # A signal waits until cp is sure to be killed: otherwise it would make the file when this run has ended.
     with held_signals() as release:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -266,7 +266,7 @@ def _module_contract(module: Module, request: PatchRequest) -> Contract:
 
 
 def _reverse_plan(binary: Binary, request: PatchRequest) -> PatchPlan:
-    """Return the inverse of a saved plan, or else of the plan that this file gives."""
+    """Return the inverse of a saved plan, or of the plan that this file gives."""
     if request.undo is not None:
         plan = request.undo if isinstance(request.undo, PatchPlan) else _load_plan(request.undo)
         require_own_plan(binary, plan)

@@ -142,7 +142,7 @@ def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
 
 
 def _init_edits(kernel: Kernel) -> list[Edits]:
-    """Neutralise ``ftrace_init_nop``; no edits where that is already done."""
+    """Neutralise ``ftrace_init_nop``; no edits if that is already done."""
     stub = kernel.init_stub
     if stub.state == "unrecognised":
         listing = "".join(f"\n  {line}" for line in stub.listing.splitlines())

@@ -1,7 +1,7 @@
 """Asks herd7, Arm's own model as a program, about a protocol's litmus test.
 
 ``python -m prologue.protocol.herd7 DIRECTORY`` writes the files of ``docs/protocols/litmus``, and beside them herd7's
-figures, where it is in PATH.
+figures, if it is in PATH.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def litmus_model(model: Model) -> Model | None:
     """Return the protocol as a litmus test: P0 writes, P1 calls; None if herd7 has no words for it.
 
     The final state asked for is the failure: the tracer ran without the caller's link in X9, a pointer or an owner was
-    missing, or (where the protocol promises it) a call that began later was not traced.
+    missing, or (if the protocol promises it) a call that began later was not traced.
     """
     writer = next((task for task in model.tasks if task.place is not None), None)
     if writer is None or "returns" not in model.promises:

@@ -5,7 +5,7 @@ looks for the flag where the step may reach it, and answers. A wait that is not 
 not executed, and other executions of the same test have it over. P1 looks:
 
 * for an IPI before its call and before each word that is written: one may come anywhere, and only there it matters;
-* for a stop in the same places if the kernel is preemptible, else only before its call;
+* for a stop in the same places if the kernel is preemptible, otherwise only before its call;
 * for a grace period before its call.
 
 It calls once: a call that began before P0 asked leaves P0 waiting, and one that begins after the answer is the next.

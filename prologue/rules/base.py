@@ -14,7 +14,7 @@ from prologue.kernel.module import Module
 
 Severity = Literal["fatal", "error", "warn", "info"]
 SEVERITIES: tuple[Severity, ...] = ("fatal", "error", "warn", "info")
-FAILING: tuple[Severity, ...] = ("fatal", "error")  # what makes a command fail, where nothing stricter was asked for
+FAILING: tuple[Severity, ...] = ("fatal", "error")  # what makes a command fail, if nothing stricter was asked for
 # What to do about a file that an interrupted run left.
 FINISH: Final = "run the same `prologue patch` command again: it finishes the file"
 Input = Literal["V", "K", "I", "C", "P", "W"]
@@ -70,7 +70,7 @@ class Subject:
 class Hit:
     """A place where a rule fires; words are 32-bit instructions or 64-bit values, depending on the rule.
 
-    ``severity`` is that of this place, where it is less than the rule's, and ``fix`` its own advice, where it has one.
+    ``severity`` is that of this place, if it is less than the rule's, and ``fix`` its own advice, if it has one.
     """
 
     vaddr: int
@@ -102,7 +102,7 @@ class Rule:
     fix: str
     citation: str
     check: Callable[[Subject], Iterator[Hit]] | None = None  # None: audits, recorded writes or the gate are judged
-    fix_of_module: str = ""  # where a module needs another one than ``fix``
+    fix_of_module: str = ""  # if a module needs another one than ``fix``
     words: tuple[int, ...] = ()  # instructions of the example, which documentation disassembles
     open_while_unfinished: bool = False
     release_may_leave_out: bool = False

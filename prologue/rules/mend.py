@@ -43,7 +43,7 @@ class Damage(NamedTuple):
     places: frozenset[int]
     edits: tuple[Edit, ...]
     note: str = ""  # what the finding at the place does not say by itself
-    fix: str = ""  # the advice, where the rule's own is about another cause
+    fix: str = ""  # the advice, if the rule's own is about another cause
 
 
 class Mender(NamedTuple):
@@ -228,7 +228,7 @@ def _doubtful(binary: Binary, records: Records, sites: Sites) -> Bool:
 
 
 def _repeated(first: U64) -> I64:
-    """Return the sites that come twice, where they break the order of the table."""
+    """Return the sites that come twice, if they break the order of the table."""
     _, inverse, counts = np.unique(first, return_inverse=True, return_counts=True)
     twice = np.flatnonzero(counts[inverse] > 1)
     out = [

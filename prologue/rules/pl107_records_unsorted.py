@@ -12,7 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 def check(subject: Subject) -> Iterator[Hit]:
     """Report records below the one before, in kernels that do not sort at boot, or whose build step has sorted.
 
-    Zero records come first, or last where a build step made the table plain.
+    Zero records come first, or last if a build step made the table plain.
     """
     kernel, records = subject.kernel, subject.kernel.records
     if records is None or not (kernel.sorts_at_build or records.form != "addresses"):

@@ -26,7 +26,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     from prologue.kernel.linked import strange_fields
 
     problem = strange_fields(kernel, marker)
-    if not problem and (marker.extent or (marker.offsets and not marker.encoding)):  # else it does not say that it does
+    if not problem and (marker.extent or (marker.offsets and not marker.encoding)):  # or it does not say so
         problem = _problem(kernel)
     if problem:
         yield Hit(marker.vaddr, problem)

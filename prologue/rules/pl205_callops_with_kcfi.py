@@ -16,7 +16,7 @@ _TYPEID = "__kcfi_typeid_"
 def check(subject: Subject) -> Iterator[Hit]:
     """Report traces of kCFI in a CALL_OPS file; and the hash before every traced function that a symbol gives one.
 
-    Assembly has a hash only where SYM_TYPED_FUNC_START writes one; nothing else may be called through a pointer.
+    Assembly has a hash only if SYM_TYPED_FUNC_START writes one; nothing else may be called through a pointer.
     """
     binary, sites = subject.binary, subject.binary.sites
     hashes = binary.symbols.with_prefix(_TYPEID)

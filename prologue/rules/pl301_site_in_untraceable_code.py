@@ -99,7 +99,7 @@ def _is_left_out(kernel: Kernel, entry: U64, section: Untraced) -> bool:
     """Return whether the build leaves this section untraced: the release says so, or most functions in it.
 
     Stable releases have it earlier than their number says, and of one that was never compared the number says nothing.
-    A build traces all of a section's functions or none, except where it traces nothing of an object.
+    A build traces all of a section's functions or none, except if it traces nothing of an object.
     """
     if kernel.version is not None and is_compared(kernel.version) and kernel.version >= section.since:
         return True

@@ -28,7 +28,7 @@ class Effect:
     """A difference from the base as a ratio, with the interval's ends.
 
     ``detectable`` is relative (0.01 is 1%); None if there are too few boots to detect anything, however large; over
-    several boards, where it is not computed; or if samples do not vary: then the interval has no width and means
+    several boards, for which it is not computed; or if samples do not vary: then the interval has no width and means
     nothing.
     """
 

@@ -20,7 +20,7 @@ ALPHA: Final = 0.05
 POWER: Final = 0.8
 LEAST: Final = 6  # pairs: fewer cannot reach p <= 0.05, since 2 / 2^5 = 0.06
 SEED: Final = 2019  # of the random sign flips, the same in every report
-FLIPS: Final = 9999  # random ones, where there are too many to try all
+FLIPS: Final = 9999  # random ones, if there are too many to try all
 ALL_FLIPS: Final = 13  # pairs up to which all 2^n are tried
 _BATCH: Final = 256  # flips made at a time
 _NO_WIDTH: Final = 1e-12  # of an interval: what rounding leaves of equal logarithms

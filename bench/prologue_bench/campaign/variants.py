@@ -34,7 +34,7 @@ _WHAT: Final = {
     "init": "in a named stub",
     "marker": "of the marker",
 }
-# Words at file offsets, as (offset, value): what a plan writes where it changes something.
+# Words at file offsets, as (offset, value): what a plan writes if it changes something.
 _Words = dict[int, int]
 
 

@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     """Check the host and its running kernel if it is arm64, or the board that is named.
 
     Returns:
-        0 if nothing fails, else 1.
+        0 if nothing fails, otherwise 1.
 
     """
     kernel = [] if args.vmlinux is None else check_vmlinux(args.vmlinux)

@@ -222,7 +222,7 @@ def _literals(kernel: Kernel) -> U64:
 def completed(raw: Rows, seen: Seen, names: Names) -> Rows:
     """Add to the plugin's rows what it does not know: addresses of the Image's words, whose words are data.
 
-    Code that ran at physical addresses gets the virtual ones. The first caller is dropped where it is not known, or
+    Code that ran at physical addresses gets the virtual ones. The first caller is dropped if it is not known, or
     only repeats the writer itself.
     """
     rows = raw.copy()

@@ -164,7 +164,7 @@ class PrivateApt:
 def open_apt(suite: str) -> PrivateApt:
     """Return the private apt of `suite`, its directory made if need be.
 
-    Raises MissingToolError where there is no apt or no Debian keyring, BenchError where apt knows no Debian archive.
+    Raises MissingToolError if there is no apt or no Debian keyring, BenchError if apt knows no Debian archive.
     """
     home = cache.root() / "apt" / suite
     with cache.locked(f"apt/{suite}"):

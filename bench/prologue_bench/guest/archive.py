@@ -30,7 +30,7 @@ _SUITE = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Addresses of the Debian archive; `security` is None where the machine does not use it."""
+    """Addresses of the Debian archive; `security` is None if the machine does not use it."""
 
     main: str
     security: str | None

@@ -56,7 +56,7 @@ class Recipe:
     ``patch`` is another change of the tree, as ``git diff`` writes it. ``functions`` is how many small functions that
     can be traced are added: synthetic sites. ``debian`` is a file of Debian's package of configurations, such as
     ``config.arm64_none_arm64``: the options change it in place of ``allnoconfig``, and no modules are built.
-    ``linker`` takes the place of GCC's own, such as ``ld.lld-19`` for RELR where GNU ld has none.
+    ``linker`` takes the place of GCC's own, such as ``ld.lld-19`` for RELR, of which GNU ld has none.
     """
 
     suite: str

@@ -41,7 +41,7 @@ def fetch_kernel(suite: str, flavour: str = "cloud-arm64") -> DebianKernel:
     """Return the newest kernel of `suite`, downloading its debug package (260-320 MB) if it is not cached.
 
     Without network, the newest cached kernel of that suite and flavour is returned. Raises UnreachableError if there is
-    none, MissingToolError where there is no apt, BenchError if the suite has no such kernel or the disk is full.
+    none, MissingToolError if there is no apt, BenchError if the suite has no such kernel or the disk is full.
     """
     with shown() as report:
         private = apt.open_apt(suite)

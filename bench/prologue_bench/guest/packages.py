@@ -23,7 +23,7 @@ def download(suite: str, names: Sequence[str], progress: Progress | None = None)
     """Return the .deb files of the named arm64 packages, in that order, fetching what is not cached.
 
     Raises BenchError for a package that the suite does not have, UnreachableError if it can be neither fetched nor
-    found in the cache, MissingToolError where there is no apt.
+    found in the cache, MissingToolError if there is no apt.
     """
     with shown(progress) as report:
         private = apt.open_apt(suite)

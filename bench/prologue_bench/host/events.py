@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 LAST_LINES: Final = 15  # of a console or a log, shown when a machine is lost
-WITH_TRACE: Final = 25  # the same, where it may be a panic with its trace
+WITH_TRACE: Final = 25  # the same, if it may be a panic with its trace
 # After an event: nothing, or a kernel message that was printed before the terminal had its line's end.
 _REST: Final = re.compile(r"\s*(\[ *\d+\.\d{6}\].*)?")
 

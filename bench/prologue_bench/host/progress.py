@@ -25,7 +25,7 @@ def silent(_what: str, _percent: float) -> None:
 
 @contextmanager
 def shown(progress: Progress | None = None) -> Iterator[Progress]:
-    """Yield `progress`; without one, a bar on stderr if that is a terminal, else silence."""
+    """Yield `progress`; without one, a bar on stderr if that is a terminal, otherwise silence."""
     if progress is not None:
         yield progress
         return

@@ -22,7 +22,7 @@ _VIRTUAL_MODEL: Final = (
     "vmware",
     "amazon ec2",
 )
-_METAL: Final = ".metal"  # EC2 calls its bare machines like its guests, but for this
+_METAL: Final = ".metal"  # EC2 calls its bare machines like its guests, except for this
 _BUSY_CPU: Final = 50  # percent of one CPU that others may use before a run
 _BUSY_SHARE: Final = 10  # and percent of all, on large machines
 _HOT: Final = 75_000  # millidegrees; boards begin to throttle at 80 to 85

@@ -248,7 +248,7 @@ def _draw_series(axes: Axes, series: Series, line: int, colour: str) -> None:
     if series.boots_known:
         places = _places(len(series.boots), line)
         down = np.repeat(places, [len(runs) for runs in series.runs])
-        if len(series.boots) < len(values):  # else a boot's median is its only run
+        if len(series.boots) < len(values):  # otherwise a boot's median is its only run
             axes.plot(series.medians, places, "|", color=colour, markersize=_tick(len(places)), markeredgewidth=1.4,
                       zorder=3, rasterized=len(values) > _MANY)  # fmt: skip
     else:

@@ -5,7 +5,7 @@ The user's environment file says how; its target (``labgrid:FILE:TARGET``, "main
 * a ``Strategy`` with the states ``off`` and ``shell`` (labgrid's own ShellStrategy, UBootStrategy and BareboxStrategy
   have them), or, without a strategy, one driver for the power;
 * a ShellDriver or an SSHDriver, of a user who may do the task; over ssh the script and its output do not share a line
-  with the console, so it is taken where both are there;
+  with the console, so it is taken if both are there;
 * a way for the Image: before each boot the entry ``kernel`` of ``images:`` is pointed to it, and whatever starts the
   kernel must take it from there. QEMUDriver does with ``kernel: kernel``; for a boot loader that loads over TFTP the
   strategy stages ``env.config.get_image_path("kernel")``. The entry in the file itself names a kernel that boots: the

@@ -107,7 +107,7 @@ class CoordinatorPlaces:
         task = asyncio.ensure_future(work, loop=self._session.loop)
         try:
             return self._session.loop.run_until_complete(task)  # type: ignore[no-any-return]  # labgrid has no types
-        except KeyboardInterrupt:  # else it would go on while everything is given back
+        except KeyboardInterrupt:  # otherwise it would go on while everything is given back
             task.cancel()
             raise
 
@@ -141,7 +141,7 @@ class CoordinatorPlaces:
             if not waits:
                 say(f"waiting for a place with {self._name} (reservation {self._token})")
             waits = True
-            for token in self.aside.values():  # else they would expire
+            for token in self.aside.values():  # otherwise they would expire
                 with contextlib.suppress(grpc.aio.AioRpcError):
                     self._run(self._poll(token))
             self._run(asyncio.sleep(_ASK))

@@ -1,4 +1,4 @@
-"""A virtual machine of this host: TCG (``smoke``), or KVM where the host is arm64 (``timing``)."""
+"""A virtual machine of this host: TCG (``smoke``), or KVM if the host is arm64 (``timing``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prologue_bench.targets.base import Attempt
 
 ACCELERATORS: Final = {"tcg": "tcg,thread=multi", "tcg-single": "tcg,thread=single", "kvm": "kvm"}
-# What the port needs, where it is not built in; each after what it depends on.
+# What the port needs, if it is not built in; each after what it depends on.
 _PORT_MODULES: Final = ("virtio_mmio", "virtio_console")
 KVM: Final = Path("/dev/kvm")
 

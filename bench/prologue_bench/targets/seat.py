@@ -141,7 +141,7 @@ class _Held:
 
 
 def _coordinator(environment: Path) -> str:
-    """Return the address of the coordinator: of the environment file, else of the environment, else labgrid's default.
+    """Return the address of the coordinator: of the environment file, the environment, or labgrid's default.
 
     Raises:
         BenchError: the file cannot be read.

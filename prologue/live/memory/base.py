@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KernelInfo(NamedTuple):
-    """The kernel whose memory it is; ``build_id`` and ``release`` are empty, ``slide`` is None where it does not say.
+    """The kernel whose memory it is; ``build_id`` and ``release`` are empty, ``slide`` is None if it does not say.
 
     ``slide`` is what KASLR added to each link-time address, in bytes; ``anchors`` are run-time addresses of symbols.
     """

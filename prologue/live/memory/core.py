@@ -60,7 +60,7 @@ class CoreFile:
     Args:
         name: what it is called in messages.
         reader: gives its bytes.
-        size: of the file, in bytes; None where that says nothing (/proc/kcore).
+        size: of the file, in bytes; None if that says nothing (/proc/kcore).
 
     Raises:
         InputError: no core of a little-endian arm64 kernel, truncated, or damaged.

@@ -83,7 +83,7 @@ class RemoteShell:
 
     def _send(self, script: str) -> None:
         assert self._process is not None and self._process.stdin is not None  # noqa: PT018, S101 - one condition
-        with contextlib.suppress(BrokenPipeError):  # why it ended is said where an answer is missing
+        with contextlib.suppress(BrokenPipeError):  # why it ended is said if an answer is missing
             self._process.stdin.write(script.encode())
             self._process.stdin.flush()
 

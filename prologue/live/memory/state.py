@@ -81,7 +81,7 @@ class LiveSymbol(NamedTuple):
 class KernelState:
     """State that the kernel reports. ``symbols`` are those of other owners, and where its image begins and ends.
 
-    ``kprobes`` are the lines of ``/sys/kernel/debug/kprobes/list``; empty where debugfs is not mounted.
+    ``kprobes`` are the lines of ``/sys/kernel/debug/kprobes/list``; empty if debugfs is not mounted.
     """
 
     release: str

@@ -98,7 +98,7 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     kernel, *others = read.text
     pieces = [_piece(segment, first.vaddr, kernel.data + read.data[0], kernel.unstable)]
     for piece, plain in zip(rest, read.data[1:], strict=True):
-        # Where kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
+        # If kallsyms has no data symbols (6.1 without KALLSYMS_ALL), init's end is where its zeros end.
         lead = 0 if "__init_end" in state.anchors() else len(plain) - len(plain.lstrip(b"\0"))
         skipped = lead // PAGE * PAGE
         pieces += [_piece(segment, piece.vaddr + skipped, plain[skipped:], ())] if skipped < len(plain) else []

@@ -158,7 +158,7 @@ def _texts(data: bytes | mmap.mmap) -> Iterator[bytes]:
 def _needs_ours(dump: CompressedDump) -> bool:
     """Return whether we read the blocks: libkdumpfile maps the file, and damage kills the process (SIGBUS).
 
-    It alone knows LZO and snappy, and finds memory only where blocks are the kernel's pages.
+    It alone knows LZO and snappy, and finds memory only if blocks are the kernel's pages.
     """
     return dump.is_known or f"\nPAGESIZE={dump.block}\n".encode() not in dump.vmcoreinfo
 

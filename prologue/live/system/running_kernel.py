@@ -83,7 +83,7 @@ class LiveText:
         return inside
 
     def words(self, vaddrs: U64) -> U32:
-        """Return the instruction word at each address; 0 where there is no text."""
+        """Return the instruction word at each address; 0 if there is no text."""
         return self.words_around(vaddrs, (0,))[0]
 
     def words_around(self, vaddrs: U64, distances: Iterable[int]) -> dict[int, U32]:

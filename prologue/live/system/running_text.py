@@ -2,7 +2,7 @@
 
 Audits, overlays and traces all take words from here, so that they say the same of a page that memory does not have, or
 that holds zeros only. Such a page in text that stays was wiped, or could not be read (/proc/kcore gives zeros then): it
-is what memory says, and no instruction of the file. Only where the kernel gave memory away do zeros mean nothing.
+is what memory says, and no instruction of the file. Only if the kernel gave memory away do zeros mean nothing.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def reread_module(content: bytes, path: Path, *, processed: bool) -> tuple[Place
     Args:
         content: the module, decompressed; an appended signature does not matter.
         path: for messages.
-        processed: whether first slots must hold the MOV (else the NOP).
+        processed: whether first slots must hold the MOV (otherwise the NOP).
 
     Returns:
         Where the pairs are, in the order of their records' slots.

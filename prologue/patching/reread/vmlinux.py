@@ -31,7 +31,7 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
 
     Args:
         path: a vmlinux.
-        processed: whether first slots must hold the MOV (else the NOP).
+        processed: whether first slots must hold the MOV (otherwise the NOP).
         moved: whether records must point at second slots.
 
     With version 2 of the marker, a processed kernel's records are what its table of offsets says, or sorted addresses.
@@ -97,7 +97,7 @@ def _offset_records(binary: Any, table: range, path: Path, *, base: int, count: 
 
 
 def _records(binary: Any, start: int, stop: int, path: Path) -> tuple[int, ...]:
-    """Read values by slot address: the RELA addend if there is one, else the slot's own value."""
+    """Read values by slot address: the RELA addend if there is one, otherwise the slot's own value."""
     addends = {at: addend for at, addend in _addends(binary, 0x403).items() if start <= at < stop}
     raw = _table(binary, start, stop, path)
     slots = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
