@@ -47,7 +47,7 @@ def test_no_two_public_types_share_a_name() -> None:
 MOST: Final = 4  # values that a call may give by their places
 # Named tuples with more fields than that, and why they are no dataclasses: docs/decisions/0010.
 NAMED_TUPLES: Final = {
-    **dict.fromkeys(("Function", "Lost", "TableRow"), "sorted by its fields"),
+    **dict.fromkeys(("Function", "LostCall", "TableRow"), "sorted by its fields"),
     **dict.fromkeys(("SampleId", "_Write"), "made for every record of a file"),
     "_Step": "the key of many look-ups",
     "InsnRow": "a row of a table",

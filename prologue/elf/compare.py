@@ -31,6 +31,6 @@ def differing_files(before: ElfImage, after: ElfImage, size: int) -> I64:
     for start in range(0, size, _CHUNK):
         part = slice(start, start + _CHUNK)
         parts.append(np.flatnonzero(ours[part] != theirs[part]) + start)
-        before.let_go(start, _CHUNK)
-        after.let_go(start, _CHUNK)
+        before.drop_pages(start, _CHUNK)
+        after.drop_pages(start, _CHUNK)
     return np.concatenate(parts)

@@ -56,8 +56,8 @@ def _in_section(image: ElfImage, section: Section, low: int, high: int) -> I64:
         size = min(start + _CHUNK + 7, end) - start
         places.append(start + _in_bytes(image.read(start, size), low, high))
         page = start & -4096
-        image.let_go(page, _CHUNK)
-    return _apart(np.concatenate(places))
+        image.drop_pages(page, _CHUNK)
+    return _drop_overlapping(np.concatenate(places))
 
 
 def _in_bytes(data: bytes, low: int, high: int) -> I64:
@@ -73,7 +73,7 @@ def _in_bytes(data: bytes, low: int, high: int) -> I64:
     return np.sort(np.concatenate(places))
 
 
-def _apart(offsets: I64) -> I64:
+def _drop_overlapping(offsets: I64) -> I64:
     """Drop offsets inside of the address before: both cannot be addresses, and one must not spoil the other."""
     while len(near := np.flatnonzero(np.diff(offsets) < 8)):
         offsets = np.delete(offsets, near[0] + 1)

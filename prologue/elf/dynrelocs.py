@@ -12,7 +12,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.elf.image import ElfImage
-from prologue.elf.relr import FILLER, SPAN, Relr, covered, take_apart
+from prologue.elf.relr import FILLER, SPAN, Relr, covered, parse_relr
 from prologue.elf.sections import Section
 from prologue.errors import InputError
 
@@ -119,7 +119,7 @@ def relr_section(image: ElfImage) -> Section | None:
 
 def _read_relr(image: ElfImage) -> Relr:
     section = relr_section(image)
-    return take_apart(image.view(section, "<u8") if section else np.zeros(0, np.uint64))
+    return parse_relr(image.view(section, "<u8") if section else np.zeros(0, np.uint64))
 
 
 def relocated(image: ElfImage) -> tuple[U64, U64]:

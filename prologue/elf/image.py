@@ -171,7 +171,7 @@ class ElfImage:
         """The whole file, decompressed."""
         return self._map
 
-    def let_go(self, offset: int, size: int) -> None:
+    def drop_pages(self, offset: int, size: int) -> None:
         """Drop whole pages of the mapped file from memory, for who will not look there again; looking reads them anew.
 
         ``offset`` is a multiple of the page size.

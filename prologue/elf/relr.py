@@ -37,7 +37,7 @@ class Part(NamedTuple):
     size: int
 
 
-def take_apart(words: U64) -> Relr:
+def parse_relr(words: U64) -> Relr:
     """Find what each word of a table means; bitmaps before the first address are left out."""
     is_bitmap = words & np.uint64(1) == 1
     addresses = np.flatnonzero(~is_bitmap)
@@ -60,7 +60,7 @@ def covered(bases: U64, bitmaps: U64) -> U64:
 
 def decode(words: U64) -> U64:
     """Return every address that the words relocate: those of address words first, then those of bitmaps."""
-    table = take_apart(words)
+    table = parse_relr(words)
     return np.concatenate([table.addresses, covered(table.bases, table.bitmaps)])
 
 

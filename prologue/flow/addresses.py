@@ -8,7 +8,7 @@ import numpy as np
 
 from prologue.arrays import I64, U32
 from prologue.insn import a64
-from prologue.insn.adr import Made, adrs, surely_writes
+from prologue.insn.adr import FormedAddresses, adrs, surely_writes
 from prologue.insn.decode import ADD_IMM, LDR_LITERAL, field, find, signed
 from prologue.kernel.binary import Binary
 from prologue.kernel.slotmap import SlotMap
@@ -20,7 +20,7 @@ _IMM12: Final = 1 << 12  # an ADD adds less than this
 _ByRegister = list[I64]  # where, ascending, for each register
 
 
-def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
+def find_formed(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
     """Find the instructions of a vmlinux that form one of the wanted addresses.
 
     Data in text is left out. An ADD counts with the last instruction before it that formed its source's value, if no
@@ -40,7 +40,7 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
         sums = _sums(words, adds, pages)
         bases = _into_text(binary, sums, adds=1)
         again = _sums(words, adds, bases)
-        chains: dict[int, tuple[Made, ...]] = {1: (pages,), 2: (bases, pages)}
+        chains: dict[int, tuple[FormedAddresses, ...]] = {1: (pages,), 2: (bases, pages)}
         for step, made in enumerate((near, sums, again, _literals(binary, words, base))):
             hit = np.flatnonzero(wanted.contains(made.value))
             vaddrs = base + made.at[hit].astype(np.uint64) * np.uint64(4)
@@ -53,14 +53,14 @@ def made_in_code(binary: Binary, wanted: SlotMap) -> list[tuple[int, int]]:
     return result
 
 
-def _literals(binary: Binary, words: U32, base: np.uint64) -> Made:
+def _literals(binary: Binary, words: U32, base: np.uint64) -> FormedAddresses:
     """Find LDR Xt, label, with the address that the literal will hold."""
     index = find(words, LDR_LITERAL)
     places = base + (index + signed(words[index], 5, 19)).astype(np.uint64) * np.uint64(4)
-    return Made(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
+    return FormedAddresses(index, field(words[index], 0), binary.absolute64(places) if len(index) else places)
 
 
-def _into_text(binary: Binary, made: Made, *, adds: int) -> Made:
+def _into_text(binary: Binary, made: FormedAddresses, *, adds: int) -> FormedAddresses:
     """Keep the addresses from which so many ADDs can reach text: most are of data, and need not be followed.
 
     Where one of data is left out that writes the same register later, ``_intact`` will see it.
@@ -71,7 +71,7 @@ def _into_text(binary: Binary, made: Made, *, adds: int) -> Made:
     # The first section that does not end at or before the address is the nearest one above.
     nearest = np.minimum(np.searchsorted(ends, made.value, side="right"), len(text) - 1)
     near = made.value + reach - starts[nearest] < ends[nearest] - starts[nearest] + reach
-    return Made(made.at[near], made.register[near], made.value[near])
+    return FormedAddresses(made.at[near], made.register[near], made.value[near])
 
 
 def _by_source(words: U32, adds: I64) -> _ByRegister:
@@ -81,7 +81,7 @@ def _by_source(words: U32, adds: I64) -> _ByRegister:
     return np.split(adds[order], np.searchsorted(register[order], np.arange(1, 32)))
 
 
-def _sums(words: U32, adds: _ByRegister, sources: Made) -> Made:
+def _sums(words: U32, adds: _ByRegister, sources: FormedAddresses) -> FormedAddresses:
     """Find every ADD that may add to one of the sources, and the address that both form."""
     index, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number, wanting in enumerate(adds):  # both lists ascend, so that the search goes through memory in order
@@ -97,7 +97,9 @@ def _sums(words: U32, adds: _ByRegister, sources: Made) -> Made:
     sums, source = np.concatenate(index), np.concatenate(before)
     order = np.argsort(sums)
     sums, source = sums[order], source[order]
-    return Made(sums, field(words[sums], 0), sources.value[source] + field(words[sums], 10, 12).astype(np.uint64))
+    return FormedAddresses(
+        sums, field(words[sums], 0), sources.value[source] + field(words[sums], 10, 12).astype(np.uint64)
+    )
 
 
 def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
@@ -107,7 +109,7 @@ def _start(binary: Binary, base: np.uint64, vaddr: np.uint64) -> int:
     return max((int(starts[at]) - int(base)) // a64.INSN_SIZE, 0) if at >= 0 else 0
 
 
-def _intact(words: U32, index: int, chain: tuple[Made, ...], start: int) -> bool:
+def _intact(words: U32, index: int, chain: tuple[FormedAddresses, ...], start: int) -> bool:
     """Return whether the register that an ADD reads still holds the address that a source put there."""
     if not chain:
         return True

@@ -29,7 +29,7 @@ from prologue.kernel.tables import bug_words
 _CHUNK: Final = 1 << 16  # words classified at once: what fits into a cache is much faster
 
 
-class Read(NamedTuple):
+class LiveEntry(NamedTuple):
     """A function whose X9 is live at its entry."""
 
     site: int  # index of the site
@@ -37,7 +37,7 @@ class Read(NamedTuple):
     word: int
 
 
-class Lost(NamedTuple):
+class LostCall(NamedTuple):
     """A call that X9 does not survive, although it is read after it."""
 
     call: int  # address of the BL
@@ -62,7 +62,7 @@ class Liveness:
         self._kept = np.zeros(0, np.int64)  # positions of calls over which X9 is kept
         self._origin: dict[int, tuple[int, int]] = {}  # where X9 is read after each of them
 
-    def at_entries(self) -> list[Read]:
+    def at_entries(self) -> list[LiveEntry]:
         """Find every site whose function may read X9 before it writes it, with the first read of each."""
         _ = self.over_calls  # its walk sees all words from which a read may be reached
         second = self._flow.positions(self._first + np.uint64(4))
@@ -70,16 +70,16 @@ class Liveness:
         sites = np.flatnonzero((second >= 0) & self._seen[self._next(begin)])
         reads = self._reads_from(begin[sites]).items()
         confirmed = ((k, self._confirmed(int(begin[sites[k]]), where, at_entry=True)) for k, where in reads)
-        return [Read(int(sites[k]), *where) for k, where in confirmed if where is not None]
+        return [LiveEntry(int(sites[k]), *where) for k, where in confirmed if where is not None]
 
     @cached_property
-    def over_calls(self) -> list[Lost]:
+    def over_calls(self) -> list[LostCall]:
         """Every BL to a traced function that returns, and after which X9 may be read before it is written.
 
         A call that keeps X9, and to whose callee that matters, is itself a reason to keep X9 over an earlier one.
         """
         callees = Callees(self._binary, np.concatenate([self._first, self._entry]))
-        lost: list[Lost] = []
+        lost: list[LostCall] = []
         done = np.zeros(0, np.int64)
         wanting = np.flatnonzero(self._may_read)
         while len(wanting):
@@ -98,7 +98,8 @@ class Liveness:
                     kept.append(int(calls[k]))
                     self._origin[kept[-1]] = where
                     if callee.traced is not None:
-                        lost.append(Lost(call=call, callee=target, traced=callee.traced, vaddr=where[0], word=where[1]))
+                        vaddr, word = where
+                        lost.append(LostCall(call=call, callee=target, traced=callee.traced, vaddr=vaddr, word=word))
             wanting = np.array(kept, np.int64)
             self._kept = np.concatenate([self._kept, wanting])
         return sorted(lost)

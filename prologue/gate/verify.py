@@ -151,11 +151,11 @@ def _facts(binary: Binary, vmlinux: Kernel | None, *, checked: bool) -> Facts:
         )  # fmt: skip
     assert isinstance(binary, Module)  # noqa: S101 - there are two kinds
     facts = Facts(kind="module", contract=None, state=binary.state, sites=count, release=binary.release)
-    facts = replace(facts, bare_entries=bare, signature=_signed(binary, vmlinux if checked else None))
+    facts = replace(facts, bare_entries=bare, signature=_signature_state(binary, vmlinux if checked else None))
     return facts if vmlinux is None else replace(facts, vmlinux=vmlinux.path, vmlinux_release=vmlinux.release)
 
 
-def _signed(module: Module, vmlinux: Kernel | None) -> Signed:
+def _signature_state(module: Module, vmlinux: Kernel | None) -> Signed:
     """Return the state of a module's signature; PL405 reports one that is bad."""
     try:
         if module.signature is None:

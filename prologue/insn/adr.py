@@ -13,7 +13,7 @@ from prologue.insn.table import FlowKind, registers, row_of
 _SAVED: Final = 19  # registers below may be changed by a call (AAPCS64, "General-purpose registers")
 
 
-class Made(NamedTuple):
+class FormedAddresses(NamedTuple):
     """Instructions that form addresses, ascending: where in the text, register, value; arrays of shape (n,)."""
 
     at: I64
@@ -21,19 +21,19 @@ class Made(NamedTuple):
     value: U64
 
 
-def adrs(words: U32, base: np.uint64) -> tuple[Made, Made]:
+def adrs(words: U32, base: np.uint64) -> tuple[FormedAddresses, FormedAddresses]:
     """Find every ADR, and every ADRP, of the words from address ``base`` on."""
     index = find(words, ADR_OR_ADRP)
     is_page = matches(words[index], ADRP)
     return _adr(words, base, index[~is_page], page=False), _adr(words, base, index[is_page], page=True)
 
 
-def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> Made:
+def _adr(words: U32, base: np.uint64, index: I64, *, page: bool) -> FormedAddresses:
     pc = base + index.astype(np.uint64) * np.uint64(4)
     distance = adr_immediate(words[index])
     if page:
         pc, distance = pc & ~np.uint64(0xFFF), distance << 12
-    return Made(index, field(words[index], 0), pc + distance.view(np.uint64))
+    return FormedAddresses(index, field(words[index], 0), pc + distance.view(np.uint64))
 
 
 def surely_writes(word: int, register: int) -> bool:

@@ -22,13 +22,13 @@ def after(word: int, known: Mapping[int, int]) -> dict[int, int]:
     """
     forgotten = writes(word)
     left = {register: value for register, value in known.items() if register not in forgotten}
-    moved = _moved(word)
+    moved = _moved_number(word)
     if moved is not None and word & 31 != _ZERO:
         left[word & 31] = moved
     return left
 
 
-def _moved(word: int) -> int | None:
+def _moved_number(word: int) -> int | None:
     """Return the number that MOVZ, MOVN or MOV (from WZR, XZR) writes."""
     bits = 64 if word >> 31 else 32
     if word & 0x7FE0FFE0 == 0x2A0003E0:  # ORR Rd, ZR, Rm

@@ -66,11 +66,11 @@ _NEVER: Final[tuple[tuple[str, Pattern], ...]] = (
 def outcomes(words: U32, decoding: Decoding) -> Outcomes:
     """Return the kernel's treatment of a probe on each word, by the word alone: one of three bits; shape of words."""
     conditional: Pattern = (0xFF000000 if decoding.knows_mops else 0xFF000010, 0x54000000)
-    branch = _any(words, (*_PLAIN_BRANCHES, conditional))
-    literal = _any(words, _LDR_LITERAL)
+    branch = _match_any(words, (*_PLAIN_BRANCHES, conditional))
+    literal = _match_any(words, _LDR_LITERAL)
     address = matches(words, ADR) | matches(words, ADRP)
     control = matches(words, CONTROL)  # class_branch_sys
-    never = _any(words, tuple(encoding for _, encoding in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
+    never = _match_any(words, tuple(encoding for _, encoding in _NEVER)) | _unsteppable_hint(words) | _reads_daif(words)
     memory = literal | address | matches(words, _PRFM_LITERAL) | matches(words, _EXCLUSIVE)
     if decoding.knows_mops:
         memory |= matches(words, _MOPS)
@@ -104,7 +104,7 @@ def why_refused(word: int) -> str:
     return "a memory copy or set instruction"
 
 
-def _any(words: U32, patterns: tuple[Pattern, ...]) -> Bool:
+def _match_any(words: U32, patterns: tuple[Pattern, ...]) -> Bool:
     matching = np.zeros(words.shape, np.bool_)
     for encoding in patterns:
         matching |= matches(words, encoding)

@@ -36,7 +36,7 @@ _PAIR: Final = (0x3E400000, 0x28400000)  # LDP, LDPSW, LDNP
 _EXACT: Final = ((0x3F400000, 0x08400000), (0x3FFFFC00, 0x38BFC000))  # LDAR, LDXR and their kind; LDAPR
 
 
-class _Held(NamedTuple):
+class _HeldAddress(NamedTuple):
     """An address that a register holds before the instruction at ``pc``."""
 
     pc: int
@@ -68,12 +68,12 @@ class LoadSearch:
             for k in np.flatnonzero(made.value - lowest <= np.uint64(_BEFORE + _AFTER)).tolist():
                 pc = begin + a64.INSN_SIZE * int(made.at[k])
                 if any(start <= pc < stop for start, stop in runs):
-                    held = _Held(pc + a64.INSN_SIZE, int(made.register[k]), int(made.value[k]), ())
+                    held = _HeldAddress(pc + a64.INSN_SIZE, int(made.register[k]), int(made.value[k]), ())
                     if self._leads_to_load(held, function.start):
                         return True
         return False
 
-    def _leads_to_load(self, begin: _Held, function: int) -> bool:
+    def _leads_to_load(self, begin: _HeldAddress, function: int) -> bool:
         todo, seen = [begin], {begin.place}
         for held in todo:  # grows meanwhile
             raw = self._text.read_at(held.pc, a64.INSN_SIZE)
@@ -90,7 +90,7 @@ class LoadSearch:
                 seen.update(after.place for after in fresh)
         return False
 
-    def _after(self, word: int, held: _Held, function: int) -> Iterator[_Held]:
+    def _after(self, word: int, held: _HeldAddress, function: int) -> Iterator[_HeldAddress]:
         """Yield the holders of the address after an instruction, each with its place, if all began in ``function``."""
         if word & 0x1C000000 == 0x14000000 and word >> 22 != 0b1101010100:  # branches and exceptions
             yield from self._branched(word, held, function)
@@ -99,7 +99,7 @@ class LoadSearch:
         for register, address in _holders(word, held.register, held.address).items():
             yield following._replace(register=register, address=address)
 
-    def _branched(self, word: int, held: _Held, function: int) -> Iterator[_Held]:
+    def _branched(self, word: int, held: _HeldAddress, function: int) -> Iterator[_HeldAddress]:
         kind, following = a64.classify(word), held._replace(pc=held.pc + a64.INSN_SIZE)
         target = a64.branch_target(word, held.pc)
         if kind in ("BL", "BLR"):
@@ -122,7 +122,7 @@ class LoadSearch:
             if target is not None:
                 yield held._replace(pc=target)
 
-    def _returned(self, held: _Held, function: int) -> Iterator[_Held]:
+    def _returned(self, held: _HeldAddress, function: int) -> Iterator[_HeldAddress]:
         """Continue after the call that was entered, or after every call of the function that all began in."""
         if held.returns:
             yield held._replace(pc=held.returns[0], returns=held.returns[1:])

@@ -62,7 +62,7 @@ def require_symbols(kernel: Kernel) -> None:
     """
     image, symbols, records = kernel.image, kernel.symbols, kernel.records
     if symbols.find(CALL_OPS_SYMBOL) is None and records is not None and layout_of(image, symbols, records) == "4,2":
-        raise _gone(kernel, f"the symbol {CALL_OPS_SYMBOL} of its -fpatchable-function-entry=4,2")
+        raise _missing(kernel, f"the symbol {CALL_OPS_SYMBOL} of its -fpatchable-function-entry=4,2")
     wanted: tuple[str, ...] = _ALWAYS
     if kernel.version is None or kernel.version <= _LATEST:
         wanted += _UP_TO_LATEST
@@ -79,15 +79,15 @@ def require_symbols(kernel: Kernel) -> None:
     text = sum(section.size for section in image.text_sections)
     if gone and _is_linux(image, text):
         more = f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
-        raise _gone(kernel, f"the symbol {gone[0]}{more}, which a kernel like this one has,")
+        raise _missing(kernel, f"the symbol {gone[0]}{more}, which a kernel like this one has,")
     functions = len(symbols.function_starts)
     if kernel.unnamed_functions and _is_linux(image, text):
-        raise _gone(kernel, f"the symbol of {counted(kernel.unnamed_functions, 'traced function')}")
+        raise _missing(kernel, f"the symbol of {counted(kernel.unnamed_functions, 'traced function')}")
     if functions * _BYTES < text and _is_linux(image, text):
-        raise _gone(kernel, f"what names functions ({functions:,} symbols in {text:,} bytes of text)")
+        raise _missing(kernel, f"what names functions ({functions:,} symbols in {text:,} bytes of text)")
 
 
-def _gone(kernel: Kernel, what: str) -> InputError:
+def _missing(kernel: Kernel, what: str) -> InputError:
     return InputError(f"stripped in part: {what} is gone: give the vmlinux as it was linked", path=kernel.path)
 
 

@@ -29,7 +29,7 @@ def restore_symbols(kernel: Kernel, *, by_name: bool = False) -> Restored | None
         if not len(gone):
             return None
         names = kallsyms.names
-        if not _is_this_kernels(kernel, kallsyms):
+        if not _reads_like_kernel(kernel, kallsyms):
             return None
     except InputError:  # built without, or of a form that is not known
         return None
@@ -39,7 +39,7 @@ def restore_symbols(kernel: Kernel, *, by_name: bool = False) -> Restored | None
     return Restored(len(lacking), lacking[0])
 
 
-def _is_this_kernels(kernel: Kernel, kallsyms: Kallsyms) -> bool:
+def _reads_like_kernel(kernel: Kernel, kallsyms: Kallsyms) -> bool:
     """Return whether addresses were read as the kernel does: without kallsyms_relative_base their form differs."""
     start = kernel.symbols.find("_stext")
     return start is not None and start.vaddr in kallsyms.by_name.get("_stext", ())

@@ -20,7 +20,7 @@ from prologue.live.audit.compare import audit_both
 from prologue.live.audit.run import LIVE_RULES, Audit, audit
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import Range
-from prologue.live.memory.reading import read_twice
+from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.rules.registry import select_rules
@@ -83,7 +83,7 @@ class System:
         ordered = places[order]
         begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1]) > np.uint64(_NEAR))
         parts = [part for part in np.split(ordered, begins) if len(part)]
-        read = read_twice(self.memory, [Range(int(part[0]), int(part[-1] - part[0]) + 4) for part in parts])
+        read = read_until_stable(self.memory, [Range(int(part[0]), int(part[-1] - part[0]) + 4) for part in parts])
         words, there = np.zeros(len(places), np.uint32), np.zeros(len(places), np.bool_)
         at = 0
         for part, steady in zip(parts, read, strict=True):

@@ -150,7 +150,7 @@ def _records(subject: Subject) -> Iterator[Damage]:
     moved = 2 * int(sites.moved.sum()) > len(sites)
     first = np.zeros(len(records), np.uint64)
     first[sites.record] = sites.first
-    strayed = _strayed(subject, records, sites, first)
+    strayed = _match_strayed(subject, records, sites, first)
     for index, pair in strayed.items():
         value = _value_for(binary, pair, sites, moved=moved)
         places = {int(records.vaddrs[index]), int(first[index]), int(records.values[index]), pair}
@@ -183,7 +183,7 @@ def _record_damage(binary: Binary, records: Records, index: int, value: int, pla
     yield Damage(frozenset(places), (Edit(home, width, right),))
 
 
-def _strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
+def _match_strayed(subject: Subject, records: Records, sites: Sites, first: U64) -> dict[int, int]:
     """Record to the pair that it should lead to: the only one without a record between those of its neighbours.
 
     Tables follow the order of functions: the linker writes both in the order of objects; sorttable sorts.

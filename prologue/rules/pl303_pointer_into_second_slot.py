@@ -12,7 +12,7 @@ from prologue.rules.base import Hit, Rule, Subject
 
 def check(subject: Subject) -> Iterator[Hit]:
     """Check every relocated address except the records, and every address that code forms."""
-    from prologue.flow.addresses import made_in_code
+    from prologue.flow.addresses import find_formed
     from prologue.kernel.tables import relative_pointers
 
     binary, sites, records = subject.binary, subject.binary.sites, subject.binary.records
@@ -30,7 +30,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     for k in np.flatnonzero(binary.second_slots.contains(relative.targets)).tolist():
         where = binary.symbols.locate(int(relative.targets[k]))
         yield Hit(int(relative.places[k]), f"holds the distance to {where}, a second slot")
-    for vaddr, target in made_in_code(binary, binary.second_slots):
+    for vaddr, target in find_formed(binary, binary.second_slots):
         word = int(binary.text.words(np.array([vaddr], np.uint64))[0])
         yield Hit(vaddr, f"forms the address of {binary.symbols.locate(target)}, a second slot", (word,))
 

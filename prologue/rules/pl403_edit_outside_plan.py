@@ -28,14 +28,14 @@ def check(subject: Subject) -> Iterator[Hit]:
     if accounting.apart:
         yield Hit(0, accounting.apart)
         return
-    strange = accounting.unexplained[~among(accounting.unexplained, _told_by_other_rules(before, after))]
+    strange = accounting.unexplained[~among(accounting.unexplained, _reported_by_other_rules(before, after))]
     if not len(strange):
         return
     for run in np.split(strange, np.flatnonzero(np.diff(strange) > 1) + 1):
         yield _hit(before, after, int(run[0]), len(run))
 
 
-def _told_by_other_rules(before: Binary, after: Binary) -> I64:
+def _reported_by_other_rules(before: Binary, after: Binary) -> I64:
     """Return the bytes that PL409, PL308 and PL310 report: changed relocations, live words with an unlisted transition.
 
     Except a second slot whose new word is on no list: none of these rules reports it.

@@ -39,10 +39,10 @@ def changed(before: Binary, after: Binary) -> tuple[np.ndarray, np.ndarray]:
     was, now = relocations_outside(before.image, table), relocations_outside(after.image, table)
     if np.array_equal(was, now):
         return none, none
-    return _only(was, now), _only(now, was)
+    return _surplus_rows(was, now), _surplus_rows(now, was)
 
 
-def _only(these: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _surplus_rows(these: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the rows that occur more often in the first of two sorted tables."""
     rows, counts = np.unique(np.concatenate([these, others]), return_counts=True)
     mine = np.searchsorted(these, rows, "right") - np.searchsorted(these, rows, "left")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from prologue.flow.addresses import made_in_code
+from prologue.flow.addresses import find_formed
 from prologue.insn.a64 import NOP
 from prologue.kernel.kernel import Kernel
 from tests.mini_kernel.build import Spec
@@ -71,7 +71,7 @@ def formed(mini: Mini, form: Form, function: str = "say", back: int = 0) -> tupl
         elf.set_word(place + 4 * k, word)
     elf.save(vmlinux)
     kernel = Kernel(vmlinux)
-    return place, [pair for pair in made_in_code(kernel, kernel.second_slots) if pair[1] == target]
+    return place, [pair for pair in find_formed(kernel, kernel.second_slots) if pair[1] == target]
 
 
 @pytest.mark.parametrize(

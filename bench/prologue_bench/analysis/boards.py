@@ -76,7 +76,7 @@ def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boa
         MissingToolError: statsmodels is not installed.
 
     """
-    parts = tuple(_alone(board, values) for board, values in differences.items())
+    parts = tuple(_estimate_alone(board, values) for board, values in differences.items())
     used = tuple(part.board for part in parts if part.units >= LEAST_OF_BOARD)
     if len(used) < 2:
         estimate = paired(differences[used[0]]) if used else None
@@ -89,7 +89,7 @@ def over_boards(differences: Mapping[str, Floats]) -> tuple[Estimate | None, Boa
     return estimate, Boards(parts=parts, used=used, spread=spread)
 
 
-def _alone(board: str, values: Floats) -> BoardEffect:
+def _estimate_alone(board: str, values: Floats) -> BoardEffect:
     if len(values) < LEAST_OF_BOARD:
         return BoardEffect(board=board, units=len(values), ratio=float(np.exp(values.mean())), low=None, high=None)
     estimate = paired(values)

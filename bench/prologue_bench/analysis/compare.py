@@ -135,7 +135,7 @@ def _report(results: ResultSet, workload: Workload, margin: float) -> WorkloadRe
     compared = tuple(_comparison(base, series, workload, margin) for series in others)
     control = next((c for c in compared if c.variant == campaign.aa), None)
     if campaign.aa is not None:
-        compared = tuple(c if c is control else _held_to(c, control) for c in compared)
+        compared = tuple(c if c is control else _limited_by_control(c, control) for c in compared)
     return WorkloadReport(workload, recorded, compared, control)
 
 
@@ -229,7 +229,7 @@ def _too_few(units: int, base: Series, in_blocks: bool) -> str:
     return f"{counted(units, one)} {of}; a verdict needs at least {LEAST}"
 
 
-def _held_to(comparison: Comparison, control: Comparison | None) -> Comparison:
+def _limited_by_control(comparison: Comparison, control: Comparison | None) -> Comparison:
     """Return the comparison with the part of its verdict that the A/A control leaves."""
     if comparison.verdict == "too few boots" or (comparison.effect and not comparison.effect.varies):
         return comparison

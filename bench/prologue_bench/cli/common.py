@@ -13,7 +13,7 @@ from prologue_bench.analysis.compare import MARGIN
 _FORMATS: Final = ("text", "markdown", "csv", "json")
 
 
-def again(args: Namespace, name: str) -> list[str]:
+def repeat_command(args: Namespace, name: str) -> list[str]:
     """Write the command that makes the same report again."""
     margin = getattr(args, "margin", MARGIN)
     options = [] if margin == MARGIN else ["--margin", f"{100 * margin:.12g}"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.cli.common import add_format, add_margin, add_results, again, put
+from prologue_bench.cli.common import add_format, add_margin, add_results, put, repeat_command
 from prologue_bench.report import data, links, text
 
 
@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
     if args.format == "csv":
         return put(data.to_csv(report))
     write = text.to_markdown if args.format == "markdown" else text.to_text
-    return put(write(report, again(args, "compare")))
+    return put(write(report, repeat_command(args, "compare")))
 
 
 def _links(args: Namespace) -> int:

@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from prologue_bench.analysis.sources import open_results
-from prologue_bench.cli.common import add_format, add_results, again, put
+from prologue_bench.cli.common import add_format, add_results, put, repeat_command
 from prologue_bench.report.description import to_csv, to_json, to_markdown, to_text
 from prologue_bench.report.entries import entries_text
 
@@ -25,7 +25,7 @@ def run(args: Namespace) -> int:
         return put(to_json(results))
     if args.format == "csv":
         return put(to_csv(results))
-    command = again(args, "table")
+    command = repeat_command(args, "table")
     if args.format == "markdown":
         return put(to_markdown(results, command))
     exact = results.campaign.evidence == "exact" and len(args.results) == 1

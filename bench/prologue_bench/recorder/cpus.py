@@ -15,6 +15,6 @@ def count_cpus(text: str) -> int:
     return sum(span[-1] - span[0] + 1 for span in spans)
 
 
-def shown_midrs(words: Iterable[str]) -> str:
+def summarise_midrs(words: Iterable[str]) -> str:
     """Return kinds of CPU and how many of each, ``410fd034 x4``, from the hexadecimal MIDR of every CPU."""
     return ", ".join(f"{midr} x{count}" for midr, count in Counter(word[-8:] for word in words).items())

@@ -8,7 +8,7 @@ from typing import Final
 
 from prologue_bench.recorder.cpus import count_cpus
 from prologue_bench.results.model import Evidence
-from prologue_bench.results.settings import SETTINGS, Reading, shown_setting
+from prologue_bench.results.settings import SETTINGS, Reading, setting_text
 
 _ARM64: Final = ("aarch64", "aarch64_be")
 # What virtual machines call themselves: device tree (QEMU and kvmtool; Xen), then DMI.
@@ -77,7 +77,7 @@ def _reasons(before: Reading, after: Reading) -> Iterator[str]:
     for name, what in {"taint": "kernel's taint", **SETTINGS}.items():
         old, new = before.get(name), after.get(name)
         if old != new:
-            yield f"{what} changed: {shown_setting(old)} before, {shown_setting(new)} after"
+            yield f"{what} changed: {setting_text(old)} before, {setting_text(new)} after"
 
 
 def busy_bound(reading: Reading) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.host.events import Event, parse, tail
-from prologue_bench.recorder.cpus import count_cpus, shown_midrs
+from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
 from prologue_bench.recorder.task import Task
 from prologue_bench.results.fields import SAMPLE, Fields, is_sample
 from prologue_bench.results.model import Readback
@@ -107,7 +107,7 @@ def read_facts(begin: Mapping[str, Any], readback: Mapping[str, Any]) -> dict[st
     """Read the machine's own words in these two events, as texts; what it does not know is left out."""
     facts = {name: _text(value) for name, value in begin.items() if isinstance(value, str)}
     facts["cpus"] = str(count_cpus(facts.get("cpus", "")))
-    facts["cpu"] = shown_midrs(facts.pop("midr", "").split())
+    facts["cpu"] = summarise_midrs(facts.pop("midr", "").split())
     facts["build_id"] = _text(readback.get("build_id", ""))
     return {name: value for name, value in facts.items() if value}
 

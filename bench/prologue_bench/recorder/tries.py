@@ -23,7 +23,7 @@ def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, 
     boots: list[Boot] = []
     notes: list[str] = []
     for position, tries in enumerate(by_boot.values()):
-        kept = _kept(tries)
+        kept = _counting_tries(tries)
         _require_one_label(kept)
         _require_distinct(kept)
         boots.append(_boot(position, kept))
@@ -33,7 +33,7 @@ def join_tries(records: Sequence[Record]) -> tuple[tuple[Boot, ...], tuple[str, 
     return tuple(boots), tuple(notes)
 
 
-def _kept(tries: list[Record]) -> list[Record]:
+def _counting_tries(tries: list[Record]) -> list[Record]:
     """Return the tries that make up the boot: those that count, if any do.
 
     A try is void for what the gate saw, not for its numbers, so that leaving it out chooses nothing. But a kernel that

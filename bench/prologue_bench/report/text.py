@@ -106,7 +106,7 @@ def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
     if not report.comparisons or report.comparisons[0].difference is not None:
         return
     yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
-    yield from words.medians_alone(report)
+    yield from words.medians_note(report)
     yield from board_sentences(report)
     if method := words.method(report):
         yield method

@@ -135,7 +135,7 @@ def report_boards(comparison: Comparison) -> tuple[str, ...]:
     return () if comparison.boards is None else comparison.boards.used
 
 
-def medians_alone(report: WorkloadReport) -> Iterator[str]:
+def medians_note(report: WorkloadReport) -> Iterator[str]:
     """Warn if the ratio of the medians in the table is not the change beside it: a reader will divide them."""
     base = report.series[0]
     for series in report.series[1:]:

@@ -58,7 +58,7 @@ def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, Resu
     known = all(boot.board is not None or _which(results.campaign) is not None for results, boot in boots)
     if len(which) == 1 or not known or any(boot.block is None for _, boot in boots):
         return sets
-    return [(name, _told_apart(results)) for name, results in sets]
+    return [(name, _move_board_to_boots(results)) for name, results in sets]
 
 
 def _which(campaign: Campaign) -> str | None:
@@ -66,7 +66,7 @@ def _which(campaign: Campaign) -> str | None:
     return ", ".join(campaign.machine[name] for name in WHICH if name in campaign.machine) or None
 
 
-def _told_apart(results: ResultSet) -> ResultSet:
+def _move_board_to_boots(results: ResultSet) -> ResultSet:
     board = _which(results.campaign)
     machine = MappingProxyType({k: value for k, value in results.campaign.machine.items() if k not in WHICH})
     boots = tuple(boot if boot.board is not None else replace(boot, board=board) for boot in results.boots)

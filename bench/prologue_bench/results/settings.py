@@ -24,7 +24,7 @@ def setup_differences(readings: Iterable[tuple[str, Reading]]) -> Iterator[str |
     """
     known: dict[str, tuple[str, str]] = {}
     for where, reading in readings:
-        values = {name: shown_setting(reading[name]) for name in SETTINGS if _known(reading.get(name))}
+        values = {name: setting_text(reading[name]) for name in SETTINGS if _known(reading.get(name))}
         differences = [
             f"{SETTINGS[name]}: {value}, but {known[name][0]} in {known[name][1]}"
             for name, value in values.items()
@@ -75,10 +75,10 @@ def _known(value: object) -> bool:
     return value not in (None, "")
 
 
-def shown_setting(value: object) -> str:
+def setting_text(value: object) -> str:
     """Write a setting as sentences show it."""
     if isinstance(value, list):
-        return " ".join(shown_setting(item) for item in value) or "none"
+        return " ".join(setting_text(item) for item in value) or "none"
     if isinstance(value, dict):
         return f"{value.get('policy')} {value.get('min')}-{value.get('max')} kHz"
     return str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from prologue_bench.errors import BenchError
-from prologue_bench.recorder.cpus import count_cpus, shown_midrs
+from prologue_bench.recorder.cpus import count_cpus, summarise_midrs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def read_board(lines: Sequence[str], host: str) -> dict[str, str]:
         "host": host,
         "arch": facts["arch"],
         "model": facts["model"] or "unknown",
-        "cpu": shown_midrs(sorted(value for name, _, value in rows if name == "midr")) or "unknown",
+        "cpu": summarise_midrs(sorted(value for name, _, value in rows if name == "midr")) or "unknown",
         "cpus": str(count_cpus(facts["online"])),
         "memory": f"{_fitted(int(facts['memory'])) >> 10} MiB",
         "virtual": facts.get("virtual", "no"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.recorder.output import read_recorded
 from prologue_bench.recorder.script import script
-from prologue_bench.targets.seat import Seat, Wanted
+from prologue_bench.targets.seat import FarmRequest, Seat
 from prologue_bench.targets.shell_facts import evidence_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class FarmTarget:
     Use it as a context manager: at its end everything is given back.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: FarmRequest) -> None:
         self._wanted = wanted
         self._seat: Seat | None = None
         self._aside: Mapping[str, str] = {}
@@ -129,4 +129,4 @@ def open_farm(text: str, reserve: str) -> FarmTarget:
     pairs = [pair.partition("=") for pair in reserve.split(",")]
     if any(not (tag and value) for tag, _, value in pairs):
         raise BenchError(f"--reserve {reserve}: expected TAG=VALUE,... such as board=rpi4")
-    return FarmTarget(Wanted(Path(environment), target or "main", {tag: value for tag, _, value in pairs}))
+    return FarmTarget(FarmRequest(Path(environment), target or "main", {tag: value for tag, _, value in pairs}))

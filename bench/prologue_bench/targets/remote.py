@@ -71,7 +71,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     """Outcome of a command; ``status`` is None if it was stopped because its time was over."""
 
     status: int | None
@@ -110,14 +110,14 @@ class Remote:
         settings = (word for option in _OPTIONS for word in ("-o", option))
         self.command = ("ssh", "-T", *options, *settings, "--", host)
 
-    def run(self, script: str, timeout: float, log: Transcript | None = None) -> Said:
+    def run(self, script: str, timeout: float, log: Transcript | None = None) -> CommandResult:
         """Run a POSIX shell script there; its standard input is empty. ``timeout`` in seconds."""
         with tempfile.TemporaryFile() as stdin:
             stdin.write(script.encode())
             stdin.seek(0)
             return execute([*self.command, _shell(_FROM_STDIN)], timeout, log, stdin=stdin)
 
-    def send(self, path: Path, script: str, timeout: float, log: Transcript | None = None) -> Said:
+    def send(self, path: Path, script: str, timeout: float, log: Transcript | None = None) -> CommandResult:
         """Run a POSIX shell script there whose standard input is a file of ours."""
         with path.open("rb") as stdin:
             return execute([*self.command, _shell(script)], timeout, log, stdin=stdin)
@@ -148,7 +148,7 @@ def execute(
     *,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     environment: Mapping[str, str] | None = None,
-) -> Said:
+) -> CommandResult:
     """Run a command, stop it after ``timeout`` seconds, copy what it says to the log line by line."""
     streams: tuple[list[str], list[str]] = ([], [])
 
@@ -163,4 +163,4 @@ def execute(
     status = run_lines(command, timeout, *map(keeper, streams), stdin=stdin, environment=environment)
     if log is not None and status != 0:
         log.write(f"stopped after {timeout:.0f} s" if status is None else f"status {status}")
-    return Said(status, tuple(streams[0]), tuple(streams[1]))
+    return CommandResult(status, tuple(streams[0]), tuple(streams[1]))

@@ -33,7 +33,7 @@ _COORDINATOR: Final = "127.0.0.1:20408"  # labgrid's own default
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FarmRequest:
     """Request to a farm: an environment file, a target in it, and the tags that a place must have."""
 
     environment: Path
@@ -44,10 +44,10 @@ class Wanted:
 class Seat:
     """The process, as the one that started it sees it."""
 
-    def __init__(self, wanted: Wanted, aside: Mapping[str, str]) -> None:
+    def __init__(self, wanted: FarmRequest, aside: Mapping[str, str]) -> None:
         context = multiprocessing.get_context("spawn")  # it inherits no lock and no thread of ours
         self._pipe, theirs = context.Pipe()
-        wanted = Wanted(wanted.environment, wanted.target, dict(wanted.tags))
+        wanted = FarmRequest(wanted.environment, wanted.target, dict(wanted.tags))
         self._process = context.Process(target=_serve, args=(theirs, wanted, dict(aside)))
         self._process.start()
         theirs.close()
@@ -93,10 +93,10 @@ class Seat:
         return answer
 
 
-class _Held:
-    """Possessions of the process: a place, and the labgrid target that uses it."""
+class _Lease:
+    """A place that the process holds, and the labgrid target that uses it."""
 
-    def __init__(self, wanted: Wanted, aside: Mapping[str, str]) -> None:
+    def __init__(self, wanted: FarmRequest, aside: Mapping[str, str]) -> None:
         self._wanted = wanted
         self._aside = aside
         self._places: CoordinatorPlaces | None = None
@@ -157,12 +157,12 @@ def _coordinator(environment: Path) -> str:
         raise BenchError(f"{environment}: labgrid cannot use it: {error}") from error
 
 
-def _serve(pipe: Connection, wanted: Wanted, aside: Mapping[str, str]) -> None:
+def _serve(pipe: Connection, wanted: FarmRequest, aside: Mapping[str, str]) -> None:
     """Answer what is asked until told to end: by SIGTERM, or by the end of the process that asks."""
     os.setsid()  # Ctrl-C is for the one that asks, who tells us
     signal.signal(signal.SIGTERM, _end)
     end_with_parent()
-    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError), contextlib.closing(_Held(wanted, aside)) as held:
+    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError), contextlib.closing(_Lease(wanted, aside)) as held:
         while True:
             what, arguments = pipe.recv()
             try:

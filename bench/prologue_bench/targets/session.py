@@ -10,7 +10,7 @@ from typing import Final
 
 from prologue_bench.errors import GuestLostError
 from prologue_bench.host.events import tail
-from prologue_bench.targets.remote import Remote, Said, Transcript
+from prologue_bench.targets.remote import CommandResult, Remote, Transcript
 
 PROBE: Final = 20  # seconds for a machine to say who it is
 _PAUSE: Final = 1  # seconds between two questions
@@ -64,7 +64,7 @@ class Session:
         what = f"the script did not end within {timeout:.0f} s" if answer.status is None else "the connection broke"
         raise self.lost(f"{what}: {self._whereabouts(before)}")
 
-    def send(self, path: Path, script: str) -> Said:
+    def send(self, path: Path, script: str) -> CommandResult:
         """Run a shell script on the board whose standard input is a file of ours."""
         return self.remote.send(path, PATH + script, self.left, self.log)
 
@@ -145,6 +145,6 @@ class Session:
         return f"the board crashed and rebooted: boot {before} became {now}"
 
 
-def _boot_id(answer: Said) -> str | None:
+def _boot_id(answer: CommandResult) -> str | None:
     """Find the boot_id among what a shell said, whatever its profile prints before it."""
     return next((line for line in answer.lines if _UUID.fullmatch(line)), None)

@@ -23,7 +23,7 @@ from prologue.live.audit.jump_labels import claim_jump_labels
 from prologue.live.audit.scene import Scene
 from prologue.live.audit.shadow_stacks import claim_shadow_stacks
 from prologue.live.memory.ranges import PAGE, Range
-from prologue.live.memory.reading import read_twice
+from prologue.live.memory.reading import read_until_stable
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_text import LiveSection
 
@@ -124,7 +124,7 @@ class Plts:
         self.of_ftrace: U64 = np.array(ours, np.uint64)
 
     def _read(self, module: RunningModule, where: Range) -> None:
-        (steady,) = read_twice(module.memory, [where])
+        (steady,) = read_until_stable(module.memory, [where])
         if not steady.there[:1].any():
             self.unread.append(range(where.vaddr, where.end))
             return

@@ -12,7 +12,7 @@ from prologue.live.audit.audit_module import audit_module
 from prologue.live.audit.audited import Audited
 from prologue.live.audit.exports import global_places
 from prologue.live.system.module_files import ModuleFile
-from prologue.live.system.module_placer import ModulePlacer, wanted_names
+from prologue.live.system.module_placer import ModulePlacer, undefined_names
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
 
@@ -37,7 +37,7 @@ def audit_modules(system: RunningSystem, facts: KernelFacts) -> AuditedModules:
         else:
             errors += failed
             unlooked.append(f"{loaded.name}: all of its text ({failed[0].message if failed else 'no file'})")
-    wanted = wanted_names(one.image for one in chosen)
+    wanted = undefined_names(one.image for one in chosen)
     others = _modules_symbols(chosen, wanted) | global_places(kernel, wanted, kernel.slide)
     done = []
     for one in chosen:

@@ -76,7 +76,7 @@ class SecondReading(NamedTuple):
 
 
 @runtime_checkable
-class Rereads(Protocol):
+class RereadableMemory(Protocol):
     """A memory far away, which can say more cheaply what is as it was."""
 
     def read_again(self, ranges: Sequence[Range], before: Sequence[bytes]) -> list[SecondReading]:

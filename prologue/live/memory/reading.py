@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prologue.live.memory.base import Memory, Rereads, SecondReading
+from prologue.live.memory.base import Memory, RereadableMemory, SecondReading
 from prologue.live.memory.ranges import PAGE, Range, UnmappedError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TRIES: Final = 4  # further readings until words are called unstable
 
 
-class Steady(NamedTuple):
+class StableReading(NamedTuple):
     """A range as it was read; ``data`` has zeros where ``there``, of shape (size // 4,), says that memory has nothing.
 
     /proc/kcore and copies of it give zeros for what is not mapped, and say that it is there. ``unstable`` are addresses
@@ -30,12 +30,12 @@ class Steady(NamedTuple):
     unstable: tuple[int, ...]
 
 
-def read_twice(
+def read_until_stable(
     memory: Memory,
     ranges: Sequence[Range],
     between: Callable[[], None] | None = None,
     matters: Sequence[Bool] | None = None,
-) -> list[Steady]:
+) -> list[StableReading]:
     """Read ranges, sizes multiples of 4; and if the kernel runs, those again that still change.
 
     ``between`` is called before each further reading, which then is of all ranges: what it reads belongs to them,
@@ -62,7 +62,7 @@ def read_twice(
             break
         todo = changing if between is None else todo
     return [
-        Steady(data, has, tuple(piece.vaddr + 4 * k for k in words.tolist()))
+        StableReading(data, has, tuple(piece.vaddr + 4 * k for k in words.tolist()))
         for piece, data, has, words in zip(ranges, last, there, different, strict=True)
     ]
 
@@ -70,7 +70,7 @@ def read_twice(
 def _read_again(
     memory: Memory, ranges: Sequence[Range], before: Sequence[bytes]
 ) -> tuple[list[SecondReading], list[Bool]]:
-    if isinstance(memory, Rereads):
+    if isinstance(memory, RereadableMemory):
         try:
             return memory.read_again(ranges, before), [_all_of(piece) for piece in ranges]
         except UnmappedError:

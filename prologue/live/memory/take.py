@@ -17,7 +17,7 @@ from prologue.live.memory.capture import Piece, write_capture
 from prologue.live.memory.core import NO_PADDR, CoreSegment
 from prologue.live.memory.kcore import Kcore, RemoteKcore
 from prologue.live.memory.ranges import PAGE, Range
-from prologue.live.memory.reading import Steady, read_twice, zero_pages
+from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 from prologue.live.memory.state import KernelState
 
 # Sections whose memory is free again when a module is loaded, and may be another module's by now: what the loader lays
@@ -65,13 +65,13 @@ class _Start(NamedTuple):
     is_text: bool
 
 
-class _Read(NamedTuple):
+class _Reading(NamedTuple):
     """A reading: text, data of the image, and structures from between two readings of the text that agree.
 
     ``settled`` if the structures were the same after that text.
     """
 
-    text: list[Steady]
+    text: list[StableReading]
     data: list[bytes]
     structures: Structures
     settled: bool
@@ -116,21 +116,21 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
 
 def _read(
     source: Kcore | RemoteKcore, text: list[Range], matters: list[Bool], data: list[Range], follow: Follow
-) -> _Read:
+) -> _Reading:
     readings: list[tuple[list[bytes], Structures]] = []
 
     def between() -> None:
         readings.append((source.read_many(data), follow(source)))
 
     for _ in range(_TRIES):
-        steady = read_twice(source, text, between, matters)
+        steady = read_until_stable(source, text, between, matters)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
         settled = (
             not any(reading.unstable for reading in steady) and follow(source).deciding == readings[-1][1].deciding
         )
         if settled or any(reading.unstable for reading in steady):
             break
-    return _Read(steady, *readings[-1], settled)
+    return _Reading(steady, *readings[-1], settled)
 
 
 def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Sequence[Piece]) -> Iterator[Piece]:
@@ -213,7 +213,7 @@ def _is_text(where: Range, starts: tuple[_Start, ...]) -> Bool:
     return is_text
 
 
-def _present(vaddr: int, reading: Steady, starts: tuple[_Start, ...]) -> Iterator[Piece]:
+def _present(vaddr: int, reading: StableReading, starts: tuple[_Start, ...]) -> Iterator[Piece]:
     """Yield the runs of mapped pages in which something begins.
 
     Between two allocations a page is unmapped: a run without a start belongs to others, and is left out.

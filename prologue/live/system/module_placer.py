@@ -84,7 +84,7 @@ class PlacedModule:
     plts: dict[int, Section]  # sections of PLT entries, by the address where they begin
 
 
-def wanted_names(images: Iterable[ElfImage]) -> set[str]:
+def undefined_names(images: Iterable[ElfImage]) -> set[str]:
     """Return the names that modules want from others."""
     names: set[str] = set()
     for image in images:

@@ -23,7 +23,7 @@ class AnotherKernelError(InputError):
     """The memory is that of another build of the kernel, or of another boot than its slide says."""
 
 
-class OwnText:
+class TextOwnership:
     """Judges sections by how many words memory has of them, and how many of these differ from the file."""
 
     def __init__(self, symbols: Symbols, memory: Memory, slide: int) -> None:

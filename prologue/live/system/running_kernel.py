@@ -20,8 +20,8 @@ from prologue.kernel.kernel import Kernel
 from prologue.kernel.sites import Sites
 from prologue.kernel.text import Text
 from prologue.live.memory.base import Memory
-from prologue.live.system.own_text import AnotherKernelError, OwnText
-from prologue.live.system.running_text import LiveSection, Placed, nothing_there, read_sections
+from prologue.live.system.own_text import AnotherKernelError, TextOwnership
+from prologue.live.system.running_text import LiveSection, Placed, absent_section, read_sections
 
 
 class LiveText:
@@ -167,7 +167,7 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
     """
     if not image.text_sections:
         raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
-    own = OwnText(symbols, memory, slide)
+    own = TextOwnership(symbols, memory, slide)
     placed = [
         Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
         for section in image.text_sections
@@ -176,6 +176,6 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
     for k, (read, source) in enumerate(zip(live, placed, strict=True)):
         there = read.there & ~read.zeros
         if not own.is_there(read.section, int(there.sum()), int((read.words != source.linked)[there].sum())):
-            live[k] = nothing_there(source)
+            live[k] = absent_section(source)
     own.require_main((read.section, int((read.there & ~read.zeros).sum())) for read in live)
     return live

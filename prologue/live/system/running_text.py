@@ -20,7 +20,7 @@ from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.capture import Capture
 from prologue.live.memory.ranges import PAGE, Range
-from prologue.live.memory.reading import Steady, read_twice, zero_pages
+from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,12 @@ def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSectio
         InputError: memory cannot be read at all.
 
     """
-    steady = read_twice(memory, [Range(placed.vaddr, 4 * len(placed.linked)) for placed in sections])
+    steady = read_until_stable(memory, [Range(placed.vaddr, 4 * len(placed.linked)) for placed in sections])
     restless = memory.unstable if isinstance(memory, Capture) else ()
     return [_live(placed, reading, restless) for placed, reading in zip(sections, steady, strict=True)]
 
 
-def _live(placed: Placed, steady: Steady, restless: tuple[int, ...]) -> LiveSection:
+def _live(placed: Placed, steady: StableReading, restless: tuple[int, ...]) -> LiveSection:
     """Judge a section's words; ``restless`` are those that did not come to rest when memory was taken."""
     live, size = np.frombuffer(steady.data, "<u4"), len(placed.linked)
     blank = _of_words(zero_pages(steady.data, placed.vaddr), placed.vaddr, size)
@@ -89,7 +89,7 @@ def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
     return np.repeat(pages, PAGE // 4)[vaddr % PAGE // 4 :][:count]
 
 
-def nothing_there(placed: Placed) -> LiveSection:
+def absent_section(placed: Placed) -> LiveSection:
     """Make a section whose memory was given away: the words of the file."""
     no = np.zeros(len(placed.linked), np.bool_)
     return LiveSection(section=placed.section, words=placed.linked, there=no, zeros=no, unstable=(), freed=True)

@@ -19,7 +19,7 @@ import pytest
 
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.targets.farm import FarmTarget
-from prologue_bench.targets.seat import Seat, Wanted
+from prologue_bench.targets.seat import FarmRequest, Seat
 from tests.support.board.machine import free_port
 from tests.support.farm.lab import TAG, Lab, running_lab
 from tests.support.needs import needs_module
@@ -38,14 +38,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def wanted(lab: Lab, tmp_path: Path) -> Wanted:
+def wanted(lab: Lab, tmp_path: Path) -> FarmRequest:
     image = tmp_path / "Image"
     image.touch()
-    return Wanted(lab.environment(image), "main", TAGS)
+    return FarmRequest(lab.environment(image), "main", TAGS)
 
 
 def test_a_third_campaign_waits_until_a_place_is_free(
-    lab: Lab, wanted: Wanted, capfd: pytest.CaptureFixture[str]
+    lab: Lab, wanted: FarmRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
     seats = [Seat(wanted, {}) for _ in range(3)]
     try:
@@ -69,7 +69,7 @@ def test_a_third_campaign_waits_until_a_place_is_free(
     assert lab.client("places", "--acquired") == ""
 
 
-def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: Wanted) -> None:
+def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: FarmRequest) -> None:
     first = Seat(wanted, {})
     place = first.take()
     aside = first.put_aside("board lost: it burns")
@@ -89,7 +89,7 @@ def test_a_place_that_is_put_aside_is_not_got_again(lab: Lab, wanted: Wanted) ->
     assert lab.client("reservations") == ""
 
 
-def test_a_place_that_was_taken_is_ours_at_once(lab: Lab, wanted: Wanted) -> None:
+def test_a_place_that_was_taken_is_ours_at_once(lab: Lab, wanted: FarmRequest) -> None:
     """An empty Image boots nothing; but labgrid must not say that the place is not acquired, which it learns later."""
     seat = Seat(wanted, {})
     seat.take()
@@ -99,10 +99,10 @@ def test_a_place_that_was_taken_is_ours_at_once(lab: Lab, wanted: Wanted) -> Non
     assert lab.client("places", "--acquired") == ""
 
 
-def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: Wanted) -> None:
+def test_a_campaign_that_is_killed_gives_its_place_back(lab: Lab, wanted: FarmRequest) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from prologue_bench.targets.seat import Seat, Wanted\n"
-        "print(Seat(Wanted(Path(sys.argv[1]), 'main', {'board': 'virt'}), {}).take(), flush=True)\n"
+        "import os, sys; from pathlib import Path; from prologue_bench.targets.seat import Seat, FarmRequest\n"
+        "print(Seat(FarmRequest(Path(sys.argv[1]), 'main', {'board': 'virt'}), {}).take(), flush=True)\n"
         "os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run(
@@ -150,9 +150,9 @@ def test_a_campaign_that_is_ended_while_it_acquires_gives_the_place_back(lab: La
 
 
 def test_a_place_that_somebody_else_has_now_stays_theirs(
-    lab: Lab, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, wanted: FarmRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = Seat(Wanted(wanted.environment, "main", {"name": "right"}), {})
+    ours = Seat(FarmRequest(wanted.environment, "main", {"name": "right"}), {})
     try:
         assert ours.take() == "right"
         (token,) = [word.removesuffix(":").strip("'") for word in lab.client("reservations").split()[1:2]]
@@ -166,19 +166,22 @@ def test_a_place_that_somebody_else_has_now_stays_theirs(
     lab.client("-p", "right", "release")
 
 
-def test_wrong_tags_name_the_places(wanted: Wanted) -> None:
-    with FarmTarget(Wanted(wanted.environment, "main", {"board": "rpi4"})) as farm, pytest.raises(BenchError) as raised:
+def test_wrong_tags_name_the_places(wanted: FarmRequest) -> None:
+    with (
+        FarmTarget(FarmRequest(wanted.environment, "main", {"board": "rpi4"})) as farm,
+        pytest.raises(BenchError) as raised,
+    ):
         farm.facts()
     assert raised.value.message.endswith("no place has board=rpi4; its places: left (board=virt), right (board=virt)")
     assert raised.value.exit_code == 2
 
 
-def test_a_target_of_another_place_is_refused(lab: Lab, wanted: Wanted) -> None:
+def test_a_target_of_another_place_is_refused(lab: Lab, wanted: FarmRequest) -> None:
     """Of one that the user has acquired: it would work, and be another one than was reserved."""
     fixed = wanted.environment.with_name("fixed.yaml")
     fixed.write_text(wanted.environment.read_text().replace("!template $LG_PLACE", "left"))
     lab.client("-p", "left", "acquire")
-    farm = FarmTarget(Wanted(fixed, "main", {"name": "right"}))
+    farm = FarmTarget(FarmRequest(fixed, "main", {"name": "right"}))
     with (
         farm,
         pytest.raises(BenchError, match=r"fixed\.yaml: main: uses left, not the reserved right: write `RemotePl"),
@@ -188,7 +191,7 @@ def test_a_target_of_another_place_is_refused(lab: Lab, wanted: Wanted) -> None:
     assert lab.client("places", "--acquired") == ""
 
 
-def test_a_place_of_ones_own_reservation_has_its_name(lab: Lab, wanted: Wanted) -> None:
+def test_a_place_of_ones_own_reservation_has_its_name(lab: Lab, wanted: FarmRequest) -> None:
     """Results of two boards would else be those of one board named after the target."""
     token = lab.client("reserve", "--wait", "--shell", "name=right").strip().removeprefix("export LG_TOKEN=")
     lab.client("-p", f"+{token}", "acquire")
@@ -205,18 +208,24 @@ def test_a_place_of_ones_own_reservation_has_its_name(lab: Lab, wanted: Wanted) 
     lab.client("cancel-reservation", token)
 
 
-def test_no_coordinator(wanted: Wanted) -> None:
+def test_no_coordinator(wanted: FarmRequest) -> None:
     text = wanted.environment.read_text()
     address = f"127.0.0.1:{free_port()}"
     lonely = wanted.environment.with_name("lonely.yaml")
     lonely.write_text("\n".join(f"  coordinator_address: {address}" if "coordinator_address" in line else line
                                 for line in text.splitlines()))  # fmt: skip
-    with FarmTarget(Wanted(lonely, "main", TAGS)) as farm, pytest.raises(BenchError, match=f"coordinator {address}"):
+    with (
+        FarmTarget(FarmRequest(lonely, "main", TAGS)) as farm,
+        pytest.raises(BenchError, match=f"coordinator {address}"),
+    ):
         farm.facts()
 
 
 def test_no_such_environment(tmp_path: Path) -> None:
-    with FarmTarget(Wanted(tmp_path / "absent.yaml", "main", TAGS)) as farm, pytest.raises(BenchError, match="absent"):
+    with (
+        FarmTarget(FarmRequest(tmp_path / "absent.yaml", "main", TAGS)) as farm,
+        pytest.raises(BenchError, match="absent"),
+    ):
         farm.facts()
 
 
@@ -225,9 +234,9 @@ def waits(seat: Seat) -> None:
         seat.take()
 
 
-def test_an_exporter_that_is_gone(lab: Lab, wanted: Wanted, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_exporter_that_is_gone(lab: Lab, wanted: FarmRequest, capfd: pytest.CaptureFixture[str]) -> None:
     """Last: it is not started again."""
-    using = Seat(Wanted(wanted.environment, "main", {"name": "left"}), {})
+    using = Seat(FarmRequest(wanted.environment, "main", {"name": "left"}), {})
     assert using.take() == "left"
     lab.kill("left")
     for _ in range(2):  # labgrid itself says 'params', then 'cls'

@@ -13,7 +13,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.live.audit.audit_module import Plts, _linked
-from prologue.live.memory.reading import Steady
+from prologue.live.memory.reading import StableReading
 from prologue.live.system.running_text import LiveSection
 from tests.live.overlay.test_modules import AT, Loaded, load, opened
 from tests.rules.fixture import process
@@ -113,7 +113,7 @@ CALL, ENTRY = 0xFFFF800000100000, 0xFFFF800000200000
 def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
     """They cannot be followed: not decided. Where the entry is there and holds nothing, the call is wrong."""
     target = 0xFFFF80007FF00000
-    steady = Steady(bytes(12), np.full(3, there), ())
+    steady = StableReading(bytes(12), np.full(3, there), ())
     live = np.array([0x94000000 | (ENTRY - CALL) // 4], np.uint32)
     section = cast("Any", SimpleNamespace(addr=CALL, size=4))
     image = SimpleNamespace(sections=[], view=lambda *_: np.array([0x94000000], np.uint32))
@@ -121,7 +121,7 @@ def test_calls_by_a_plt_that_memory_lacks(there: bool) -> None:
     module = cast("Any", SimpleNamespace(placed=placed, image=image, memory=None))
     facts = cast("Any", SimpleNamespace(ftrace=SimpleNamespace(trampolines=frozenset())))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prologue.live.audit.audit_module.read_twice", lambda *_: [steady])
+        patch.setattr("prologue.live.audit.audit_module.read_until_stable", lambda *_: [steady])
         plts = Plts(module, facts)
     yes = np.ones(1, np.bool_)
     found = _linked(module, plts, LiveSection(section=section, words=live, there=yes, zeros=~yes, unstable=()))

@@ -11,7 +11,7 @@ from prologue.errors import InputError
 from prologue.live.memory.capture import Capture, Piece, write_capture
 from prologue.live.memory.files import core_of
 from prologue.live.memory.ranges import Range, UnmappedError
-from prologue.live.memory.reading import read_twice
+from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_kcore, open_memory
 from prologue.live.memory.state import KernelState, LiveSymbol, LoadedModule
 from tests.support.cores import BUILD_ID, NO_PADDR, SLIDE, core, vmcoreinfo
@@ -103,7 +103,7 @@ def test_missing_pages_are_zeros_and_said_so(tmp_path: Path) -> None:
     page = b"\1" * 4096
     segments = [(TEXT, NO_PADDR, page), (TEXT + 0x2000, NO_PADDR, page + b"\0" * 4096 + page)]
     memory = open_memory(saved(tmp_path, core(segments)))
-    (found,) = read_twice(memory, [Range(TEXT + 8, 0x4FF0)])
+    (found,) = read_until_stable(memory, [Range(TEXT + 8, 0x4FF0)])
     assert found.there.tolist() == ([True] * 1024 + [False] * 1024 + [True] * 3072)[2:-2]
     assert found.data == (page + b"\0" * 4096 + page + b"\0" * 4096 + page)[8:-8]
     assert found.unstable == ()
@@ -113,7 +113,7 @@ def test_missing_pages_are_zeros_and_said_so(tmp_path: Path) -> None:
 def test_a_page_of_which_a_part_is_there(tmp_path: Path, end: int) -> None:
     """A core may end anywhere: what it has of the page is read, and the rest is not zeros that were read."""
     segments = [(TEXT, NO_PADDR, b"\1" * end), (TEXT + 0x2000 - end, NO_PADDR, b"\2" * end)]
-    (found,) = read_twice(open_memory(saved(tmp_path, core(segments))), [Range(TEXT, 0x2000)])
+    (found,) = read_until_stable(open_memory(saved(tmp_path, core(segments))), [Range(TEXT, 0x2000)])
     missing = (0x2000 - 2 * end) // 4
     assert found.there.tolist() == [True] * (end // 4) + [False] * missing + [True] * (end // 4)
     assert found.data == b"\1" * end + bytes(4 * missing) + b"\2" * end
@@ -135,7 +135,7 @@ class Changing:
 
 def test_words_that_go_on_changing_are_named() -> None:
     memory = Changing()
-    first, second = read_twice(memory, [Range(TEXT, 12), Range(0, 4)])  # type: ignore[arg-type]  # all that it calls
+    first, second = read_until_stable(memory, [Range(TEXT, 12), Range(0, 4)])  # type: ignore[arg-type]  # all that it calls
     assert memory.readings == 5
     assert first.unstable == (TEXT + 8,)
     assert struct.unpack("<3I", first.data) == (7, 1, 5)

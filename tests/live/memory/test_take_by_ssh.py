@@ -13,7 +13,7 @@ from prologue.cli.main import main
 from prologue.live.memory import blocks, kcore
 from prologue.live.memory.kcore import RemoteKcore
 from prologue.live.memory.ranges import Range
-from prologue.live.memory.reading import read_twice
+from prologue.live.memory.reading import read_until_stable
 from prologue.live.memory.sources import open_memory
 from tests.live.memory.made import PAGE, loads
 from tests.live.memory.test_running import fake_ssh
@@ -112,6 +112,6 @@ def test_a_change_that_only_the_checksum_saw(tmp_path: Path, monkeypatch: pytest
     point_at(path, monkeypatch)
     chosen = f"echo >>{asked}; file={path}; [ -e {moment} ] && mv {moment} {moment}.1 && file={moment}.1\n"
     monkeypatch.setattr(kcore, "SUM", chosen + blocks.SUM.replace("/proc/kcore", '"$file"'))
-    (found,) = read_twice(RemoteKcore("board"), [Range(start, 1 << 20)])
+    (found,) = read_until_stable(RemoteKcore("board"), [Range(start, 1 << 20)])
     assert (found.data, found.unstable) == (data, ())
     assert asked.read_text() == "\n\n"
