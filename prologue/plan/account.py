@@ -34,7 +34,7 @@ def account(before: Binary, after: Binary) -> Account:
     A module's appended signature is not part of the module and is left out: processing must strip it.
     """
     size = _proper_size(after)
-    if apart := _apart(before, after):
+    if apart := _why_apart(before, after):
         return Account({}, np.zeros(0, np.int64), apart)
     differing = differing_files(before.image, after.image, size)
     words: dict[Kind, int] = {}
@@ -49,7 +49,7 @@ def account(before: Binary, after: Binary) -> Account:
     return Account(words, unexplained)
 
 
-def _apart(before: Binary, after: Binary) -> str:
+def _why_apart(before: Binary, after: Binary) -> str:
     """Say why the two were not made from one link; empty if they may have been."""
     if before.build_id and after.build_id and before.build_id != after.build_id:
         return f"another build: build-id {after.build_id}, before {before.build_id}"

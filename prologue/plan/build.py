@@ -11,9 +11,8 @@ from prologue.errors import InputError, RefusedError
 from prologue.insn import a64
 from prologue.kernel.binary import Binary
 from prologue.kernel.kernel import Contract, Kernel
-from prologue.kernel.marker import BUILT, Marker
 from prologue.kernel.sites import Sites
-from prologue.plan.edits import Edits, PatchPlan, edit
+from prologue.plan.edits import Edits, PatchPlan, edits_at, marker_flag, marker_word
 
 _COLUMNS: Final = ("vaddrs", "offsets", "old", "new")
 
@@ -87,7 +86,9 @@ def _kernel_plan(kernel: Kernel, contract: Contract, sites: Sites | None) -> Pat
 
             guard, stages = guard_of(kernel.marker), [*stages, *later_stages(kernel, sites)]
         else:
-            stages += [_record_edits(kernel, sites), *_marker_edits(kernel.marker, len(sites))]
+            # The count first. The flag comes last: with it set, the kernel trusts the count.
+            count = marker_word(kernel.marker, 16, "number of sites", len(sites))
+            stages += [_record_edits(kernel, sites), count, marker_flag(kernel.marker)]
     else:
         stages += _init_edits(kernel)
     return _processing(kernel, contract, stages, guard)
@@ -99,46 +100,23 @@ def finished_plan(kernel: Kernel) -> PatchPlan:
 
     marker, sites = kernel.marker, kernel.sites
     assert marker is not None and sites is not None  # noqa: S101,PT018 - it is processed
-    states = marker.state_word(0), marker.state_word(BUILT)
-    state = edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states)
-    return _processing(kernel, "native", [_site_edits(kernel, sites), state], guard_of(marker))
+    return _processing(kernel, "native", [_site_edits(kernel, sites), marker_flag(marker)], guard_of(marker))
 
 
 def _site_edits(binary: Binary, sites: Sites) -> Edits:
     """Plan NOP to MOV X9, X30 in every first slot."""
-    return Edits(
-        kind="site",
-        width=4,
-        reason="MOV X9, X30 into the first slot",
-        vaddrs=sites.first,
-        offsets=binary.image.offsets(sites.first),
-        old=np.full(len(sites), a64.NOP, np.uint64),
-        new=np.full(len(sites), a64.MOV_X9_X30, np.uint64),
-    )
+    words = np.full(len(sites), a64.NOP, np.uint64), np.full(len(sites), a64.MOV_X9_X30, np.uint64)
+    places = sites.first, binary.image.offsets(sites.first)
+    return edits_at("site", "MOV X9, X30 into the first slot", places, words, width=4)
 
 
 def _record_edits(kernel: Kernel, sites: Sites) -> Edits:
     """Plan every record's move from where the compiler put it to the second slot."""
     records = kernel.records
     assert records is not None  # noqa: S101 - there are no sites without records
-    return Edits(
-        kind="record",
-        width=8,
-        reason=f"record to the second slot ({records.encoding})",
-        vaddrs=records.vaddrs[sites.record],
-        offsets=records.homes[sites.record],
-        old=sites.unmoved_values(),
-        new=sites.second,
-    )
-
-
-def _marker_edits(marker: Marker, count: int) -> tuple[Edits, Edits]:
-    """Plan the count first. The flag comes last: with it set, the kernel trusts the count."""
-    states = marker.state_word(0), marker.state_word(BUILT)
-    return (
-        edit("marker", 8, "number of sites", (marker.vaddr + 16, marker.offset + 16), (0, count)),
-        edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states),
-    )
+    places = records.vaddrs[sites.record], records.homes[sites.record]
+    reason = f"record to the second slot ({records.encoding})"
+    return edits_at("record", reason, places, (sites.unmoved_values(), sites.second))
 
 
 def _init_edits(kernel: Kernel) -> list[Edits]:
@@ -153,17 +131,9 @@ def _init_edits(kernel: Kernel) -> list[Edits]:
     if not open_edits:
         return []
     vaddrs = np.array([word.vaddr for word in open_edits], np.uint64)
-    return [
-        Edits(
-            kind="init",
-            width=4,
-            reason="ftrace_init_nop writes no prologue",
-            vaddrs=vaddrs,
-            offsets=kernel.image.offsets(vaddrs),
-            old=np.array([word.old for word in open_edits], np.uint64),
-            new=np.array([word.new for word in open_edits], np.uint64),
-        )
-    ]
+    old, new = (np.array(column, np.uint64) for column in zip(*((w.old, w.new) for w in open_edits), strict=True))
+    places = vaddrs, kernel.image.offsets(vaddrs)
+    return [edits_at("init", "ftrace_init_nop writes no prologue", places, (old, new), width=4)]
 
 
 def require_own_plan(binary: Binary, saved: PatchPlan) -> None:

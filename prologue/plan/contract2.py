@@ -15,15 +15,15 @@ from prologue.elf.relr import chains_with, restored, without
 from prologue.elf.sections import Section
 from prologue.errors import RefusedError
 from prologue.kernel.kernel import Kernel
-from prologue.kernel.marker import BUILT, WRITING, Marker
+from prologue.kernel.marker import WRITING, Marker
 from prologue.kernel.offset_table import ENCODINGS, SlotRanks, base_of, pack_places
 from prologue.kernel.records import Bounds, Records
 from prologue.kernel.relocating import relocation_sections
 from prologue.kernel.sites import Sites
-from prologue.plan.edits import Edits, edit, edits_at
+from prologue.plan.edits import Edits, edits_at, marker_flag, marker_word
 
 
-class TakenOut(NamedTuple):
+class RemovedRelocations(NamedTuple):
     """Relocations that were taken out; the others are the marker's, 0 if the file cannot restore it."""
 
     stages: tuple[Edits, ...] = ()
@@ -78,13 +78,13 @@ def _ranks(records: Records, sites: Sites) -> np.ndarray:
     return ranks
 
 
-def _without_relocations(kernel: Kernel, bounds: Bounds, records: Records) -> TakenOut:
+def _without_relocations(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRelocations:
     if records.encoding == "RELR":
         return _without_relr(kernel, bounds)
-    return _without_rela(kernel, bounds, records) if records.rela.any() else TakenOut()
+    return _without_rela(kernel, bounds, records) if records.rela.any() else RemovedRelocations()
 
 
-def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> TakenOut:
+def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRelocations:
     """Move up what comes after the records' entries; zeros take the place that becomes free."""
     sections = relocation_sections(kernel.image, "RELA")
     stages, runs = [], list[tuple[Section, int, int]]()
@@ -103,8 +103,8 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> TakenOut:
             runs.append((section, int(rows[0]), len(rows)))
     filled = records.slots == records.values if records.encoding == "RELA applied" else records.slots == 0
     if len(stages) == 1 and runs and runs[0][0] is sections[0] and bool(filled[records.rela].all()):
-        return TakenOut(tuple(stages), runs[0][1], runs[0][2])
-    return TakenOut(tuple(stages))
+        return RemovedRelocations(tuple(stages), runs[0][1], runs[0][2])
+    return RemovedRelocations(tuple(stages))
 
 
 def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
@@ -115,7 +115,7 @@ def _of_table(table: np.ndarray, bounds: Bounds) -> Bool:
     return inside
 
 
-def _without_relr(kernel: Kernel, bounds: Bounds) -> TakenOut:
+def _without_relr(kernel: Kernel, bounds: Bounds) -> RemovedRelocations:
     """Encode the chains anew that hold records."""
     section = relr_section(kernel.image)
     assert section is not None  # noqa: S101 - the encoding is RELR
@@ -129,13 +129,13 @@ def _without_relr(kernel: Kernel, bounds: Bounds) -> TakenOut:
         after[part.first : part.first + part.size] = chain
     stages = (_changed(section, words, after, "relocations of records taken out (RELR)"),)
     if len(parts) != 1:
-        return TakenOut(stages)
+        return RemovedRelocations(stages)
     (part,) = parts
     slots = np.arange(bounds.start, bounds.stop, 8, dtype=np.uint64)
     records = kernel.records
     again = None if records is None else restored(after, part, slots[records.relr])
     same = again is not None and np.array_equal(again, words[part.first : part.first + part.size])
-    return TakenOut(stages, part.first, part.size) if same else TakenOut(stages)
+    return RemovedRelocations(stages, part.first, part.size) if same else RemovedRelocations(stages)
 
 
 def _changed(section: Section, old: U64, new: U64, reason: str) -> Edits:
@@ -145,7 +145,7 @@ def _changed(section: Section, old: U64, new: U64, reason: str) -> Edits:
     return edits_at("relocation", reason, places, (old[index].astype(np.uint64), new[index].astype(np.uint64)))
 
 
-def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple[Edits, ...], TakenOut]:
+def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple[Edits, ...], RemovedRelocations]:
     """Plan the plain form: second slots ascending, then zero records. Relocations stay.
 
     The order as linked stays in slots that relocation overwrites: as the addresses that are there, or as numbers.
@@ -166,16 +166,14 @@ def _sorted_table(kernel: Kernel, records: Records, sites: Sites) -> tuple[tuple
         numbers = (ranks + 1).astype(np.uint64)
         stages.append(edits_at("record", "order as linked", (records.vaddrs, homes), (records.slots, numbers)))
         kept = True
-    return tuple(stages), TakenOut(extent=len(records) if kept else 0)
+    return tuple(stages), RemovedRelocations(extent=len(records) if kept else 0)
 
 
-def _marker_edits(marker: Marker, sites: int, encoding: int, taken: TakenOut) -> tuple[Edits, ...]:
+def _marker_edits(marker: Marker, sites: int, encoding: int, taken: RemovedRelocations) -> tuple[Edits, ...]:
     """Plan what the marker says, and how to undo it. The flag comes last: with it set, the kernel trusts the rest."""
     rows: tuple[tuple[int, str, int], ...] = (
         (16, "number of sites", sites),
         (24, "encoding as linked, first of what was taken out", encoding | taken.first << 32),
         (32, "how many were taken out", taken.extent),
     )
-    words = [edit("marker", 8, why, (marker.vaddr + at, marker.offset + at), (0, new)) for at, why, new in rows]
-    states = marker.state_word(0), marker.state_word(BUILT)
-    return (*words, edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states))
+    return (*(marker_word(marker, at, why, new) for at, why, new in rows), marker_flag(marker))

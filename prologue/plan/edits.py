@@ -13,6 +13,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 from prologue.errors import InputError
+from prologue.kernel.marker import BUILT, Marker
 
 Kind = Literal["site", "record", "relocation", "init", "marker"]
 SCHEMA: Final = "prologue.plan/1"
@@ -83,15 +84,19 @@ def edits_at(
 
 def edit(kind: Kind, width: Literal[4, 8], reason: str, place: tuple[int, int], words: tuple[int, int]) -> Edits:
     """Make a stage of one edit; ``place`` is (vaddr, file offset), ``words`` is (old, new)."""
-    return Edits(
-        kind=kind,
-        width=width,
-        reason=reason,
-        vaddrs=np.array([place[0]], np.uint64),
-        offsets=np.array([place[1]], np.int64),
-        old=np.array([words[0]], np.uint64),
-        new=np.array([words[1]], np.uint64),
-    )
+    vaddrs, old, new = (np.array([value], np.uint64) for value in (place[0], *words))
+    return edits_at(kind, reason, (vaddrs, np.array([place[1]], np.int64)), (old, new), width=width)
+
+
+def marker_word(marker: Marker, at: int, reason: str, new: int) -> Edits:
+    """Make a stage that sets one word of the marker, ``at`` bytes from its begin, which is 0 as linked."""
+    return edit("marker", 8, reason, (marker.vaddr + at, marker.offset + at), (0, new))
+
+
+def marker_flag(marker: Marker) -> Edits:
+    """Make the last stage: with the flag set, the kernel trusts the rest."""
+    states = marker.state_word(0), marker.state_word(BUILT)
+    return edit("marker", 8, "processed", (marker.vaddr + 8, marker.offset + 8), states)
 
 
 def to_json(plan: PatchPlan) -> dict[str, Any]:
@@ -110,18 +115,16 @@ def to_json(plan: PatchPlan) -> dict[str, Any]:
                 "reason": stage.reason,
                 "edits": [
                     [hex(vaddr), offset, hex(old), hex(new)]
-                    for vaddr, offset, old, new in zip(
-                        stage.vaddrs.tolist(),
-                        stage.offsets.tolist(),
-                        stage.old.tolist(),
-                        stage.new.tolist(),
-                        strict=True,
-                    )
+                    for vaddr, offset, old, new in zip(*map(np.ndarray.tolist, _columns(stage)), strict=True)
                 ],
             }
             for stage in plan.stages
         ],
     }
+
+
+def _columns(stage: Edits) -> tuple[np.ndarray, ...]:
+    return stage.vaddrs, stage.offsets, stage.old, stage.new
 
 
 def from_json(data: Any, path: object) -> PatchPlan:
@@ -142,17 +145,9 @@ def from_json(data: Any, path: object) -> PatchPlan:
             if any(len(row) != 4 or type(row[1]) is not int for row in rows):
                 raise ValueError("an edit is address, file offset, old and new")
             columns = [[row[k] if k == 1 else int(row[k], 16) for row in rows] for k in range(4)]
-            stages.append(
-                Edits(
-                    kind=stage["kind"],
-                    width=stage["width"],
-                    reason=stage["reason"],
-                    vaddrs=np.array(columns[0], np.uint64),
-                    offsets=np.array(columns[1], np.int64),
-                    old=np.array(columns[2], np.uint64),
-                    new=np.array(columns[3], np.uint64),
-                )
-            )
+            vaddrs, old, new = (np.array(columns[k], np.uint64) for k in (0, 2, 3))
+            places = vaddrs, np.array(columns[1], np.int64)
+            stages.append(edits_at(stage["kind"], stage["reason"], places, (old, new), width=stage["width"]))
         return PatchPlan(
             contract=data["contract"],
             build_id=data["build_id"],
