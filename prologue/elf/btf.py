@@ -50,8 +50,8 @@ class Btf:
         self._structs: dict[int, list[int]] = {}  # ids of structs and unions by the offset of their name
         self._walk(start, start + size)
 
-    def _damaged(self, what: str) -> InputError:
-        return InputError(f"BTF is damaged, or of a version that is not known: {what}", path=self._name)
+    def _damaged(self, problem: str) -> InputError:
+        return InputError(f"BTF is damaged, or of a version that is not known: {problem}", path=self._name)
 
     def _walk(self, start: int, end: int) -> None:
         data, places, unpack = self._data, self._at, _TYPE.unpack_from
@@ -63,8 +63,8 @@ class Btf:
             if kind in (_STRUCT, _UNION) and name:
                 self._structs.setdefault(name, []).append(len(places))
             places.append(start)
-            fixed, each = _AFTER[kind]
-            start += _TYPE.size + fixed + each * (info & 0xFFFF)
+            fixed, item_size = _AFTER[kind]
+            start += _TYPE.size + fixed + item_size * (info & 0xFFFF)
         if start != end:
             raise self._damaged(f"its last type ends at {start:#x}, its types at {end:#x}")
 

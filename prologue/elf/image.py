@@ -160,11 +160,11 @@ class ElfImage:
             allocated = [s for s in self.sections if s.allocated and s.size and s.type != "SHT_NULL"]
             self._check_overlap(allocated, "addresses", lambda section: section.addr)
 
-    def _check_overlap(self, sections: list[Section], what: str, start: Any) -> None:
+    def _check_overlap(self, sections: list[Section], noun: str, start: Any) -> None:
         ordered = sorted(sections, key=start)
         for low, high in pairwise(ordered):
             if start(low) + low.size > start(high):
-                raise InputError(f"sections {low.name} and {high.name} share {what}", path=self.path)
+                raise InputError(f"sections {low.name} and {high.name} share {noun}", path=self.path)
 
     @property
     def content(self) -> bytes | mmap.mmap:
@@ -297,10 +297,10 @@ def _laid_out(sections: tuple[Section, ...]) -> tuple[Section, ...]:
     return tuple(result)
 
 
-def _require_room(image: ElfImage, what: str, offset: int, size: int) -> None:
+def _require_room(image: ElfImage, noun: str, offset: int, size: int) -> None:
     if offset + size > image.size:
         raise InputError(
-            f"{what} ends at {offset + size:#x}, the file at {image.size:#x}: truncated or damaged",
+            f"{noun} ends at {offset + size:#x}, the file at {image.size:#x}: truncated or damaged",
             path=image.path,
         )
 

@@ -98,8 +98,8 @@ def check_signature(
         verdicts = {_check_signer(signer, module, known) for signer in signed["signer_infos"]}
     except _DAMAGE as error:
         # asn1crypto says on further lines what it was reading.
-        what = " ".join(str(error).split())
-        raise InputError(f"module signature or certificate not understood ({what})", path=path) from error
+        problem = " ".join(str(error).split())
+        raise InputError(f"module signature or certificate not understood ({problem})", path=path) from error
     if not verdicts:
         raise InputError("the module signature names no signer: damaged", path=path)
     order: tuple[SignatureVerdict, ...] = ("bad", "good", "unknown-key")

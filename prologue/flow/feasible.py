@@ -38,10 +38,10 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
     todo = [_State(begin, (), frozenset([X9]))]
     seen = set(todo)
     for state in todo:  # grows meanwhile
-        what = meaning(state.position)
-        if what == "end":
+        meant = meaning(state.position)
+        if meant == "end":
             continue
-        holders = _holders(flow, state, what)
+        holders = _holders(flow, state, meant)
         if holders is None:
             return state.position
         fresh = [following for following in _next(flow, state, holders) if following not in seen] if holders else []
@@ -52,12 +52,12 @@ def read_from(flow: Flow, begin: int, meaning: Callable[[int], Meaning | None]) 
     return None
 
 
-def _holders(flow: Flow, state: _State, what: Meaning | None) -> frozenset[int] | None:
+def _holders(flow: Flow, state: _State, meant: Meaning | None) -> frozenset[int] | None:
     """Return the registers that hold the value after the instruction; None if it reads the value."""
     gone, copies = set[int](), set[int]()
     word = int(flow.words[state.position])
     for register in state.holders:
-        happens = what if register == X9 else None
+        happens = meant if register == X9 else None
         if happens is None:
             does = effect(word, register)
             copy = word & 31

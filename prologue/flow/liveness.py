@@ -156,8 +156,8 @@ class Liveness:
             todo = todo[~over[todo]]
             maybe = todo[self._may_read[todo]]
             effects = {p: effect(int(words[p])) for p in maybe.tolist() if not self._is_dump(p, at_entry=at_entry)}
-            reads += [p for p, what in effects.items() if what == "read"]
-            ended = np.array([p for p, what in effects.items() if what != "neither"], np.int64)
+            reads += [p for p, result in effects.items() if result == "read"]
+            ended = np.array([p for p, result in effects.items() if result != "neither"], np.int64)
             going = todo[~among(todo, ended)]
             jump = self._flow.after_jump(going)
             falls = ~matches(words[going], B)  # everything but B goes on

@@ -124,10 +124,10 @@ def _toggles(data: npt.NDArray[np.uint8], frames: _Frames, starts: U64) -> U64:
     return np.concatenate(toggles)
 
 
-def _skip_number(data: npt.NDArray[np.uint8], at: I64, which: I64, end: I64) -> None:
+def _skip_number(data: npt.NDArray[np.uint8], at: I64, rows: I64, end: I64) -> None:
     """Go past one LEB128 number: its bytes but the last have bit 7 set."""
-    while len(which):
-        more = data[at[which]] >= 0x80
-        at[which] += 1
-        which = which[more]
-        which = which[at[which] < end[which]]
+    while len(rows):
+        more = data[at[rows]] >= 0x80
+        at[rows] += 1
+        rows = rows[more]
+        rows = rows[at[rows] < end[rows]]

@@ -75,8 +75,8 @@ def load_baseline(path: Path) -> tuple[Known, ...]:
 
 
 def _entry(path: Path, number: int, entry: Any) -> Known:
-    def wrong(what: str) -> InputError:
-        return InputError(f"[[known]] number {number}: {what}", path=path)
+    def wrong(problem: str) -> InputError:
+        return InputError(f"[[known]] number {number}: {problem}", path=path)
 
     if not isinstance(entry, dict):
         raise wrong(f"must be a table, not {entry!r}")

@@ -128,8 +128,8 @@ def modules_without_records(results: Iterable[Verified]) -> list[str]:
     bare = [(path, entries) for path, entries in modules if entries is not None]
     if not bare:
         return []
-    which = str(bare[0][0]) if len(bare) == 1 else f"{len(bare):,} modules, such as {bare[0][0]}"
-    return [f"{which}: no records, and {_looked_at(sum(entries for _, entries in bare))}: nothing to trace"]
+    named = str(bare[0][0]) if len(bare) == 1 else f"{len(bare):,} modules, such as {bare[0][0]}"
+    return [f"{named}: no records, and {_looked_at(sum(entries for _, entries in bare))}: nothing to trace"]
 
 
 def _looked_at(entries: int) -> str:

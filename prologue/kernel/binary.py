@@ -113,8 +113,8 @@ class Binary(ABC):
         """Sites of objects that were compiled for another layout: PL208 reports them, and no other rule does."""
         sites, records = self.sites, self.records
         if sites is None or records is None:
-            none = np.zeros(0, np.int64)
-            return OtherLayouts(none, np.zeros(0, np.uint64), none, none)
+            empty = np.zeros(0, np.int64)
+            return OtherLayouts(empty, np.zeros(0, np.uint64), empty, empty)
         return find_other_layouts(self.text, self.symbols, sites, records.values[sites.record])
 
     @cached_property

@@ -151,9 +151,9 @@ class Module(Binary):
         at = np.uint64(section.addr) + index.astype(np.uint64) * np.uint64(4)
         resolved = ~among(at, places)
         # What a damaged relocation names after the last whole word is no branch.
-        mine = defined & (places - np.uint64(section.addr) < np.uint64(section.size & ~3))
-        relocated = ((places[mine] - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
-        return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[mine]])
+        inside = defined & (places - np.uint64(section.addr) < np.uint64(section.size & ~3))
+        relocated = ((places[inside] - np.uint64(section.addr)) >> np.uint64(2)).astype(np.int64)
+        return np.concatenate([index[resolved], relocated]), np.concatenate([target[resolved], targets[inside]])
 
     def jump_targets(self, vaddrs: U64, words: U32) -> U64:
         """Return the place where a relocation sends the branch, or the one the assembler resolved."""

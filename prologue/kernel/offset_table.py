@@ -58,15 +58,15 @@ def read_offsets(image: ElfImage, symbols: Symbols, bounds: Bounds, marker: Mark
     count = min(marker.sites, (bounds.stop - bounds.start) // 8)
     place = np.arange(count, dtype=np.uint64) * np.uint64(4)
     values = np.uint64(base_of(image, symbols)) + halves(image, bounds)[0][:count].astype(np.uint64)
-    none = np.zeros(count, np.bool_)
+    unset = np.zeros(count, np.bool_)
     return Records(
         encoding=ENCODINGS[marker.encoding] if marker.encoding < len(ENCODINGS) else "none",
         vaddrs=np.uint64(bounds.start) + place,
         slots=values,
         values=values,
         homes=bounds.file_offset + place.astype(np.int64),
-        rela=none,
-        relr=none,
+        rela=unset,
+        relr=unset,
         rela_count=np.zeros(count, np.int64),
         form="offsets",
     )

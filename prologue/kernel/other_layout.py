@@ -40,8 +40,8 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
     skipped = _patchable(sites) & symbols.is_function_start(sites.second)
     odd = np.flatnonzero(~usual | skipped)
     if not len(odd):
-        none = np.zeros(0, np.int64)
-        return OtherLayouts(none, np.zeros(0, np.uint64), none, none)
+        empty = np.zeros(0, np.int64)
+        return OtherLayouts(empty, np.zeros(0, np.uint64), empty, empty)
     # A record that was moved stands at the second slot; before that it stood 4 bytes, or the literal, before the pair.
     record = np.where(sites.moved, sites.unmoved_values(), values)[odd]
     around = text.words_around(record, range(-1, _MOST + 1))

@@ -87,8 +87,8 @@ def require_symbols(kernel: Kernel) -> None:
         raise _missing(kernel, f"what names functions ({functions:,} symbols in {text:,} bytes of text)")
 
 
-def _missing(kernel: Kernel, what: str) -> InputError:
-    return InputError(f"stripped in part: {what} is gone: give the vmlinux as it was linked", path=kernel.path)
+def _missing(kernel: Kernel, lost: str) -> InputError:
+    return InputError(f"stripped in part: {lost} is gone: give the vmlinux as it was linked", path=kernel.path)
 
 
 def _is_linux(image: ElfImage, text: int) -> bool:

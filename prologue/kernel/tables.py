@@ -173,9 +173,9 @@ def alternative_entries(binary: Binary) -> Alternatives:
     section = binary.image.section(".altinstructions")
     if section is None or not section.has_bytes:
         empty = Ranges(np.zeros(0, np.uint64), np.zeros(0, np.int64))
-        none = np.zeros(0, np.bool_)
+        unset = np.zeros(0, np.bool_)
         return Alternatives(
-            original=empty, replacement=empty, is_callback=none, capability=np.zeros(0, np.int64), of_all=none
+            original=empty, replacement=empty, is_callback=unset, capability=np.zeros(0, np.int64), of_all=unset
         )
     table: npt.NDArray[np.void] = binary.text.view(section, _ALT)
     fields = np.uint64(section.addr) + np.arange(len(table), dtype=np.uint64) * np.uint64(_ALT.itemsize)

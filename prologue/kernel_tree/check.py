@@ -189,8 +189,8 @@ def _boot_kernel(path: Path, linked: Path) -> Check:
         again = f"remove {shlex.quote(str(linked))} and build again"
         return _no(path.name, facts, f"built without the patch: no {LOOP}", again)
     if state != "untouched":
-        what = "processed for another contract" if state == "processed" else "not as linked"
-        return _no(path.name, facts, what, "build again")
+        problem = "processed for another contract" if state == "processed" else "not as linked"
+        return _no(path.name, facts, problem, "build again")
     message = "writes its prologues at boot, in one loop"
     return Check(name=path.name, status="ok", message=message, facts=facts)
 
@@ -220,6 +220,6 @@ def _kernel(path: Path, linked: Path) -> Check:
         return Check(name=path.name, status="ok", message=message, facts=facts)
     if state == "mixed":
         return no("damaged: not the result of a prologue run", f"prologue verify {quoted}")
-    what = {"untouched": "not processed: the build found no prologue", "unfinished": "not finished"}
+    problems = {"untouched": "not processed: the build found no prologue", "unfinished": "not finished"}
     to_do = f"{again}, or prologue patch {quoted} --in-place and make Image"
-    return no(what.get(state, "has no sites to process"), to_do)
+    return no(problems.get(state, "has no sites to process"), to_do)

@@ -124,6 +124,6 @@ def _scanned(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _row(what: str, boot: object, build: object) -> str:
+def _row(label: str, boot: object, build: object) -> str:
     cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in (boot, build)]
-    return f"  {what:<30}{cells[0]:>15}{cells[1]:>16}"
+    return f"  {label:<30}{cells[0]:>15}{cells[1]:>16}"

@@ -35,18 +35,18 @@ class Mail:
     text: bytes
 
 
-def patch_mails(series: KernelPatch, who: Identity) -> list[Mail]:
-    """Make one mail for each patch, signed off by ``who``.
+def patch_mails(series: KernelPatch, poster: Identity) -> list[Mail]:
+    """Make one mail for each patch, signed off by ``poster``.
 
     Raises:
         UsageError: git is not installed.
 
     """
     count = len(series.patches)
-    return [_patch_mail(patch, number, count, who) for number, patch in enumerate(series.patches, 1)]
+    return [_patch_mail(patch, number, count, poster) for number, patch in enumerate(series.patches, 1)]
 
 
-def cover_mail(series: KernelPatch, who: Identity, subject: str, text: str) -> Mail:
+def cover_mail(series: KernelPatch, poster: Identity, subject: str, text: str) -> Mail:
     """Make the mail before the first patch: ``text``, the list of patches and what they change.
 
     Raises:
@@ -56,8 +56,8 @@ def cover_mail(series: KernelPatch, who: Identity, subject: str, text: str) -> M
     count = len(series.patches)
     width = len(str(count))
     subjects = "".join(f"  {patch.subject}\n" for patch in series.patches)
-    body = f"{text}\n{who.name} ({count}):\n{subjects}\n{_stat(series.diff)}\n{_SIGNATURE}"
-    return Mail(_COVER, _mail(who, f"[PATCH {0:0{width}}/{count}] {subject}", body))
+    body = f"{text}\n{poster.name} ({count}):\n{subjects}\n{_stat(series.diff)}\n{_SIGNATURE}"
+    return Mail(_COVER, _mail(poster, f"[PATCH {0:0{width}}/{count}] {subject}", body))
 
 
 def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
@@ -86,20 +86,20 @@ def write_mails(directory: Path, mails: Sequence[Mail]) -> None:
         raise
 
 
-def _patch_mail(patch: Patch, number: int, count: int, who: Identity) -> Mail:
+def _patch_mail(patch: Patch, number: int, count: int, poster: Identity) -> Mail:
     width = len(str(count))
     place = f" {number:0{width}}/{count}" if count > 1 else ""
     notes = f"{patch.notes}\n" if patch.notes else ""
-    text = f"{patch.body}\n{who.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
+    text = f"{patch.body}\n{poster.sign_off}\n---\n{notes}{_stat(patch.diff)}\n{patch.diff.decode()}{_SIGNATURE}"
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", patch.subject).strip("-.")
-    return Mail(f"{number:04}-{slug[:52]}.patch", _mail(who, f"[PATCH{place}] {patch.subject}", text))
+    return Mail(f"{number:04}-{slug[:52]}.patch", _mail(poster, f"[PATCH{place}] {patch.subject}", text))
 
 
-def _mail(who: Identity, subject: str, text: str) -> bytes:
+def _mail(poster: Identity, subject: str, text: str) -> bytes:
     # Folded, a subject of 70 to 78 characters would begin on the line after its name.
     message = EmailMessage(default.clone(max_line_length=None))
-    message["From"] = formataddr((who.name, who.email))
-    message["Date"] = who.date
+    message["From"] = formataddr((poster.name, poster.email))
+    message["Date"] = poster.date
     message["Subject"] = subject
     message.set_content(text, cte="8bit")
     return _MBOX_LINE.encode() + message.as_bytes()

@@ -90,12 +90,12 @@ def _without_rela(kernel: Kernel, bounds: Bounds, records: Records) -> RemovedRe
     stages, runs = [], list[tuple[Section, int, int]]()
     for section in sections:
         table = kernel.image.view(section, RELA)
-        mine = _of_table(table, bounds)
-        rows = np.flatnonzero(mine)
+        of_records = _of_table(table, bounds)
+        rows = np.flatnonzero(of_records)
         if not len(rows):
             continue
         new = np.zeros(len(table), RELA)
-        new[: len(table) - len(rows)] = table[~mine]
+        new[: len(table) - len(rows)] = table[~of_records]
         stages.append(_changed(section, table.view("<u8"), new.view("<u8"), "relocations of records taken out (RELA)"))
         taken = table[rows]
         ascending = bool((taken["offset"][1:] > taken["offset"][:-1]).all())

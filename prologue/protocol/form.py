@@ -81,10 +81,10 @@ class Protocol:
             UsageError: there is none of that name.
 
         """
-        for each in self.variants:
-            if each.name == name:
-                return each
-        known = ", ".join(each.name for each in self.variants)
+        for candidate in self.variants:
+            if candidate.name == name:
+                return candidate
+        known = ", ".join(candidate.name for candidate in self.variants)
         raise UsageError(f"protocol {self.name} has no variant {name!r}; there are {known}")
 
 
@@ -136,7 +136,7 @@ def read_protocol(text: str, name: str) -> Protocol:
     try:
         return Protocol(
             name=name, title=data["title"], explain=data.get("explain", "").strip(),
-            sources=tuple(data.get("sources", ())), variants=tuple(_variant(name, base, each) for each in variants),
+            sources=tuple(data.get("sources", ())), variants=tuple(_variant(name, base, keys) for keys in variants),
         )  # fmt: skip
     except KeyError as error:
         raise InputError(f"has no {error.args[0]!r}", path=name) from None
@@ -167,7 +167,7 @@ def read_model(data: Mapping[str, Any], name: str) -> Model:
     promises = frozenset(data.get("promises", ()))
     if unknown := promises - set(PROMISES):
         raise InputError(f"unknown promise {min(unknown)!r}; there are {', '.join(PROMISES)}", path=name)
-    threads = tuple(task for key, each in data["tasks"].items() for task in _tasks(key, each, name))
+    threads = tuple(task for key, task_data in data["tasks"].items() for task in _tasks(key, task_data, name))
     cpus = data.get("cpus", 2)
     for thread in threads:
         if thread.place is not None and not 0 <= thread.place < cpus:
@@ -187,7 +187,7 @@ def _tasks(name: str, data: Mapping[str, Any], path: str) -> list[Thread]:
     program = parse_program(data["program"], path)
     copies = data.get("copies", 1)
     names = [name] if copies == 1 else [f"{name}{number}" for number in range(1, copies + 1)]
-    return [Thread(name=each, program=program, place=data.get("place")) for each in names]
+    return [Thread(name=task_name, program=program, place=data.get("place")) for task_name in names]
 
 
 def _shortened(task: Thread, index: int) -> Thread:

@@ -158,10 +158,10 @@ class Instructions:
         return self._memory(operands[1], lambda s: f"write_word({self._cpu}, {s}, {value})",
                             lambda v: f"store_data({self._cpu}, {v}, {value})")  # fmt: skip
 
-    def _maintain(self, what: str, operand: str) -> str:
+    def _maintain(self, macro: str, operand: str) -> str:
         # An address in a register depends on the load that brought it: the two are ordered.
         first = f"order_maintenance({self._cpu}); " if is_register(operand[1:-1]) else ""
-        return first + self._memory(operand, lambda s: f"{what}({self._cpu}, {s})", lambda v: "skip", elsewhere="skip")
+        return first + self._memory(operand, lambda s: f"{macro}({self._cpu}, {s})", lambda v: "skip", elsewhere="skip")
 
     def _barrier(self, kind: str, option: str) -> str:
         if option in ("SY", "ISH"):

@@ -49,9 +49,9 @@ class Numbering:
         self.variables = list(model.data)
         self.sites = self._find_sites()
         self.words = self._find_words()
-        for (what, most), count in zip(_MOST, (len(self.lines), len(self.variables), len(self.words)), strict=True):
+        for (noun, most), count in zip(_MOST, (len(self.lines), len(self.variables), len(self.words)), strict=True):
             if count > most:
-                raise InputError(f"has {count} {what}; {most} fit", path=model.name)
+                raise InputError(f"has {count} {noun}; {most} fit", path=model.name)
 
     def _place(self, owner: str | None, lines: tuple[Line, ...]) -> None:
         labels = self._labels.setdefault(owner, {})

@@ -33,8 +33,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     if len(lost):  # a symbol that lost its type is a name, and the leftover of a weak function has none
         lost = lost[~among(begins[lost], binary.symbols.named_values)]
     for k in lost.tolist():
-        what = "no function symbol begins here: the leftover of an overridden weak function, or its symbol was stripped"
-        yield Hit(int(entry[k]), what, severity=severity)
+        note = "no function symbol begins here: the leftover of an overridden weak function, or its symbol was stripped"
+        yield Hit(int(entry[k]), note, severity=severity)
 
 
 RULE = Rule(

@@ -61,11 +61,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(where, wrong.format(count=mov or nop, init=init))
 
 
-def _minority(sites: Sites, mov: int, nop: int, what: str) -> Iterator[Hit]:
+def _minority(sites: Sites, mov: int, nop: int, message: str) -> Iterator[Hit]:
     few, state = (sites.has_mov, "holds the MOV, most sites do not") if mov <= nop else (
         sites.has_nop, "holds no MOV, most sites do")  # fmt: skip
     for k in np.flatnonzero(few).tolist():
-        yield Hit(int(sites.first[k]), f"{what}{state}", (int(sites.word0[k]),), (a64.MOV_X9_X30,))
+        yield Hit(int(sites.first[k]), f"{message}{state}", (int(sites.word0[k]),), (a64.MOV_X9_X30,))
 
 
 def _role(kernel: Kernel) -> Role:

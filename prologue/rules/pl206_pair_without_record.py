@@ -36,8 +36,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     vaddrs = sorted_unique(np.concatenate(pairs))
     vaddrs = vaddrs[binary.is_code(vaddrs)]
     for vaddr, word in zip(vaddrs.tolist(), binary.text.words(vaddrs).tolist(), strict=True):
-        what = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
-        yield Hit(vaddr, f"{what}, but no record", (word, a64.NOP))
+        pair_text = "MOV X9, X30; NOP" if word == a64.MOV_X9_X30 else "NOP; NOP at a function entry"
+        yield Hit(vaddr, f"{pair_text}, but no record", (word, a64.NOP))
 
 
 RULE = Rule(

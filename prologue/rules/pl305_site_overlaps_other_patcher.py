@@ -23,17 +23,17 @@ def check(subject: Subject) -> Iterator[Hit]:
     binary, sites = subject.binary, subject.binary.sites
     if sites is None or not len(sites):
         return
-    both = SlotMap(binary.text, np.concatenate([sites.first, sites.second]))
-    for what, vaddrs in _named(binary):
-        for vaddr in sorted_unique(vaddrs[both.contains(vaddrs)]).tolist():
-            yield Hit(vaddr, f"is {what} and a word of a patch site")
+    slots = SlotMap(binary.text, np.concatenate([sites.first, sites.second]))
+    for owner, vaddrs in _named(binary):
+        for vaddr in sorted_unique(vaddrs[slots.contains(vaddrs)]).tolist():
+            yield Hit(vaddr, f"is {owner} and a word of a patch site")
     # A blacklisted function may begin at its first slot; no function begins at a second slot.
     inside = SlotMap(binary.text, np.concatenate([sites.second, sites.first[sites.bti]]))
     entries = tables.kprobe_blacklist(binary)
     for vaddr in sorted_unique(entries[inside.contains(entries)]).tolist():
         yield Hit(vaddr, "is in the kprobe blacklist, as if a function began there, and is a word of a patch site")
     signing = unwind.pac_words(binary)
-    for vaddr in signing[both.contains(signing)].tolist():
+    for vaddr in signing[slots.contains(signing)].tolist():
         yield Hit(
             vaddr, "is taken for PACIASP or AUTIASP by the unwind table, and a patch site's word", severity="error"
         )

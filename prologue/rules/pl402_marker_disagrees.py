@@ -57,8 +57,8 @@ def _second_version(kernel: Kernel, marker: Marker, sites_of_table: Sites | None
     elif not marker.processed and (marker.sites or marker.encoding or marker.first or marker.extent):
         yield Hit(marker.vaddr, f"says unprocessed, but counts {counted(marker.sites, 'site')}", (marker.sites,), (0,))
     elif marker.processed and marker.sites != count:
-        what = f"counts {counted(marker.sites, 'site')}, the table has {count}"
-        yield Hit(marker.vaddr, what, (marker.sites,), (count,))
+        message = f"counts {counted(marker.sites, 'site')}, the table has {count}"
+        yield Hit(marker.vaddr, message, (marker.sites,), (count,))
     elif marker.processed and not sites:
         yield Hit(marker.vaddr, f"says processed, but none of {counted(count, 'record')} leads to a site")
     elif marker.processed and mov < sites:

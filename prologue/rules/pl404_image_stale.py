@@ -65,15 +65,15 @@ def _hits(subject: Subject, section: Section, differing: I64, theirs: U8) -> Ite
     other = np.flatnonzero(~own)
     if len(other):
         where = int(vaddrs[other[0]])
-        what = "that is no site" if len(other) == 1 else "that are no sites"
-        yield Hit(where, f"{subject.image} differs in {counted(len(other), 'word')} of {section.name} {what}")
+        noun = "that is no site" if len(other) == 1 else "that are no sites"
+        yield Hit(where, f"{subject.image} differs in {counted(len(other), 'word')} of {section.name} {noun}")
 
 
 def _at_sites(subject: Subject, vaddrs: U64, words: U32, expected: U32) -> Iterator[Hit]:
     """Compare site by site; but a stale Image differs at every site in one way, and has one cause."""
-    both = words.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
-    for pair in sorted_unique(both).tolist():
-        here = vaddrs[both == pair].tolist()
+    pairs = words.astype(np.uint64) | expected.astype(np.uint64) << np.uint64(32)
+    for pair in sorted_unique(pairs).tolist():
+        here = vaddrs[pairs == pair].tolist()
         theirs, ours = pair & 0xFFFFFFFF, pair >> 32
         text = f"{subject.image} holds {theirs:08x}, vmlinux {ours:08x}"
         if len(here) > _EACH:

@@ -30,23 +30,23 @@ def changed(before: Binary, after: Binary) -> tuple[np.ndarray, np.ndarray]:
     """Return relocations outside of the record table that only one of the files has; empty if neither was rewritten."""
     from prologue.kernel.relocating import ROW, relocations_outside
 
-    none = np.zeros(0, ROW)
+    empty = np.zeros(0, ROW)
     if not (isinstance(before, Kernel) and isinstance(after, Kernel)) or after.bounds is None or after.records is None:
-        return none, none
+        return empty, empty
     if after.records.form != "offsets":
-        return none, none
+        return empty, empty
     table = range(after.bounds.start, after.bounds.stop)
     was, now = relocations_outside(before.image, table), relocations_outside(after.image, table)
     if np.array_equal(was, now):
-        return none, none
+        return empty, empty
     return _surplus_rows(was, now), _surplus_rows(now, was)
 
 
-def _surplus_rows(these: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _surplus_rows(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the rows that occur more often in the first of two sorted tables."""
-    rows, counts = np.unique(np.concatenate([these, others]), return_counts=True)
-    mine = np.searchsorted(these, rows, "right") - np.searchsorted(these, rows, "left")
-    more: np.ndarray = rows[2 * mine > counts]
+    rows, counts = np.unique(np.concatenate([first, second]), return_counts=True)
+    surplus = np.searchsorted(first, rows, "right") - np.searchsorted(first, rows, "left")
+    more: np.ndarray = rows[2 * surplus > counts]
     return more
 
 

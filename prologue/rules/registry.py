@@ -72,8 +72,8 @@ def select_rules(select: tuple[str, ...], ignore: tuple[str, ...]) -> tuple[Rule
         and not any(matches(rule, name) for name in ignore)
     )
     if not rules:
-        what = "every rule is ignored" if not select else "every selected rule is also ignored"
-        raise UsageError(f"{what} (select and ignore): nothing would be checked; ignore fewer")
+        problem = "every rule is ignored" if not select else "every selected rule is also ignored"
+        raise UsageError(f"{problem} (select and ignore): nothing would be checked; ignore fewer")
     return rules
 
 

@@ -48,12 +48,12 @@ def trace_to_roots(subject: Subject, hits: list[Traced]) -> tuple[list[Traced], 
         decided += [item._replace(follows_from=codes) for item in gone if item not in roots]
         left = [Traced(item.rule, after[item.key].hit) for item in left if item.key in after]
         subject, done = mended, edits
-    every = [
+    traced = [
         *(item for item in decided if not item.follows_from),
         *left,
         *(item for item in decided if item.follows_from),
     ]
-    return every, subject.binary
+    return traced, subject.binary
 
 
 def _changes(binary: Binary, damage: Damage) -> bool:

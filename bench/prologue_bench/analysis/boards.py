@@ -109,8 +109,8 @@ def _combined(centres: Floats, variances: Floats) -> tuple[Estimate, float]:
     try:
         from statsmodels.stats.meta_analysis import combine_effects
     except ImportError as missing:
-        what = "results of several boards are compared by statsmodels, which is not installed"
-        raise MissingToolError(f"{what}: {how_to_install('boards')}") from missing
+        message = "results of several boards are compared by statsmodels, which is not installed"
+        raise MissingToolError(f"{message}: {how_to_install('boards')}") from missing
     with np.errstate(divide="ignore"):  # in a measure that we do not use, if boards agree exactly
         combined = combine_effects(centres, variances, method_re="iterated", use_t=True)
     error = max(float(combined.sd_eff_w_re_hksj), float(combined.sd_eff_w_re))

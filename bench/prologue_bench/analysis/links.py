@@ -97,7 +97,7 @@ def _rows(label: str, results: ResultSet, measures: Sequence[Workload]) -> list[
     rows = []
     for variant in variants:
         series = {measure.name: series_of(results, measure.name, variant) for measure in measures}
-        if not all(each.boots for each in series.values()):
+        if not all(row_series.boots for row_series in series.values()):
             raise BenchError(f"{label}: no valid boot of {variant!r}")
         counts = {measure.name: exact_value(series[measure.name], measure) for measure in measures}
         name = label if variant == campaign.base else f"{label} {variant}"

@@ -54,5 +54,5 @@ def schedule_for(
     several = range(blocks + len(whole) + len(foreign))
     unfinished = [block for block in several if block not in foreign and block not in whole]
     wanted = {*whole, *unfinished[: max(blocks - len(whole), 0)]}
-    every = make_schedule(labels, len(several), seed)
-    return tuple(place for place in every if place.block in wanted)
+    schedule = make_schedule(labels, len(several), seed)
+    return tuple(place for place in schedule if place.block in wanted)

@@ -58,10 +58,10 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _matching(pattern: str, what: str) -> Callable[[str], str]:
+def _matching(pattern: str, noun: str) -> Callable[[str], str]:
     def checked(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise argparse.ArgumentTypeError(f"expected {what}, found {text!r}")
+            raise argparse.ArgumentTypeError(f"expected {noun}, found {text!r}")
         return text
 
     return checked

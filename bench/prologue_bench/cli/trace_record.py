@@ -146,7 +146,7 @@ def _data(recorded: RecordedTrace) -> dict[str, Any]:
 
 
 def _text(out: Path, recorded: RecordedTrace) -> str:
-    each = ", ".join(f"CPU {cpu.cpu} {cpu.instructions:,}" for cpu in recorded.cpus)
+    counts = ", ".join(f"CPU {cpu.cpu} {cpu.instructions:,}" for cpu in recorded.cpus)
     slide = "no slide seen" if recorded.slide is None else f"slide {recorded.slide:#x}"
     instructions, ranges = counted(recorded.instructions, "instruction"), counted(recorded.ranges, "range")
-    return f"{out}: {instructions} in {ranges} ({each}), {slide}; the window ended: {_ENDS[recorded.why]}"
+    return f"{out}: {instructions} in {ranges} ({counts}), {slide}; the window ended: {_ENDS[recorded.why]}"

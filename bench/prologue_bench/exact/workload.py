@@ -242,10 +242,10 @@ def _flat(run: Run) -> dict[str, object]:
     """Return everything that a run holds, by a name for people."""
     values: dict[str, object] = {f"boot, {name}": value for name, value in asdict(run.boot).items()}
     for counts in run.workloads:
-        what = shlex.join(counts.argv)
-        values |= {f"{what}, {name}": getattr(counts, name) for name in ("kernel", "user", "prologues")}
+        argv_text = shlex.join(counts.argv)
+        values |= {f"{argv_text}, {name}": getattr(counts, name) for name in ("kernel", "user", "prologues")}
         # Two local functions may have one name.
-        values |= {f"{what}, entries of {name} ({k})": count for k, (name, count) in enumerate(counts.entered)}
+        values |= {f"{argv_text}, entries of {name} ({k})": count for k, (name, count) in enumerate(counts.entered)}
     return values | {"read-back": run.readback}
 
 

@@ -73,9 +73,9 @@ def record_writes(run: WritesRun, out: Path, directory: Path, log: Path) -> Seen
     try:
         lines, seconds, ended = run_console(command, log, run.timeout)
         if not ended or not plugin.has_ended():
-            what = f"ended after {seconds:.0f} s without a word of the plugin" if ended else "no power-off within "
-            what += "" if ended else f"{run.timeout:.0f} s"
-            raise GuestLostError(f"guest lost: {what}; {console_end(lines, log, WITH_TRACE)}")
+            problem = f"ended after {seconds:.0f} s without a word of the plugin" if ended else "no power-off within "
+            problem += "" if ended else f"{run.timeout:.0f} s"
+            raise GuestLostError(f"guest lost: {problem}; {console_end(lines, log, WITH_TRACE)}")
         return plugin.convert(out)
     finally:
         plugin.remove()

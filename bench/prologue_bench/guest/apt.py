@@ -224,23 +224,23 @@ def parse_package(text: str) -> Package:
     return Package(name=fields["Package"], version=fields["Version"], size=int(fields["Size"]), depends=tuple(depends))
 
 
-def _follow(status: Iterable[str], what: str, progress: Progress) -> None:
+def _follow(status: Iterable[str], step: str, progress: Progress) -> None:
     """Pass on lines like `dlstatus:1:42.7:Retrieving file 1 of 1` until apt closes its end."""
     for line in status:
         kind, _, rest = line.partition(":")
         if kind == "dlstatus":
             with suppress(ValueError, IndexError):
-                progress(what, float(rest.split(":")[1]))
+                progress(step, float(rest.split(":")[1]))
 
 
-def _explained(output: str, what: str, suite: str) -> BenchError:
+def _explained(output: str, step: str, suite: str) -> BenchError:
     """Make one line of what apt printed."""
     lines = [line[3:].strip() for line in output.splitlines() if line.startswith(("E: ", "W: "))]
     detail = lines[0] if lines else (output.strip().splitlines() or ["no message"])[-1]
     if "No space left" in output or "enough free space" in output:
-        return BenchError(f"no space left for {what} in {cache.root()}")
+        return BenchError(f"no space left for {step} in {cache.root()}")
     if _NOT_FOUND.search(output) and not _OFFLINE.search(output):
-        return BenchError(f"no package {what} for arm64 in {suite}")
+        return BenchError(f"no package {step} for arm64 in {suite}")
     if _OFFLINE.search(output):
-        return UnreachableError(f"cannot fetch {what}: {detail}")
-    return BenchError(f"apt failed on {what}: {detail}")
+        return UnreachableError(f"cannot fetch {step}: {detail}")
+    return BenchError(f"apt failed on {step}: {detail}")

@@ -207,11 +207,11 @@ def qemu_value(path: Path) -> str:
     return str(path.absolute()).replace(",", ",,")
 
 
-def _lost(what: str, result: GuestRun) -> GuestLostError:
+def _lost(message: str, result: GuestRun) -> GuestLostError:
     # A panic's own line stands above a trace that is longer than what is shown.
-    what += next((f" ({_PANIC}{line.partition(_PANIC)[2]})" for line in result.lines if _PANIC in line), "")
+    message += next((f" ({_PANIC}{line.partition(_PANIC)[2]})" for line in result.lines if _PANIC in line), "")
     end = console_end(result.lines, result.log)
-    return GuestLostError(f"guest lost: {what}; {end}\n  command: {result.command}")
+    return GuestLostError(f"guest lost: {message}; {end}\n  command: {result.command}")
 
 
 def run_console(

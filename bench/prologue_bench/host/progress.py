@@ -37,4 +37,4 @@ def shown(progress: Progress | None = None) -> Iterator[Progress]:
 
     with Bar(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=100.0)
-        yield lambda what, percent: bar.update(task, description=what, completed=percent)
+        yield lambda step, percent: bar.update(task, description=step, completed=percent)

@@ -71,13 +71,13 @@ def _reasons(before: Reading, after: Reading) -> Iterator[str]:
         yield f"other work used {busy / 100:.1f} CPUs before the first run"
     for warning in after.get("warnings") or ():
         yield f"the kernel warned: {warning}"
-    for reading, when in ((before, "before"), (after, "after")):
+    for reading, moment in ((before, "before"), (after, "after")):
         if reading.get("cooling"):
-            yield f"throttled {when} the runs: CPUs were slowed down to cool them"
-    for name, what in {"taint": "kernel's taint", **SETTINGS}.items():
+            yield f"throttled {moment} the runs: CPUs were slowed down to cool them"
+    for name, setting in {"taint": "kernel's taint", **SETTINGS}.items():
         old, new = before.get(name), after.get(name)
         if old != new:
-            yield f"{what} changed: {setting_text(old)} before, {setting_text(new)} after"
+            yield f"{setting} changed: {setting_text(old)} before, {setting_text(new)} after"
 
 
 def busy_bound(reading: Reading) -> int:

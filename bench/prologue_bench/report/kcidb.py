@@ -77,8 +77,8 @@ def to_kcidb(sets: Sequence[tuple[str, ResultSet]], source: Source) -> str:
 def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep the first object of each identifier: sets of one link share their checkout and builds."""
     objects_by_id: dict[str, dict[str, Any]] = {}
-    for each in objects:
-        objects_by_id.setdefault(each["id"], each)
+    for item in objects:
+        objects_by_id.setdefault(item["id"], item)
     return list(objects_by_id.values())
 
 

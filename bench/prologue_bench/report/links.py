@@ -100,8 +100,8 @@ def _parts(links: Links) -> Iterator[tuple[list[str], list[list[str]]]]:
     yield _with_changes(links, "instructions", {name: _counts(links, name) for name in spans})
     if _RELOCATION in names:
         relocation = _counts(links, _RELOCATION)
-        both = [a + b for a, b in zip(relocation, _counts(links, _FTRACE_INIT), strict=True)]
-        yield _with_changes(links, "instructions", {_RELOCATION: relocation, "both": both})
+        sums = [a + b for a, b in zip(relocation, _counts(links, _FTRACE_INIT), strict=True)]
+        yield _with_changes(links, "instructions", {_RELOCATION: relocation, "both": sums})
     others = {name.removesuffix(_INSIDE): _counts(links, name) for name in names if name.endswith(_INSIDE)}
     for maintains in (False, True):
         part = {

@@ -126,8 +126,8 @@ def _units(report: WorkloadReport, comparison: Comparison) -> str:
         return f"{counted(comparison.units, 'pair')}{boards}"
     base, *others = report.series
     counts = [len(base.medians), *(len(series.medians) for series in others if series.label == comparison.variant)]
-    what = "boots" if base.boots_known else "runs"
-    return f"{counts[0]} {what} of each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} {what}"
+    noun = "boots" if base.boots_known else "runs"
+    return f"{counts[0]} {noun} of each" if len(set(counts)) == 1 else f"{counts[0]} and {counts[1]} {noun}"
 
 
 def report_boards(comparison: Comparison) -> tuple[str, ...]:
@@ -145,10 +145,10 @@ def medians_note(report: WorkloadReport) -> Iterator[str]:
             continue
         plain = series.median / base.median - 1
         if abs(plain - effect.change) > effect.error * _APART:
-            what = "boots" if base.boots_known else "runs"
+            noun = "boots" if base.boots_known else "runs"
             yield (
                 f"{series.label}: medians alone differ by {rounded(100 * plain, 100 * effect.error, sign=True)}%; "
-                f"the change is the mean over all {what}, outlying ones too"
+                f"the change is the mean over all {noun}, outlying ones too"
             )
 
 
@@ -202,11 +202,11 @@ def design(results: ResultSet) -> str:
     return f"{text}, seed{'s' if len(results.seeds) > 1 else ''} {seeds}" if seeds else text
 
 
-def _counted(counts: list[int], what: str) -> str:
+def _counted(counts: list[int], noun: str) -> str:
     low, high = min(counts, default=0), max(counts, default=0)
     if low == high == 1:
-        return f"1 {what}"
-    return f"{low} {what}s" if low == high else f"{low} to {high} {what}s"
+        return f"1 {noun}"
+    return f"{low} {noun}s" if low == high else f"{low} to {high} {noun}s"
 
 
 def caveats(report: Report) -> Iterator[str]:
@@ -227,7 +227,7 @@ def caveats(report: Report) -> Iterator[str]:
     elif bare := sum(boot.readback is None for boots in valid for boot in boots):
         yield f"{bare} boot{'s' if bare > 1 else ''} without read-back: nothing proves which kernel ran there"
     silent = unknown_settings(boot.gate_before for boots in valid for boot in boots)
-    if named := ", ".join(f"{what} (missing in {count})" for what, count in silent):
+    if named := ", ".join(f"{setting} (missing in {count})" for setting, count in silent):
         yield f"not recorded for every boot, so they may differ: {named}"
     if campaign.aa is None:
         yield "no A/A control: what the same kernel shows against itself is not known"

@@ -53,10 +53,10 @@ def merge(sets: Sequence[tuple[str, ResultSet]]) -> ResultSet:
 
 def _by_board(sets: Sequence[tuple[str, ResultSet]]) -> Sequence[tuple[str, ResultSet]]:
     """Move the board of sets of several boards from the campaign to its boots; others stay as they are."""
-    which = {_which(results.campaign) for _, results in sets}
+    boards = {_which(results.campaign) for _, results in sets}
     boots = [(results, boot) for _, results in sets for boot in results.boots]
     known = all(boot.board is not None or _which(results.campaign) is not None for results, boot in boots)
-    if len(which) == 1 or not known or any(boot.block is None for _, boot in boots):
+    if len(boards) == 1 or not known or any(boot.block is None for _, boot in boots):
         return sets
     return [(name, _move_board_to_boots(results)) for name, results in sets]
 
@@ -78,22 +78,22 @@ def differences(first: Campaign, second: Campaign) -> Iterator[str]:
     yield from differing("evidence class", {"": first.evidence}, {"": second.evidence})
     yield from differing("machine ", first.machine, second.machine)
     yield from differing("kernel ", first.kernel, second.kernel)
-    for what in ("workload", "variant"):
-        yield from differing(f"{what} ", _listed(first, what), _listed(second, what))
+    for noun in ("workload", "variant"):
+        yield from differing(f"{noun} ", _listed(first, noun), _listed(second, noun))
     for label in ("base", "aa", "runs_per_boot"):
         yield from differing(label, {"": str(getattr(first, label))}, {"": str(getattr(second, label))})
 
 
-def differing(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
-    """List every name whose values differ, as ``WHATNAME: VALUE and VALUE``."""
+def differing(prefix: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
+    """List every name whose values differ, as ``PREFIXNAME: VALUE and VALUE``."""
     for name in dict.fromkeys((*first, *second)):
         values = first.get(name, _ABSENT), second.get(name, _ABSENT)
         if values[0] != values[1]:
-            yield f"{what}{name}: {values[0]} and {values[1]}"
+            yield f"{prefix}{name}: {values[0]} and {values[1]}"
 
 
-def _listed(campaign: Campaign, what: str) -> dict[str, str]:
-    if what == "workload":
+def _listed(campaign: Campaign, noun: str) -> dict[str, str]:
+    if noun == "workload":
         return {w.name: f"{w.command} ({w.unit}, {w.direction} is better)" for w in campaign.workloads}
     return {v.label: f"{v.kind} (image {v.image_sha256}, {v.words} words)" for v in campaign.variants}
 

@@ -61,10 +61,10 @@ def require_alike(readings: Iterable[tuple[str, Reading]]) -> None:
 def unknown_settings(readings: Iterable[Reading]) -> Iterator[tuple[str, int]]:
     """Yield the settings that only some readings have, each with the number of readings without it."""
     everything = list(readings)
-    for name, what in SETTINGS.items():
+    for name, setting in SETTINGS.items():
         silent = sum(not _known(reading.get(name)) for reading in everything)
         if 0 < silent < len(everything):
-            yield what, silent
+            yield setting, silent
 
 
 def _known(value: object) -> bool:

@@ -58,9 +58,9 @@ def check_host() -> list[Diagnosis]:
 
 
 def _libraries() -> Iterator[Diagnosis]:
-    for name, (absent, what) in _LIBRARIES.items():
+    for name, (absent, purpose) in _LIBRARIES.items():
         if find_spec(name) is None:
-            yield Diagnosis(absent, f"no {name}: {what}", how_to_install("bench"))
+            yield Diagnosis(absent, f"no {name}: {purpose}", how_to_install("bench"))
         else:
             yield Diagnosis("ok", name)
 
@@ -89,11 +89,11 @@ def _kvm(arm64: bool) -> Diagnosis:
 
 
 def _programs(names: Mapping[str, str], absent: Health) -> Iterator[Diagnosis]:
-    for name, what in names.items():
+    for name, purpose in names.items():
         try:
             programs.find(name)
         except MissingToolError as error:
-            yield Diagnosis(absent, f"no {name}: {what}", error.message)
+            yield Diagnosis(absent, f"no {name}: {purpose}", error.message)
         else:
             yield Diagnosis("ok", name)
 
@@ -108,14 +108,14 @@ def check_vmlinux(vmlinux: Path) -> list[Diagnosis]:
         return [Diagnosis("fail", str(error), "name the vmlinux of an arm64 build")]
     if not sites:
         return [Diagnosis("fail", f"{vmlinux}: no ftrace sites", "build it with CONFIG_DYNAMIC_FTRACE_WITH_ARGS")]
-    what = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
+    message = f"{vmlinux}: {kernel.release}, {sites:,} sites, {state}"
     if state != "untouched":
-        return [Diagnosis("warn", what, "bench run needs the vmlinux as linked")]
+        return [Diagnosis("warn", message, "bench run needs the vmlinux as linked")]
     if findings := run_rules(Subject(kernel), (find_rule("kernel-ignores-marker"),)):
         return [Diagnosis("fail", str(findings[0]), findings[0].fix)]
     if findings := run_rules(Subject(kernel), (find_rule("bench-variant"),)):
         return [Diagnosis("fail", str(findings[0]), "bench run needs the vmlinux as linked")]
-    return [Diagnosis("ok", what), _port(kernel)]
+    return [Diagnosis("ok", message), _port(kernel)]
 
 
 def _port(kernel: Kernel) -> Diagnosis:

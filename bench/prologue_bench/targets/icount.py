@@ -87,7 +87,7 @@ class IcountTarget:
             for measured in asked
             for name in _names(measured)
         ]
-        return tuple(Measured(Workload(name, what, unit, "lower"), None) for name, what, unit in [*boot, *counts])
+        return tuple(Measured(Workload(name, command, unit, "lower"), None) for name, command, unit in [*boot, *counts])
 
     def boot(self, attempt: Attempt, task: Task) -> Recorded:
         """Make one boot; see ``Target.boot``. Entered functions are in ``LOG.entered.json``, without the log's suffix.

@@ -86,8 +86,8 @@ class LabgridTarget:
             except GuestLostError as error:
                 if _IMAGE in (self._config.get("images") or {}):
                     raise
-                what = f"no kernel to probe the board with: name one that boots as images: {_IMAGE}:"
-                raise BenchError(f"{self._file}: {what}\n  {error.message}") from error
+                problem = f"no kernel to probe the board with: name one that boots as images: {_IMAGE}:"
+                raise BenchError(f"{self._file}: {problem}\n  {error.message}") from error
             facts = read_shell_facts(lines, self._where)
             self._facts = {"target": "labgrid", "board": self._name, **facts}
         return self._facts

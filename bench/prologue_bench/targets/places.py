@@ -185,8 +185,8 @@ class CoordinatorPlaces:
     def _release(self) -> None:
         """Release the place if it is ours: it may have been taken from us and given to another user."""
         if self.place is not None:
-            ours = f"{self._session.gethostname()}/{self._session.getuser()}"  # as the session introduced itself
-            self._quietly("ReleasePlace", messages.ReleasePlaceRequest(placename=self.place, fromuser=ours))
+            owner = f"{self._session.gethostname()}/{self._session.getuser()}"  # as the session introduced itself
+            self._quietly("ReleasePlace", messages.ReleasePlaceRequest(placename=self.place, fromuser=owner))
             self.place = None
 
     def _forget(self, tokens: Iterable[str]) -> None:

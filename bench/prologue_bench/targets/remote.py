@@ -123,8 +123,8 @@ class Remote:
             return execute([*self.command, _shell(script)], timeout, log, stdin=stdin)
 
 
-def split_words(what: str, text: str) -> tuple[str, ...]:
-    """Split a text into words as a shell would; ``what`` names it.
+def split_words(option: str, text: str) -> tuple[str, ...]:
+    """Split a text into words as a shell would; ``option`` names it.
 
     Raises:
         BenchError: a quote is open.
@@ -133,7 +133,7 @@ def split_words(what: str, text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise BenchError(f"{what} {text!r}: {error}") from error
+        raise BenchError(f"{option} {text!r}: {error}") from error
 
 
 def _shell(script: str) -> str:

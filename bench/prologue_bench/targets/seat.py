@@ -78,9 +78,9 @@ class Seat:
         self._process.join()
         self._pipe.close()
 
-    def _ask(self, what: str, *arguments: object) -> Any:
+    def _ask(self, request: str, *arguments: object) -> Any:
         try:
-            self._pipe.send((what, arguments))
+            self._pipe.send((request, arguments))
             wait([self._pipe, self._process.sentinel])
             answer = self._pipe.recv()
         except (EOFError, OSError) as error:
@@ -164,9 +164,9 @@ def _serve(pipe: Connection, wanted: FarmRequest, aside: Mapping[str, str]) -> N
     end_with_parent()
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError), contextlib.closing(_Lease(wanted, aside)) as held:
         while True:
-            what, arguments = pipe.recv()
+            request, arguments = pipe.recv()
             try:
-                answer = getattr(held, what)(*arguments)
+                answer = getattr(held, request)(*arguments)
             except PrologueError as error:
                 answer = error
             pipe.send(answer)

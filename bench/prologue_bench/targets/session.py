@@ -41,10 +41,10 @@ class Session:
         """Seconds until the deadline."""
         return self._deadline - time.monotonic()
 
-    def lost(self, what: str) -> GuestLostError:
+    def lost(self, message: str) -> GuestLostError:
         """Make the error for a board that cannot be used any more, with the end of the log."""
         where = f"log in {self.log.path}, its end:\n  {tail(self.log.tail)}"
-        return GuestLostError(f"{self.remote.host} lost after {self.log.seconds:.0f} s: {what}; {where}")
+        return GuestLostError(f"{self.remote.host} lost after {self.log.seconds:.0f} s: {message}; {where}")
 
     def run(self, script: str) -> list[str]:
         """Run a shell script on the board and return the lines of its standard output.
@@ -61,8 +61,8 @@ class Session:
             return list(answer.lines)
         if not answer.lost:
             raise self.lost(f"the script ended with status {answer.status}: {answer.reason}")
-        what = f"the script did not end within {timeout:.0f} s" if answer.status is None else "the connection broke"
-        raise self.lost(f"{what}: {self._whereabouts(before)}")
+        problem = f"the script did not end within {timeout:.0f} s" if answer.status is None else "the connection broke"
+        raise self.lost(f"{problem}: {self._whereabouts(before)}")
 
     def send(self, path: Path, script: str) -> CommandResult:
         """Run a shell script on the board whose standard input is a file of ours."""

@@ -35,15 +35,15 @@ SUMS: Final = {"md5sum": "md5", "sha1sum": "sha1", "sha256sum": "sha256"}
 
 def parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
     """Yield block size, blocks to skip, and blocks that read these pages and no others: dd skips whole blocks only."""
-    each = BLOCK // PAGE
-    begin, end = -(-first // each), (first + count) // each
+    pages_per_block = BLOCK // PAGE
+    begin, end = -(-first // pages_per_block), (first + count) // pages_per_block
     if begin >= end:
         yield PAGE, first, count
         return
     for size, skip, blocks in (
-        (PAGE, first, begin * each - first),
+        (PAGE, first, begin * pages_per_block - first),
         (BLOCK, begin, end - begin),
-        (PAGE, end * each, first + count - end * each),
+        (PAGE, end * pages_per_block, first + count - end * pages_per_block),
     ):
         if blocks:
             yield size, skip, blocks

@@ -108,9 +108,9 @@ class RemoteKcore(CoreMemory):
         pages = [(piece.vaddr // PAGE, -(-piece.end // PAGE) - piece.vaddr // PAGE) for piece in pieces]
         output, result, at = bytearray(), [], 0
         for start in range(0, len(pages), _AT_ONCE):
-            some = pages[start : start + _AT_ONCE]
-            commands = "".join(get_commands(first, count) for first, count in some)
-            output += self._shell.ask(GET + commands, sum(count for _, count in some) * PAGE)
+            part = pages[start : start + _AT_ONCE]
+            commands = "".join(get_commands(first, count) for first, count in part)
+            output += self._shell.ask(GET + commands, sum(count for _, count in part) * PAGE)
         for piece, (_, count) in zip(pieces, pages, strict=True):
             start = at + piece.vaddr % PAGE
             result.append(bytes(output[start : start + piece.size]))
@@ -131,13 +131,13 @@ class RemoteKcore(CoreMemory):
         whole = [list(chunks(place, piece.size)) for place, piece in zip(places, ranges, strict=True)]
         same = iter(self._same([
             (chunk, before[k][chunk.vaddr - places[k] : chunk.end - places[k]])
-            for k, every in enumerate(whole) for chunk in every
+            for k, pieces in enumerate(whole) for chunk in pieces
         ]))  # fmt: skip
-        for k, (place, piece, every) in enumerate(zip(places, ranges, whole, strict=True)):
-            inner = Range(every[0].vaddr, every[-1].end - every[0].vaddr) if every else Range(place, 0)
+        for k, (place, piece, pieces) in enumerate(zip(places, ranges, whole, strict=True)):
+            inner = Range(pieces[0].vaddr, pieces[-1].end - pieces[0].vaddr) if pieces else Range(place, 0)
             edges = (Range(place, inner.vaddr - place), Range(inner.end, place + piece.size - inner.end))
             wanted += [(k, edge, False) for edge in edges if edge.size]
-            wanted += [(k, chunk, is_same is not None) for chunk in every if not (is_same := next(same))]
+            wanted += [(k, chunk, is_same is not None) for chunk in pieces if not (is_same := next(same))]
         for (k, piece, differed), data in zip(wanted, self._dd_all([piece for _, piece, _ in wanted]), strict=True):
             where = slice(piece.vaddr - places[k], piece.end - places[k])
             moved[k] |= differed and data == before[k][where]

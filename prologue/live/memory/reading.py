@@ -75,8 +75,8 @@ def _read_again(
             return memory.read_again(ranges, before), [_all_of(piece) for piece in ranges]
         except UnmappedError:
             pass
-    every, there = _read_present(memory, ranges)
-    return [SecondReading(data, moved=False) for data in every], there
+    contents, there = _read_present(memory, ranges)
+    return [SecondReading(data, moved=False) for data in contents], there
 
 
 def _read_present(memory: Memory, ranges: Sequence[Range]) -> tuple[list[bytes], list[Bool]]:

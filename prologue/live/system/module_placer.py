@@ -163,14 +163,14 @@ class ModulePlacer:
         kind is at the beginning of that memory, as is the next one then.
         """
         places: dict[int, int] = {}
-        every = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
-        for at, section in enumerate(every):
+        sections = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
+        for at, section in enumerate(sections):
             if section.size or not section.flags & _SHF_WRITE:
                 continue
             kind = _kind_of_memory(section)
             before, after = (
                 next((s for s in part if s.index in self._placed and _kind_of_memory(s) == kind), None)
-                for part in (every[:at][::-1], every[at + 1 :])
+                for part in (sections[:at][::-1], sections[at + 1 :])
             )
             if before is not None:
                 align = self._alignment(section)

@@ -65,9 +65,9 @@ class TextOwnership:
 
     def _not_this_text(self, section: Section, there: int, differ: int) -> AnotherKernelError:
         words = counted(there, "word differs", plural="words differ")
-        what = f"{differ:,} of {words}" if there else "there is no memory"
+        difference = f"{differ:,} of {words}" if there else "there is no memory"
         return AnotherKernelError(
-            f"does not hold this kernel's {section.name} at {section.addr + self._slide:#x} ({what}): the slide "
+            f"does not hold this kernel's {section.name} at {section.addr + self._slide:#x} ({difference}): the slide "
             f"{self._slide:#x} is that of another boot, or the vmlinux that of another build",
             path=self._memory,
         )

@@ -57,15 +57,15 @@ class RunningModule(LinkedBinary):
         if section is None or not section.has_bytes or not section.allocated:
             return None
         slots: U64 = self.image.view(section, "<u8").astype(np.uint64)
-        none = np.zeros(len(slots), np.bool_)
+        unset = np.zeros(len(slots), np.bool_)
         return Records(
             encoding="ABS64",
             vaddrs=np.uint64(section.addr) + np.arange(len(slots), dtype=np.uint64) * np.uint64(8),
             slots=slots,
             values=slots,
             homes=np.full(len(slots), -1, np.int64),
-            rela=none,
-            relr=none,
+            rela=unset,
+            relr=unset,
             rela_count=np.zeros(len(slots), np.int64),
         )
 

@@ -105,6 +105,6 @@ def require_loaded(sections: Iterable[LiveSection], path: Path, memory: Memory) 
     loaded = [section for section in sections if len(section.words)]
     if loaded and not any((section.there & ~section.zeros).any() for section in loaded):
         zeros = any(section.zeros.any() for section in loaded)
-        what, why = ("zeros only", "wiped or not read") if zeros else ("nothing", "not copied")
-        message = f"{memory.name} has {what} where its text was loaded: unloaded meanwhile, or {why}; read memory again"
+        has, why = ("zeros only", "wiped or not read") if zeros else ("nothing", "not copied")
+        message = f"{memory.name} has {has} where its text was loaded: unloaded meanwhile, or {why}; read memory again"
         raise InputError(message, path=path)
