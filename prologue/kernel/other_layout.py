@@ -57,8 +57,8 @@ def find_other_layouts(text: Text, symbols: Symbols, sites: Sites, values: U64) 
     after = _nops_at(text, entry)
     # A function that has a site of its own is not this record's. The leftover of a weak function may, if it is empty,
     # end with its NOPs where a function without a site begins, as an object of =2,2 has them: no kernel was seen to.
-    mine = (before >= 0) & ~among(entry, sites.entry[usual & ~skipped]) & ((after > 0) | (before > 0))
-    return OtherLayouts(odd[mine], entry[mine], before[mine], after[mine])
+    stray = (before >= 0) & ~among(entry, sites.entry[usual & ~skipped]) & ((after > 0) | (before > 0))
+    return OtherLayouts(odd[stray], entry[stray], before[stray], after[stray])
 
 
 def _patchable(sites: Sites) -> Bool:

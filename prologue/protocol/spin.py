@@ -55,7 +55,7 @@ def explore(text: str, name: str) -> Exploration:
     for tool, package in _TOOLS.items():
         if shutil.which(tool) is None:
             raise UsageError(f"{tool} is not in PATH: apt-get install {package}")
-    compiler = next(each for each in _COMPILERS if shutil.which(each))
+    compiler = next(program for program in _COMPILERS if shutil.which(program))
     with tempfile.TemporaryDirectory(prefix="prologue-protocol-") as directory:
         place = Path(directory)
         (place / _FILE).write_text(text)

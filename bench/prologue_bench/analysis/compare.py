@@ -225,8 +225,8 @@ def _effect(estimate: Estimate, units: int, test: Test) -> Effect:
 
 
 def _too_few(units: int, base: Series, in_blocks: bool) -> str:
-    one, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
-    return f"{counted(units, one)} {of}; a verdict needs at least {LEAST}"
+    noun, of = ("pair", "of boots") if in_blocks else ("boot" if base.boots_known else "run", "of each")
+    return f"{counted(units, noun)} {of}; a verdict needs at least {LEAST}"
 
 
 def _limited_by_control(comparison: Comparison, control: Comparison | None) -> Comparison:
