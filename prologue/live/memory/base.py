@@ -69,10 +69,10 @@ class Memory(Protocol):
 
 
 class SecondReading(NamedTuple):
-    """A range that was read again; ``moved`` if its bytes were others a moment ago, and are as before now."""
+    """A range that was read again; ``flickered`` if its bytes differed a moment ago, and are as before now."""
 
     data: bytes
-    moved: bool
+    flickered: bool
 
 
 @runtime_checkable
@@ -95,7 +95,7 @@ def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:
     hexadecimal (``arch_crash_save_vmcoreinfo``, ``arch/arm64/kernel/crash_core.c``, 6.1; ``vmcore_info.c``, 6.12).
 
     Raises:
-        InputError: an address that is none.
+        InputError: a value that is not a hexadecimal address.
 
     """
     fields = dict(line.split("=", 1) for line in text.decode("ascii", "replace").splitlines() if "=" in line)

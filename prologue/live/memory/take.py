@@ -125,10 +125,9 @@ def _read(
     for _ in range(_TRIES):
         steady = read_until_stable(source, text, between, matters)
         # A tracer that is switched on and off again leaves the text as it was, but not what was read in between.
-        settled = (
-            not any(reading.unstable for reading in steady) and follow(source).deciding == readings[-1][1].deciding
-        )
-        if settled or any(reading.unstable for reading in steady):
+        unstable = any(reading.unstable for reading in steady)
+        settled = not unstable and follow(source).deciding == readings[-1][1].deciding
+        if settled or unstable:
             break
     return _Reading(steady, *readings[-1], settled)
 
@@ -138,7 +137,7 @@ def _structures(source: Kcore | RemoteKcore, structures: Structures, pieces: Seq
     there = [range(piece.vaddr, piece.vaddr + len(piece.data)) for piece in pieces]
     for vaddr, data in structures.pieces:
         segment = source.core.segment_of(vaddr, len(data))
-        if segment is not None and not any(vaddr in segment_ for segment_ in there):
+        if segment is not None and not any(vaddr in span for span in there):
             yield _piece(segment, vaddr, data, ())
 
 
