@@ -52,18 +52,18 @@ def flat_sections(image: ElfImage) -> Iterator[tuple[int, Section]]:
     """Yield (offset in the flat file, section) in ascending order.
 
     Raises:
-        InputError: nothing to load, or sections that would lie on each other.
+        InputError: nothing to load, or sections that overlap.
 
     """
     sections = (s for s in image.sections if s.allocated and s.has_bytes and s.name not in _REMOVED)
     loaded = sorted(((_load_address(image, s), s) for s in sections), key=lambda pair: pair[0])
     if not loaded:
         raise InputError("no section to load", path=image.path)
-    base, end = loaded[0][0], loaded[0][0]
+    base, end, before = loaded[0][0], loaded[0][0], loaded[0][1]
     for address, section in loaded:
         if address < end:
-            raise InputError(f"section {section.name} lies on the one before it", path=image.path)
-        end = address + section.size
+            raise InputError(f"sections {before.name} and {section.name} overlap at {address:#x}", path=image.path)
+        end, before = address + section.size, section
         if end - base > 1 << 32:
             raise InputError(f"section {section.name} is more than 4 GiB after the first", path=image.path)
         yield address - base, section

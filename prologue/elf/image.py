@@ -172,7 +172,7 @@ class ElfImage:
         return self._map
 
     def drop_pages(self, offset: int, size: int) -> None:
-        """Drop whole pages of the mapped file from memory, for who will not look there again; looking reads them anew.
+        """Drop whole pages of the mapped file from memory (MADV_DONTNEED); they are read again on access.
 
         ``offset`` is a multiple of the page size.
         """

@@ -8,7 +8,7 @@ tables that say where the records are; deriving them once more took longer than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -194,7 +194,7 @@ def _compare(after: Binary, *, processed: bool) -> None:
         from prologue.patching.reread.vmlinux import reread
 
         seen = reread(after.path, processed=processed, moved=processed and after.marker is not None)
-        same = np.array_equal(np.array(seen.records, np.uint64), records.values)
+        _require_same("records", seen.records, records.values, after.path)
         first = seen.first_slots
     else:
         from prologue.patching.reread.module import reread_module
@@ -203,6 +203,18 @@ def _compare(after: Binary, *, processed: bool) -> None:
         places = reread_module(bytes(after.image.content), after.path, processed=processed)
         if others := {name for name, _ in places} - starts.keys():
             raise InternalError(f"LIEF reads a section {min(others)!r}, which we do not", path=after.path)
-        same, first = True, tuple(starts[name] + offset for name, offset in places)
-    if not same or not np.array_equal(np.array(first, np.uint64), sites.first):
-        raise InternalError("LIEF reads other records or sites than we do", path=after.path)
+        first = tuple(starts[name] + offset for name, offset in places)
+    _require_same("sites", first, sites.first, after.path)
+
+
+def _require_same(noun: str, theirs: Sequence[int], ours: U64, path: Path) -> None:
+    rows = zip(theirs, ours.tolist(), strict=False)
+    differing = next((k for k, (their, our) in enumerate(rows) if their != our), min(len(theirs), len(ours)))
+    if differing == len(theirs) == len(ours):
+        return
+    first = [f"{at[differing]:#x}" if differing < len(at) else "none" for at in (theirs, ours.tolist())]
+    raise InternalError(
+        f"LIEF reads other {noun} than we do: {len(theirs):,}, not {len(ours):,}; the first that differs, at index "
+        f"{differing}, is {first[0]}, not {first[1]}",
+        path=path,
+    )
