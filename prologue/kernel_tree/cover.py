@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,24 +56,17 @@ _STEPS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Figures of one file, as lines of the letter."""
-
-    lines: tuple[str, ...]
-
-
-def cover_text(series: KernelPatch, figures: Sequence[Figures]) -> str:
-    """Write the letter's text for one release, 75 columns at most."""
+def cover_text(series: KernelPatch, figures: Sequence[Sequence[str]]) -> str:
+    """Write the letter's text for one release, 75 columns at most; ``figures`` are the lines of each file."""
     paragraphs = [_WHY[series.mode], f"Made for Linux {series.series}. Each patch stands without those after it:\n"]
     width = len(str(len(series.patches)))
     paragraphs.append("".join(f"  {k:{width}}  {_STEPS[p.step]}\n" for k, p in enumerate(series.patches, 1)))
-    paragraphs += ["".join(f"{line}\n" for line in file.lines) for file in figures]
+    paragraphs += ["".join(f"{line}\n" for line in lines) for lines in figures]
     return "\n".join(paragraphs)
 
 
-def read_figures(path: Path) -> Figures:
-    """Read the figures of ``bench/exact_counts.py --json`` or ``prologue scan --json``.
+def read_figures(path: Path) -> list[str]:
+    """Read figures, as lines of the letter, of ``bench/exact_counts.py --json`` or ``prologue scan --json``.
 
     Raises:
         InputError: the file cannot be read, or is neither.
@@ -84,9 +76,9 @@ def read_figures(path: Path) -> Figures:
         data = parse_json(path.read_text(encoding="utf-8"))
         schema = data["schema"]
         if schema == _COUNTS:
-            return Figures(tuple(_counted(data)))
+            return _counted(data)
         if schema == _SCAN:
-            return Figures(tuple(_scanned(data)))
+            return _scanned(data)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
