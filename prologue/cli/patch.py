@@ -13,7 +13,7 @@ from prologue.cli.subcommands import Subcommand
 from prologue.errors import PrologueError, UsageError
 from prologue.kernel.load import named_files
 from prologue.outputs import require_other, would_be_same
-from prologue.patching.patch import Patched, PatchRequest, patch_file, patch_or_error
+from prologue.patching.patch import PatchRequest, PatchResult, patch_file, patch_or_error
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.patch/1"
@@ -121,7 +121,7 @@ def _json(result: dict[str, Any]) -> str:
     return json.dumps(result, indent=2)
 
 
-def _data(result: Patched) -> dict[str, Any]:
+def _data(result: PatchResult) -> dict[str, Any]:
     head = {"schema": SCHEMA, "file": str(result.path), "output": str(result.output), "contract": result.contract}
     if result.contract is None:
         return head | {"state": result.state, "sites": 0, "records": 0, "words_written": 0, "words_to_write": None,
@@ -131,7 +131,7 @@ def _data(result: Patched) -> dict[str, Any]:
     return head | counts | {"state": result.state, **words, "marker_version": result.marker}
 
 
-def _text(result: Patched) -> str:
+def _text(result: PatchResult) -> str:
     if result.contract is None:
         what = "no dynamic ftrace" if result.state == "no ftrace" else "no patch sites"
         return f"{result.path}: {what}, nothing to do"
@@ -144,14 +144,14 @@ def _text(result: Patched) -> str:
     )
 
 
-def _words(results: list[Patched]) -> str:
+def _words(results: list[PatchResult]) -> str:
     planned = [result.words_to_write for result in results if result.words_to_write is not None]
     if planned:
         return f"{counted(sum(planned), 'word')} would be written"
     return f"{counted(sum(result.words_written for result in results), 'word')} written"
 
 
-def _summary(results: list[Patched], total: int) -> str:
+def _summary(results: list[PatchResult], total: int) -> str:
     """One line for many files."""
     with_sites = [result for result in results if result.sites]
     sites = counted(sum(result.sites for result in with_sites), "site")

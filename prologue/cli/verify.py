@@ -13,7 +13,7 @@ from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
 from prologue.gate.baseline import baseline_text
 from prologue.gate.config import SETTINGS, Config, load_config, load_config_file
-from prologue.gate.judge import Judged, judge
+from prologue.gate.judge import JudgedFile, judge
 from prologue.gate.kernel import is_missing, kernels_among
 from prologue.gate.settings import Settings, combine, no_rule_applies, require_releasable, settings_directory
 from prologue.gate.verdict import Verdict
@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
     results = _verify(args, targets, kernels)
     print_errors([(result.reason, result.error) for result in results if result.error])
     worst = max((result.exit_code for result in results), default=0)
-    judged = [Judged(result, target.settings) for result, target in zip(results, targets, strict=True)]
+    judged = [JudgedFile(result, target.settings) for result, target in zip(results, targets, strict=True)]
     notes = [*modules_without_records(results), *_not_used(args, judged)]
     verdict = judge(judged, release=release, require=args.require, notes=notes)
     _require_a_rule(verdict)
@@ -140,7 +140,7 @@ def _is_other_kernel(target: _Target, vmlinux: Path) -> bool:
     return target.lost is None and is_vmlinux(target.path) and not same_file(vmlinux, target.path)
 
 
-def _not_used(args: Namespace, judged: list[Judged]) -> list[str]:
+def _not_used(args: Namespace, judged: list[JudgedFile]) -> list[str]:
     """Return notes about what was named, or is there, and was not looked at."""
     notes = [
         f"{argument}: {len(links)} symbolic link{'s' if len(links) != 1 else ''} not followed: {', '.join(links[:3])}"

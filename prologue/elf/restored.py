@@ -61,7 +61,7 @@ class RestoredSymbols(Symbols):
         return np.frombuffer(self._text, np.uint8)
 
 
-class Restored(NamedTuple):
+class LostSymbols(NamedTuple):
     """Number of symbols that the file lacks, and one of them."""
 
     lacking: int

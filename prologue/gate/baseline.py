@@ -42,7 +42,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class BaselineSplit:
     """Findings, separated by the baseline."""
 
     new: list[Finding]
@@ -109,7 +109,7 @@ def in_scope(known: Iterable[Known], files: Sequence[str], rules: Iterable[Rule]
     return tuple(k for k in known if k.rule in codes and any(fnmatchcase(name, k.file) for name in names))
 
 
-def split(findings: Iterable[Finding], entries: Sequence[Known], today: date | None = None) -> Split:
+def split(findings: Iterable[Finding], entries: Sequence[Known], today: date | None = None) -> BaselineSplit:
     """Separate known findings from new ones.
 
     The first entry that matches a finding decides. An entry with more matches than its count covers none of them:
@@ -124,7 +124,7 @@ def split(findings: Iterable[Finding], entries: Sequence[Known], today: date | N
     counts = Counter(entry for _, entry in decided)
     exceeded = [(k, counts[k]) for k in dict.fromkeys(known) if k.count is not None and counts[k] > k.count]
     over = {entry for entry, _ in exceeded}
-    return Split(
+    return BaselineSplit(
         new=[finding for finding, entry in decided if entry is None or entry in over],
         baselined=[(finding, entry) for finding, entry in decided if entry is not None and entry not in over],
         unused=[entry for entry in known if not counts[entry]],
@@ -155,7 +155,7 @@ def _matcher(entry: Known) -> Callable[[Finding], bool]:
     return matches
 
 
-def baseline_notes(parts: Split, path: Path) -> list[str]:
+def baseline_notes(parts: BaselineSplit, path: Path) -> list[str]:
     """Return the notes for reports: what the baseline covers, which entries match too much, which match nothing."""
     notes: list[str] = []
     if parts.baselined:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from prologue.gate.baseline import Split, baseline_notes, in_scope, load_baseline, split
+from prologue.gate.baseline import BaselineSplit, baseline_notes, in_scope, load_baseline, split
 from prologue.gate.refusal import Required, refusals
 from prologue.gate.settings import Settings, left_out_notes
 from prologue.gate.verdict import Verdict
@@ -18,7 +18,7 @@ from prologue.rules.registry import find_rule
 _FAILING_RELEASE: Final[tuple[Severity, ...]] = (*FAILING, "warn")
 
 
-class Judged(NamedTuple):
+class JudgedFile(NamedTuple):
     """A file: its result, and what applied to it."""
 
     result: Verified
@@ -26,7 +26,7 @@ class Judged(NamedTuple):
 
 
 def judge(
-    files: Sequence[Judged], *, release: bool, require: Required | None = None, notes: Sequence[str] = ()
+    files: Sequence[JudgedFile], *, release: bool, require: Required | None = None, notes: Sequence[str] = ()
 ) -> Verdict:
     """Set known findings aside and decide what fails; ``notes`` are the caller's own.
 
@@ -36,7 +36,7 @@ def judge(
     """
     verified = [(target.result, target.result.facts) for target in files if target.result.facts is not None]
     exceptions = left_out_notes(target.settings for target in files)
-    parts = Split(new=[], baselined=[], unused=[], exceeded=[])
+    parts = BaselineSplit(new=[], baselined=[], unused=[], exceeded=[])
     # One baseline is shared by all its files: its counts are of the whole run.
     for baseline in dict.fromkeys(target.settings.baseline for target in files):
         group = [target for target in files if target.settings.baseline == baseline]
@@ -73,11 +73,11 @@ def _refused(result: Verified, facts: Facts, *, release: bool, require: Required
     return [f if (f.code, f.message) in own else replace(f, follows_from=codes) for f in findings]
 
 
-def _split(group: Sequence[Judged], baseline: Path | None, *, release: bool) -> Split:
+def _split(group: Sequence[JudgedFile], baseline: Path | None, *, release: bool) -> BaselineSplit:
     """Separate known findings from new ones; a release knows none that are fatal, and none of most rules."""
     findings = [finding for target in group for finding in target.result.findings]
     if baseline is None:
-        return Split(new=findings, baselined=[], unused=[], exceeded=[])
+        return BaselineSplit(new=findings, baselined=[], unused=[], exceeded=[])
     files = [str(target.result.path) for target in group]
     rules = dict.fromkeys(rule for target in group for rule in target.settings.rules)
     parts = split(findings, in_scope(load_baseline(baseline), files, rules))

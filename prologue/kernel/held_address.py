@@ -17,7 +17,7 @@ from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.insn.adr import adrs, surely_writes
 from prologue.insn.decode import calls_to
-from prologue.kernel.init_path import Reached, veneer_target
+from prologue.kernel.init_path import ReachedFunction, veneer_target
 from prologue.kernel.text import Text
 
 _BEFORE, _AFTER = 3 << 12, 1 << 12  # how far what ADRP gives is from what is loaded: an anchor, and two offsets
@@ -58,7 +58,7 @@ class LoadSearch:
         self._symbols = symbols
         self._wanted = wanted
 
-    def is_begun_in(self, function: Reached) -> bool:
+    def is_begun_in(self, function: ReachedFunction) -> bool:
         """Return whether an ADRP or ADR in a function leads to such a load, there or where calls and returns lead."""
         runs = function.runs
         begin, end = min(run[0] for run in runs), max(run[1] for run in runs)

@@ -24,7 +24,7 @@ _DEEPEST: Final = 4  # calls from ftrace_init; two or three in the kernels that 
 _LONGEST: Final = 1 << 14  # bytes of one function
 
 
-class Reached(NamedTuple):
+class ReachedFunction(NamedTuple):
     """A function's code that can run: where it begins, runs of instructions (start, stop), where calls go."""
 
     start: int
@@ -44,7 +44,7 @@ def reaches_init_nop(text: Text, symbols: Symbols) -> bool | None:
     return any(wanted & function.targets for function in reached(text, symbols, entry.vaddr, _DEEPEST))
 
 
-def reached(text: Text, symbols: Symbols, entry: int, deepest: int, most: int = 1 << 20) -> Iterator[Reached]:
+def reached(text: Text, symbols: Symbols, entry: int, deepest: int, most: int = 1 << 20) -> Iterator[ReachedFunction]:
     """Yield the functions that direct calls, nested or not, get to from ``entry``: the nearest first, each once.
 
     Args:
@@ -67,12 +67,12 @@ def reached(text: Text, symbols: Symbols, entry: int, deepest: int, most: int = 
         seen |= called
 
 
-def _reached(text: Text, symbols: Symbols, start: int) -> Reached:
+def _reached(text: Text, symbols: Symbols, start: int) -> ReachedFunction:
     """Follow every path through a function; a jump table may lead to all of it."""
     words = _words(text, symbols, start)
     leave = find(words, CONTROL).tolist()  # a path goes straight on up to the next of these
     targets = dict(zip(*(ends.tolist() for ends in branches(words, start)), strict=True))
-    result = Reached(start, [], set())
+    result = ReachedFunction(start, [], set())
     todo, seen = [0], set[int]()
     while todo:
         begin = todo.pop()

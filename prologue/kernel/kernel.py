@@ -13,14 +13,14 @@ import numpy as np
 from prologue.arrays import U64
 from prologue.elf.dynrelocs import relocated
 from prologue.elf.image import ElfImage
-from prologue.elf.restored import Restored
+from prologue.elf.restored import LostSymbols
 from prologue.errors import InputError
 from prologue.insn import a64
 from prologue.insn.decode import calls_to
 from prologue.kernel.binary import LinkedBinary, Pointers
 from prologue.kernel.init_stub import InitStub, find_init_stub
 from prologue.kernel.marker import Marker, find_marker
-from prologue.kernel.marker_reader import Problem, find_problem
+from prologue.kernel.marker_reader import ReaderProblem, find_problem
 from prologue.kernel.records import Bounds, Records, find_bounds, read_records
 from prologue.kernel.sites import Layout, find_layout
 from prologue.kernel.state import State, native_state, stock_state
@@ -44,7 +44,7 @@ class Kernel(LinkedBinary):
         if image.relocatable:
             raise InputError("is a kernel module, where a vmlinux is needed", path=image.path)
         super().__init__(image)
-        self.restored: Restored | None = None
+        self.restored: LostSymbols | None = None
 
     @cached_property
     def bounds(self) -> Bounds | None:
@@ -104,7 +104,7 @@ class Kernel(LinkedBinary):
         return find_init_stub(self.image, self.symbols, self.layout)
 
     @cached_property
-    def native_problem(self) -> Problem | None:
+    def native_problem(self) -> ReaderProblem | None:
         """Reason why the kernel is not known to read its marker; None if it does, or has no marker or no site.
 
         Raises:

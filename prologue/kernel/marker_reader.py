@@ -26,14 +26,14 @@ _DEEPEST: Final = 8  # calls; two or three, and one more for each part that was 
 _MOST: Final = 4096  # functions that are looked at: the nearest ones
 
 
-class Problem(NamedTuple):
+class ReaderProblem(NamedTuple):
     """Reason why no code is known to read the marker, and an address that says where."""
 
     reason: str
     place: int
 
 
-def find_problem(kernel: Binary, bounds: Bounds | None, marker: Marker) -> Problem | None:
+def find_problem(kernel: Binary, bounds: Bounds | None, marker: Marker) -> ReaderProblem | None:
     """Find out why the marker is not one that the kernel reads; None if it is.
 
     Raises:
@@ -42,10 +42,10 @@ def find_problem(kernel: Binary, bounds: Bounds | None, marker: Marker) -> Probl
     """
     section = kernel.image.section_at(marker.vaddr)
     if section is None or section.name != SECTION:
-        return Problem(f"it is in {section.name if section else 'no section'}, not in {SECTION}", marker.vaddr)
+        return ReaderProblem(f"it is in {section.name if section else 'no section'}, not in {SECTION}", marker.vaddr)
     other = _other_object(kernel, bounds, marker)
     if other:
-        return Problem(f"its bytes are those of {other}, too", marker.vaddr)
+        return ReaderProblem(f"its bytes are those of {other}, too", marker.vaddr)
     entry = kernel.symbols.find(ENTRY)
     if entry is None:
         raise InputError(
@@ -55,7 +55,7 @@ def find_problem(kernel: Binary, bounds: Bounds | None, marker: Marker) -> Probl
     for function in reached(kernel.text, kernel.symbols, entry.vaddr, _DEEPEST, _MOST):
         if function.runs and search.is_begun_in(function):
             return None
-    return Problem(f"no function that {ENTRY} reaches loads its flags", entry.vaddr)
+    return ReaderProblem(f"no function that {ENTRY} reaches loads its flags", entry.vaddr)
 
 
 def _other_object(kernel: Binary, bounds: Bounds | None, marker: Marker) -> str:

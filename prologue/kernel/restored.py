@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from prologue.arrays import I64, among
-from prologue.elf.restored import Restored, RestoredSymbols
+from prologue.elf.restored import LostSymbols, RestoredSymbols
 from prologue.errors import InputError
 from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.kernel import Kernel
 
 
-def restore_symbols(kernel: Kernel, *, by_name: bool = False) -> Restored | None:
+def restore_symbols(kernel: Kernel, *, by_name: bool = False) -> LostSymbols | None:
     """Give the kernel back the symbols that its file lacks; None if none are gone, or if its kallsyms are not readable.
 
     Comparing addresses is quick, and overlooks one of several names of an address. ``by_name`` compares all names.
@@ -36,7 +36,7 @@ def restore_symbols(kernel: Kernel, *, by_name: bool = False) -> Restored | None
     starts, stops = kallsyms.spans(kallsyms.addresses[gone])
     lacking = [names[k] for k in gone.tolist()]
     kernel.symbols = RestoredSymbols(kernel.image, lacking, starts, stops)
-    return Restored(len(lacking), lacking[0])
+    return LostSymbols(len(lacking), lacking[0])
 
 
 def _reads_like_kernel(kernel: Kernel, kallsyms: Kallsyms) -> bool:

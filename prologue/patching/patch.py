@@ -39,7 +39,7 @@ class PatchRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patched:
+class PatchResult:
     """The result for one file; ``contract`` is None if there was nothing to process."""
 
     path: Path
@@ -53,7 +53,7 @@ class Patched:
     marker: int | None = None  # version of a kernel's marker
 
 
-def patch_file(request: PatchRequest, path: Path) -> Patched:
+def patch_file(request: PatchRequest, path: Path) -> PatchResult:
     """Process one file as requested.
 
     Raises:
@@ -71,7 +71,7 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
         if request.output:
             raise InputError("has no patch sites: nothing to process, and no copy was made", path=path)
         state = "no sites" if isinstance(binary, Module) else "no ftrace"
-        return Patched(path=path, output=output, contract=None, state=state)
+        return PatchResult(path=path, output=output, contract=None, state=state)
     approved = _approved_plan(binary, request)
     plan = approved.plan
     if request.save_plan:
@@ -82,7 +82,7 @@ def patch_file(request: PatchRequest, path: Path) -> Patched:
     else:
         independent = bool(request.output) if request.reread is None else request.reread
         state, written = plan.goal, carry_out(approved, request.output, independent=independent)
-    return Patched(
+    return PatchResult(
         path=path, output=output, contract=plan.contract, state=state, marker=_marker_version(binary),
         sites=plan.count("site"), records=plan.count("record" if plan.guard is None else "site"),
         words_written=written, words_to_write=left,
@@ -135,7 +135,7 @@ def _words_to_write(binary: Binary, plan: PatchPlan) -> int:
     return sum(int(different.sum()) for different in pending)
 
 
-def patch_or_error(request: PatchRequest, path: Path) -> Patched | PrologueError:
+def patch_or_error(request: PatchRequest, path: Path) -> PatchResult | PrologueError:
     """Do the same for one of many files: return the error, so that the others are still processed."""
     try:
         return patch_file(request, path)

@@ -14,7 +14,7 @@ from prologue.rules.deciding import DECIDING
 from prologue.rules.hits import Traced, run_hits
 
 
-class Examined(NamedTuple):
+class Examination(NamedTuple):
     """Verdict of the rules on a file."""
 
     findings: tuple[Finding, ...]  # root causes first
@@ -26,7 +26,7 @@ def run_rules(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Finding, ...]:
     return examine(subject, rules).findings
 
 
-def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
+def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examination:
     """Run the rules, and separate root causes from what follows from them."""
     hits, mended = run_hits(subject, rules), subject.binary
     if not subject.running and any((traced.hit.severity or traced.rule.severity) in FAILING for traced in hits):
@@ -36,7 +36,7 @@ def examine(subject: Subject, rules: tuple[Rule, ...]) -> Examined:
     path = str(subject.binary.path)
     places = subject.binary.symbols.locate_all([traced.hit.vaddr for traced in hits]) if hits else []
     resumes = _resumes(subject.binary, hits)
-    return Examined(
+    return Examination(
         tuple(
             traced.rule.finding(
                 path, where, traced.hit, _fix(subject.binary, traced.rule, resumes=resumes), traced.follows_from
@@ -60,7 +60,7 @@ def _fix(binary: Binary, rule: Rule, *, resumes: bool) -> str:
     return rule.fix_of_module if binary.relocatable else ""
 
 
-def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, Examined]:
+def judge_symbols(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Subject, Examination]:
     """Run the rules; a finding that a stripped symbol may have caused is looked at again with all names restored."""
     examined = examine(subject, rules)
     kernel = subject.binary

@@ -19,7 +19,7 @@ from prologue.arrays import I64, U64
 from prologue.cli.main import main
 from prologue.kernel.kernel import Kernel
 from prologue.patching.apply import apply_in_place
-from prologue.patching.reread.vmlinux import Reread, reread
+from prologue.patching.reread.vmlinux import RereadRecords, reread
 from prologue.patching.words import write_words
 from prologue.plan.build import build_plan
 from prologue.plan.edits import PatchPlan
@@ -226,8 +226,8 @@ def test_a_plan_that_misses_something_is_found_out(
 def test_lief_disagreeing_is_our_failure(
     vmlinux: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def only_before(path: Path, *, processed: bool, moved: bool) -> Reread:
-        return Reread((1,), (2,)) if processed else reread(path, processed=processed, moved=moved)
+    def only_before(path: Path, *, processed: bool, moved: bool) -> RereadRecords:
+        return RereadRecords((1,), (2,)) if processed else reread(path, processed=processed, moved=moved)
 
     monkeypatch.setattr("prologue.patching.reread.vmlinux.reread", only_before)
     assert main(["patch", str(vmlinux), "-o", str(vmlinux.with_name("out"))]) == 3
@@ -240,7 +240,7 @@ def test_a_file_that_lief_reads_in_another_way_is_refused(
     vmlinux: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before it is written, and as a fault of the file: no bug in the writer made it so."""
-    monkeypatch.setattr("prologue.patching.reread.vmlinux.reread", lambda *_, **__: Reread((1,), (2,)))
+    monkeypatch.setattr("prologue.patching.reread.vmlinux.reread", lambda *_, **__: RereadRecords((1,), (2,)))
     before, listing = vmlinux.read_bytes(), sorted(vmlinux.parent.iterdir())
     there = ["--in-place", "--reread"] if where == "in place" else ["-o", str(vmlinux.with_name("out"))]
     assert main(["patch", str(vmlinux), *there]) == 2

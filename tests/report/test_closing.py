@@ -9,7 +9,7 @@ import pytest
 
 from prologue.gate.baseline import Known
 from prologue.gate.config import Config
-from prologue.gate.judge import Judged, judge
+from prologue.gate.judge import JudgedFile, judge
 from prologue.gate.settings import Settings, combine
 from prologue.gate.verify import Facts, Signed, Verified
 from prologue.report.closing import closing_line
@@ -35,14 +35,14 @@ def settings(*ignore: str, baseline: Path | None = None) -> Settings:
     return combine(Config(), select=(), ignore=ignore, baseline=baseline)
 
 
-def file(name: str, facts: Facts, *findings: Finding, ignore: tuple[str, ...] = (), inputs: str = "V") -> Judged:
+def file(name: str, facts: Facts, *findings: Finding, ignore: tuple[str, ...] = (), inputs: str = "V") -> JudgedFile:
     result = Verified(path=Path(name), facts=facts, findings=findings, inputs=frozenset(inputs))  # type: ignore[arg-type]  # letters are the literals
-    return Judged(result, settings(*ignore))
+    return JudgedFile(result, settings(*ignore))
 
 
-def gone(name: str) -> Judged:
+def gone(name: str) -> JudgedFile:
     result = Verified(path=Path(name), error=f"{name}: no such file", reason="no such file", exit_code=2)
-    return Judged(result, settings())
+    return JudgedFile(result, settings())
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def gone(name: str) -> Judged:
          r"1 file: clean (6 sites, untouched, module; modules of x\ny)"),
     ],
 )  # fmt: skip
-def test_the_line(every: list[Judged], line: str) -> None:
+def test_the_line(every: list[JudgedFile], line: str) -> None:
     assert closing_line(judge(every, release=False)) == line
 
 
 def test_a_file_without_facts_was_not_verified_whatever_its_error_says() -> None:
-    verdict = judge([Judged(Verified(path=Path("a")), settings())], release=True)
+    verdict = judge([JudgedFile(Verified(path=Path("a")), settings())], release=True)
     assert not verdict.passed
     assert closing_line(verdict) == "1 file: 1 could not be verified"
 

@@ -29,7 +29,7 @@ _TIMEOUT: Final = 300.0  # seconds of wall time for one boot
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordCounts:
     """Kernel text written, in 4-byte words; a CALL_OPS literal is two of them. A word written twice counts twice."""
 
     first: int  # first slots
@@ -55,7 +55,7 @@ class MaintenanceCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineCounts:
     """Kernel text touched, in lines of 64 bytes that each count once; executing an instruction touches nothing."""
 
     read: int
@@ -77,11 +77,11 @@ class Counts:
     instructions: int
     ftrace_init: int
     relocation: int
-    words: Words
-    ftrace_init_words: Words
+    words: WordCounts
+    ftrace_init_words: WordCounts
     maintenance: MaintenanceCounts
     ftrace_init_maintenance: MaintenanceCounts
-    ftrace_init_lines: Lines
+    ftrace_init_lines: LineCounts
 
     @property
     def per_site(self) -> float:
@@ -143,7 +143,7 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
         ftrace_init_words=_words(inside),
         maintenance=_maintenance(boot),
         ftrace_init_maintenance=_maintenance(inside),
-        ftrace_init_lines=Lines(**seen["lines"]),
+        ftrace_init_lines=LineCounts(**seen["lines"]),
     )
     if not counts.words.total:
         raise BenchError(
@@ -153,8 +153,8 @@ def read_counts(kernel: Kernel, places: Places, image: Path, seen: dict[str, Any
     return counts
 
 
-def _words(span: dict[str, int]) -> Words:
-    return Words(**{field.name: span[field.name] for field in fields(Words)})
+def _words(span: dict[str, int]) -> WordCounts:
+    return WordCounts(**{field.name: span[field.name] for field in fields(WordCounts)})
 
 
 def _maintenance(span: dict[str, int]) -> MaintenanceCounts:

@@ -52,7 +52,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PluginReport:
     """Counts of the plugin; addresses of the Image: physical, and as linked."""
 
     load: int
@@ -74,7 +74,7 @@ class Seen:
     unaddressed: int  # DC and IC between a write and its writer's return, whose address is not known
 
     @classmethod
-    def read(cls, data: dict[str, Any], kernel: Kernel, image: Path) -> Seen:
+    def read(cls, data: dict[str, Any], kernel: Kernel, image: Path) -> PluginReport:
         """Read the plugin's object."""
         with image.open("rb") as stream:
             load = load_address(stream.read(64))
@@ -131,10 +131,10 @@ class Seen:
         return tuple(notes)
 
 
-class Names:
+class AddressNames:
     """Names of the addresses that rows have: the kernel's by its symbols, others by region."""
 
-    def __init__(self, kernel: Kernel, seen: Seen) -> None:
+    def __init__(self, kernel: Kernel, seen: PluginReport) -> None:
         self._kernel, self._seen = kernel, seen
         self._literals = _literals(kernel) + np.uint64(seen.slide or 0)
         self._constants = runtime_constants(kernel) + np.uint64(seen.slide or 0)
@@ -219,7 +219,7 @@ def _literals(kernel: Kernel) -> U64:
     return np.concatenate([entry - np.uint64(8), entry - np.uint64(4)])
 
 
-def completed(raw: Rows, seen: Seen, names: Names) -> Rows:
+def completed(raw: Rows, seen: PluginReport, names: AddressNames) -> Rows:
     """Add to the plugin's rows what it does not know: addresses of the Image's words, whose words are data.
 
     Code that ran at physical addresses gets the virtual ones. The first caller is dropped if it is not known, or

@@ -20,7 +20,7 @@ from prologue.live.pokes.recording_file import recording_file
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact.build import build_plugin
 from prologue_bench.exact.places import image_base, load_address
-from prologue_bench.exact.seen import Names, Seen, completed
+from prologue_bench.exact.seen import AddressNames, PluginReport, completed
 from prologue_bench.guest.vm import Machine, qemu_value, qemu_version, run_console
 from prologue_bench.host.events import WITH_TRACE, console_end
 
@@ -56,7 +56,7 @@ class WritesRun:
     timeout: float  # seconds of wall time for everything
 
 
-def record_writes(run: WritesRun, out: Path, directory: Path, log: Path) -> Seen:
+def record_writes(run: WritesRun, out: Path, directory: Path, log: Path) -> PluginReport:
     """Boot, wait for the power-off, and write the recording to ``out``.
 
     ``directory`` is for what the plugin writes; ``log`` gets the console.
@@ -110,18 +110,18 @@ class WritesPlugin:
         """Return whether the machine ended in order, so that the plugin said what it saw."""
         return self._said.exists()
 
-    def convert(self, out: Path) -> Seen:
+    def convert(self, out: Path) -> PluginReport:
         """Write the recording.
 
         Raises:
             OutputError: ``out`` cannot be written.
 
         """
-        seen = Seen.read(parse_json(self._said.read_text()), self._kernel, self._image)
+        seen = PluginReport.read(parse_json(self._said.read_text()), self._kernel, self._image)
         self._write(seen, out)
         return seen
 
-    def _write(self, seen: Seen, out: Path) -> None:
+    def _write(self, seen: PluginReport, out: Path) -> None:
         """Write the recording: addresses of the Image's words, and the names of all functions that rows name."""
         version = qemu_version()
         origin = Origin(
@@ -135,7 +135,7 @@ class WritesPlugin:
         )
         raw = np.memmap(self._rows, WRITE, "r") if self._rows.stat().st_size else np.zeros(0, WRITE)
         with recording_file(out, origin) as writer:
-            names = Names(self._kernel, seen)
+            names = AddressNames(self._kernel, seen)
             for start in range(0, len(raw), _AT_ONCE):
                 writer.add(completed(raw[start : start + _AT_ONCE], seen, names))
             writer.end(

@@ -28,7 +28,7 @@ _BPF_MOST: Final = 1 << 16  # kallsyms does not say how long a BPF program is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
+class CaptureSummary:
     """Content of a capture; ``file_size`` and ``memory`` in bytes.
 
     ``unstable`` are addresses of text words that still changed when they had been read several times. ``whole`` says
@@ -77,7 +77,7 @@ class _Reading(NamedTuple):
     settled: bool
 
 
-def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Captured:
+def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> CaptureSummary:
     """Save the kernel's image, its modules' memory, what ``follow`` finds, and what the kernel says of itself.
 
     Data are read between two readings of the text, again and again until these agree: then text and data belong
@@ -109,7 +109,7 @@ def take_capture(source: Kcore | RemoteKcore, out: Path, follow: Follow) -> Capt
     size = write_capture(out, source.name, state, note, pieces, settled=read.settled)
     unstable = tuple(vaddr for piece in pieces for vaddr in piece.unstable)
     memory = sum(len(piece.data) for piece in pieces)
-    return Captured(
+    return CaptureSummary(
         file_size=size, memory=memory, modules=len(state.modules), unstable=unstable, whole=read.structures.whole
     )
 

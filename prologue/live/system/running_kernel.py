@@ -21,7 +21,7 @@ from prologue.kernel.sites import Sites
 from prologue.kernel.text import Text
 from prologue.live.memory.base import Memory
 from prologue.live.system.own_text import AnotherKernelError, TextOwnership
-from prologue.live.system.running_text import LiveSection, Placed, absent_section, read_sections
+from prologue.live.system.running_text import LiveSection, SectionPlace, absent_section, read_sections
 
 
 class LiveText:
@@ -169,7 +169,7 @@ def read_text(image: ElfImage, symbols: Symbols, memory: Memory, slide: int) -> 
         raise InputError("has no text (only debug information?): this needs the whole vmlinux", path=image.path)
     own = TextOwnership(symbols, memory, slide)
     placed = [
-        Placed(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
+        SectionPlace(section, image.view(section, "<u4"), section.addr + slide, own.may_be_freed(section))
         for section in image.text_sections
     ]
     live = read_sections(memory, placed)

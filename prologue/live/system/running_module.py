@@ -21,7 +21,7 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE, UnmappedError
 from prologue.live.system.module_placer import FREED, PlacedModule
 from prologue.live.system.running_kernel import LiveText
-from prologue.live.system.running_text import Placed, absent_section, read_sections, require_loaded
+from prologue.live.system.running_text import SectionPlace, absent_section, read_sections, require_loaded
 
 _MOST_PLT: Final = 1 << 20  # bytes
 
@@ -39,7 +39,7 @@ class RunningModule(LinkedBinary):
         super().__init__(placed.image)
         self.placed, self.memory = placed, memory
         self._kernel = kernel
-        sections = [Placed(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
+        sections = [SectionPlace(s, self.image.view(s, "<u4"), s.addr) for s in self.image.text_sections]
         freed = [absent_section(s) for s in sections if s.section.name.startswith(FREED)]
         stays = read_sections(memory, [s for s in sections if not s.section.name.startswith(FREED)])
         require_loaded(stays, self.path, memory)

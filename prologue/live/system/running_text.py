@@ -45,7 +45,7 @@ class LiveSection:
         return 0 if self.freed else int((~self.there).sum())
 
 
-class Placed(NamedTuple):
+class SectionPlace(NamedTuple):
     """A section, its words in the file, and where it runs; ``freed`` if its memory may have been given away."""
 
     section: Section
@@ -54,7 +54,7 @@ class Placed(NamedTuple):
     freed: bool = False
 
 
-def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSection]:
+def read_sections(memory: Memory, sections: Sequence[SectionPlace]) -> list[LiveSection]:
     """Read them all, twice if the kernel runs.
 
     Raises:
@@ -66,7 +66,7 @@ def read_sections(memory: Memory, sections: Sequence[Placed]) -> list[LiveSectio
     return [_live(placed, reading, restless) for placed, reading in zip(sections, steady, strict=True)]
 
 
-def _live(placed: Placed, steady: StableReading, restless: tuple[int, ...]) -> LiveSection:
+def _live(placed: SectionPlace, steady: StableReading, restless: tuple[int, ...]) -> LiveSection:
     """Judge a section's words; ``restless`` are those that did not come to rest when memory was taken."""
     live, size = np.frombuffer(steady.data, "<u4"), len(placed.linked)
     blank = _of_words(zero_pages(steady.data, placed.vaddr), placed.vaddr, size)
@@ -89,7 +89,7 @@ def _of_words(pages: Bool, vaddr: int, count: int) -> Bool:
     return np.repeat(pages, PAGE // 4)[vaddr % PAGE // 4 :][:count]
 
 
-def absent_section(placed: Placed) -> LiveSection:
+def absent_section(placed: SectionPlace) -> LiveSection:
     """Make a section whose memory was given away: the words of the file."""
     no = np.zeros(len(placed.linked), np.bool_)
     return LiveSection(section=placed.section, words=placed.linked, there=no, zeros=no, unstable=(), freed=True)

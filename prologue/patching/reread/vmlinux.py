@@ -19,14 +19,14 @@ _LANDING_PADS: Final = frozenset({0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class RereadRecords:
     """Addresses that LIEF read, in the order of the table."""
 
     records: tuple[int, ...]  # zero records included
     first_slots: tuple[int, ...]  # in the order of the records
 
 
-def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
+def reread(path: Path, *, processed: bool = True, moved: bool) -> RereadRecords:
     """Read all records and check every site's pair.
 
     Args:
@@ -74,7 +74,7 @@ def reread(path: Path, *, processed: bool = True, moved: bool) -> Reread:
                 f"LIEF reads {pair[0]:08x} {pair[1]:08x} at {vaddr:#x}, expected {expected[0]:08x} {expected[1]:08x}",
                 path=path,
             )
-    return Reread(records, slots)
+    return RereadRecords(records, slots)
 
 
 def _counted_offsets(binary: Any, marker: int) -> int | None:

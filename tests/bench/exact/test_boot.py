@@ -22,7 +22,7 @@ from prologue.elf.symbols import Symbols
 from prologue.kernel.kernel import Kernel
 from prologue_bench.errors import BenchError, GuestLostError
 from prologue_bench.exact import boot
-from prologue_bench.exact.boot import Counts, Lines, MaintenanceCounts, Words, count_boot
+from prologue_bench.exact.boot import Counts, LineCounts, MaintenanceCounts, WordCounts, count_boot
 from prologue_bench.exact.emulator import ONE_CPU, run_plugin
 from prologue_bench.exact.places import find_places, load_address
 from tests.support.needs import needs_kernel, needs_tools
@@ -132,8 +132,8 @@ def test_every_instruction_and_every_word_is_counted(program: tuple[list[str], d
     assert seen["boot"]["instructions"] == QEMUS_OWN + 5 + inside + 10 + 1 + 10 + calls
     assert seen["ftrace_init"]["instructions"] == inside
     assert (seen["boot"]["relocation"], seen["ftrace_init"]["relocation"]) == (RELOCATE, 0)
-    assert boot._words(seen["ftrace_init"]) == Words(first=LOOPS, second=LOOPS, literal=0, other=1)
-    assert boot._words(seen["boot"]) == Words(first=LOOPS + 1, second=LOOPS, literal=2, other=5)
+    assert boot._words(seen["ftrace_init"]) == WordCounts(first=LOOPS, second=LOOPS, literal=0, other=1)
+    assert boot._words(seen["boot"]) == WordCounts(first=LOOPS + 1, second=LOOPS, literal=2, other=5)
     assert seen["lines"] == {"read": 2, "written": 2}
     assert boot._maintenance(seen["ftrace_init"]) == MaintenanceCounts(dc=1, ic=0, tlbi=0, dsb=0, isb=0)
     assert boot._maintenance(seen["boot"]) == MaintenanceCounts(dc=2, ic=2, tlbi=2, dsb=2, isb=1)
@@ -209,7 +209,7 @@ def script() -> ModuleType:
     return module
 
 
-NOTHING = Words(0, 0, 0, 0)
+NOTHING = WordCounts(0, 0, 0, 0)
 BOOT = Counts(
     release="6.12.107+deb13-cloud-arm64",
     layout="4,2",
@@ -217,17 +217,17 @@ BOOT = Counts(
     instructions=1_465_454_780,
     ftrace_init=27_642_309,
     relocation=3_400_500,
-    words=Words(43880, 0, 87760, 3850),
-    ftrace_init_words=Words(43880, 0, 87760, 0),
+    words=WordCounts(43880, 0, 87760, 3850),
+    ftrace_init_words=WordCounts(43880, 0, 87760, 0),
     maintenance=MaintenanceCounts(dc=90_000, ic=90_000, tlbi=180_000, dsb=400_000, isb=300_000),
     ftrace_init_maintenance=MaintenanceCounts(dc=43880, ic=43880, tlbi=175_520, dsb=350_000, isb=260_000),
-    ftrace_init_lines=Lines(42_000, 84_001),
+    ftrace_init_lines=LineCounts(42_000, 84_001),
 )
 BUILD = replace(
-    BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=Words(0, 0, 87760, 3850),
-    ftrace_init_words=Words(0, 0, 87760, 0),
+    BOOT, instructions=1_449_659_155, ftrace_init=12_039_377, words=WordCounts(0, 0, 87760, 3850),
+    ftrace_init_words=WordCounts(0, 0, 87760, 0),
     ftrace_init_maintenance=MaintenanceCounts(dc=0, ic=0, tlbi=1, dsb=2, isb=260_000),
-    ftrace_init_lines=Lines(13, 42_000),
+    ftrace_init_lines=LineCounts(13, 42_000),
 )  # fmt: skip
 TABLE = """\
                                          boot          build       change
@@ -283,8 +283,8 @@ def test_what_processing_saves_on_a_debian_kernel(suite: str, tmp_path: Path) ->
     sites = boot.sites
     assert build.sites == sites > 30000
     literals = 2 * sites if boot.layout == "4,2" else 0
-    assert boot.ftrace_init_words == Words(first=sites, second=0, literal=literals, other=0)
-    assert build.ftrace_init_words == Words(first=0, second=0, literal=literals, other=0)
+    assert boot.ftrace_init_words == WordCounts(first=sites, second=0, literal=literals, other=0)
+    assert build.ftrace_init_words == WordCounts(first=0, second=0, literal=literals, other=0)
     # Nothing else writes slots before there is an init, and the rest of the boot does what it did.
     assert (boot.words.first, build.words.first) == (sites, 0)
     assert boot.words.second == build.words.second == 0

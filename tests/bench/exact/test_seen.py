@@ -10,7 +10,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.pokes.function_names import NameTable
 from prologue.live.pokes.recording import Flag
 from prologue_bench.exact.places import image_base
-from prologue_bench.exact.seen import ModuleSymbol, Names, Region, Seen, completed
+from prologue_bench.exact.seen import AddressNames, ModuleSymbol, PluginReport, Region, completed
 from tests.live.pokes.made import rows_of
 from tests.mini_kernel.build import Spec
 from tests.support.built import Mini
@@ -18,8 +18,8 @@ from tests.support.built import Mini
 LOAD, SLIDE = 0x40200000, 0x2A0000
 
 
-def seen_of(kernel: Kernel) -> Seen:
-    return Seen(
+def seen_of(kernel: Kernel) -> PluginReport:
+    return PluginReport(
         load=LOAD, base=image_base(kernel), size=1 << 24, slide=SLIDE, ctr=None, rows=0, cpus=2, instructions=7,
         not_returned=0, unseen=0, unseen_at=0, executed_elsewhere=0, tables=True, regions=(),
         symbols=(), registers=True, unaddressed=0,
@@ -38,7 +38,7 @@ def test_rows_are_completed(mini: Mini) -> None:
         {"paddr": entry - 8 - seen.base + LOAD, "pc": place.vaddr + SLIDE, "callers": (0, physical)},
         {"paddr": 0x4FFF0000, "address": 0xFFFF800011110000, "pc": 0xFFFF800011110010},
     )
-    names = Names(kernel, seen)
+    names = AddressNames(kernel, seen)
     rows = completed(raw, seen, names)
     assert rows["address"].tolist() == [entry + SLIDE, entry - 8 + SLIDE, 0xFFFF800011110000]
     # Code at physical addresses has the virtual ones; a caller that is the writer itself, or not known, is left out.
@@ -70,7 +70,7 @@ def test_what_was_not_seen_is_said(mini: Mini) -> None:
 
 def test_names_are_of_run_time_addresses(mini: Mini) -> None:
     kernel = Kernel(mini(Spec()))
-    names, place = Names(kernel, seen_of(kernel)), kernel.symbols.find("work_leaf")
+    names, place = AddressNames(kernel, seen_of(kernel)), kernel.symbols.find("work_leaf")
     assert place is not None
     names.learn(np.array([place.vaddr + SLIDE + 4, place.vaddr, 1], np.uint64))
     assert names.name(place.vaddr + SLIDE + 4) == "work_leaf"
@@ -90,7 +90,7 @@ def test_functions_of_modules_have_their_names(mini: Mini) -> None:
         ModuleSymbol(0, text + 0x1000, 8, "lo_init"), ModuleSymbol(1, text + 0x10, 0x40, "brd_open"),
     )  # fmt: skip
     seen = replace(seen_of(kernel), regions=regions, symbols=symbols)
-    names = Names(kernel, seen)
+    names = AddressNames(kernel, seen)
     rows = completed(rows_of({"pc": text + 0x14, "callers": (text + 0x1C, text + 0x30)}), seen, names)
     assert rows["callers"][0, :2].tolist() == [text + 0x30, 0]  # the writer itself is no caller
     table = NameTable(names.used())

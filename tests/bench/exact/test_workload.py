@@ -16,7 +16,7 @@ from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue_bench.errors import BenchError, GuestLostError
-from prologue_bench.exact.boot import Counts, Lines, MaintenanceCounts, Words
+from prologue_bench.exact.boot import Counts, LineCounts, MaintenanceCounts, WordCounts
 from prologue_bench.exact.emulator import ONE_CPU, plugin_option
 from prologue_bench.exact.entered import entered_table, read_entered, write_entered
 from prologue_bench.exact.workload import Run, WorkloadCounts, _arguments, _read_back, _require_all, require_equal
@@ -152,7 +152,7 @@ def test_arguments_that_the_plugin_refuses(program: tuple[Path, dict[str, int]],
 COUNTS = WorkloadCounts(
     release="6.1.0", argv=("hackbench", "-p"), kernel=900, user=100, prologues=20, entered=(("f", 15), ("g", 5))
 )
-WORDS = Words(1, 0, 0, 2)
+WORDS = WordCounts(1, 0, 0, 2)
 NONE = MaintenanceCounts(dc=0, ic=0, tlbi=0, dsb=0, isb=0)
 RUN = Run(
     Counts(
@@ -166,7 +166,7 @@ RUN = Run(
         ftrace_init_words=WORDS,
         maintenance=NONE,
         ftrace_init_maintenance=NONE,
-        ftrace_init_lines=Lines(1, 1),
+        ftrace_init_lines=LineCounts(1, 1),
     ),
     (COUNTS,),
     Readback("ab", 2, 2, 0),

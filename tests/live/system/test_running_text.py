@@ -15,7 +15,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.errors import UNDECIDED
 from prologue.live.memory.sources import open_memory
-from prologue.live.system.running_text import Placed, read_sections
+from prologue.live.system.running_text import SectionPlace, read_sections
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import AUDIT, process
 from tests.support.built import Mini
@@ -235,7 +235,7 @@ def test_zeros_of_the_file_are_as_good_as_read(tmp_path: Path, there: bool) -> N
     source.write_bytes(core([(AT, NO_PADDR, b"\1" * PAGE + bytes(PAGE if there else 0))], [vmcoreinfo()]))
     section = cast("Any", SimpleNamespace(addr=AT, size=2 * PAGE))
     linked = np.frombuffer(b"\2" * PAGE + bytes(PAGE), "<u4")
-    (one,) = read_sections(open_memory(str(source)), [Placed(section, linked, AT)])
+    (one,) = read_sections(open_memory(str(source)), [SectionPlace(section, linked, AT)])
     assert one.there.all()
     assert not one.zeros.any()
     assert one.words.tobytes() == b"\1" * PAGE + bytes(PAGE)
