@@ -220,7 +220,7 @@ def _pe_header(flat: bytes, path: object) -> int | None:
         return None
     # Up to the number of the directory entries, for the 64-bit form, PE32+.
     if pe < _HEADER_SIZE or pe + 24 + 112 > len(flat) or flat[pe : pe + 4] != b"PE\0\0":
-        raise InputError(f"no PE header at {pe:#x}, where the Image header has one: damaged", path=path)
+        raise InputError(f"no PE header at {pe:#x}, to which the Image header points: damaged", path=path)
     if flat[pe + 24 : pe + 26] != b"\x0b\x02":
         raise InputError(f"the PE header at {pe:#x} is not in the 64-bit form (PE32+): damaged", path=path)
     return pe

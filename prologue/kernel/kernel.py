@@ -42,7 +42,7 @@ class Kernel(LinkedBinary):
     def __init__(self, source: Path | ElfImage) -> None:
         image = source if isinstance(source, ElfImage) else ElfImage(source)
         if image.relocatable:
-            raise InputError("is a kernel module, where a vmlinux is needed", path=image.path)
+            raise InputError("is a kernel module, but a vmlinux is needed", path=image.path)
         super().__init__(image)
         self.restored: LostSymbols | None = None
 

@@ -28,7 +28,7 @@ from prologue.trace.views.stats import FunctionUse, by_function, executed
 from prologue.trace.views.summary import TraceSummary
 
 _FOLLOWS_FILE: Final = (
-    "decoder that followed the text of the file: where that is not what ran, what comes after is not to be believed"
+    "decoder that followed the text of the file: if that is not what ran, what comes after is not to be believed"
 )
 
 

@@ -57,7 +57,7 @@ RULE = Rule(
     severity="fatal",
     inputs=("V", "K"),
     what="A function that was compiled with another `-fpatchable-function-entry` than the kernel computes its sites "
-    "by: =2,1 or =2,2 in a kernel of =2, =2 in one of =4,2. Only an error where both slots are before the function.",
+    "by: =2,1 or =2,2 in a kernel of =2, =2 in one of =4,2. Only an error if both slots are before the function.",
     why="The pair is then not at the function's entry. If the second slot is the entry, every caller from another "
     "object skips MOV X9, X30, and a BL there overwrites LR. In a CALL_OPS kernel ftrace writes a pointer over the "
     "first instructions of a function that has no NOPs before it.",

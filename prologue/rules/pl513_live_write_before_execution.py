@@ -11,7 +11,7 @@ RULE = Rule(
     severity="warn",
     inputs=("W",),
     what="A live write to an instruction that no CPU had executed since its page became text, nor executed before the "
-    "writer returned, where one of the two words is on no issue's list. If a CPU had executed it, it is PL308. Runtime "
+    "writer returned, if one of the two words is on no issue's list. If a CPU had executed it, it is PL308. Runtime "
     "constants, which are made to be written before their first use, are info.",
     why="The architecture permits such a change if no CPU executes the instruction meanwhile, the writer does the "
     "maintenance (PL506), and each CPU synchronises its context before it executes the new one. One recording shows "

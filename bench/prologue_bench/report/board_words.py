@@ -64,7 +64,7 @@ def _random_effect(boards: Boards) -> str:
     if count >= MANY:
         return sentence
     return (
-        f"{sentence}. {count} boards are few, and the interval is wide for that reason; where boards differ, only more "
+        f"{sentence}. {count} boards are few, and the interval is wide for that reason; if boards differ, only more "
         "boards make it narrower. Nothing here shows that these boards are typical"
     )
 
