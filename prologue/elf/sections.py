@@ -11,6 +11,7 @@ import numpy as np
 
 from prologue.arrays import I64, U64
 
+SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
 

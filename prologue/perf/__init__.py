@@ -1,1 +1,1 @@
-"""Text pokes of perf: perf.data files and the text of ``perf script``, read and written."""
+"""perf.data files, read and written."""

@@ -6,7 +6,7 @@ Sources: ``tools/perf/util/cs-etm.h`` and ``cs-etm.c`` (5.10-7.2), ``include/lin
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -20,6 +20,9 @@ _FIRST_FORM: Final = 7  # parameters of an ETMv4 in version 0, which does not co
 _REGISTERS: Final = ("configr", "traceidr", "idr0", "idr1", "idr2", "idr8")  # then AUTHSTATUS
 _MOST_CPUS: Final = 4096
 _OTHERS: Final = {1: "Intel PT", 2: "Intel BTS", 4: "Arm SPE", 5: "s390 CPU measurement", 6: "HiSilicon PTT"}
+
+AUTHSTATUS: Final = 0xCC
+"""TRCAUTHSTATUS of the trace units that are written: tracing of both Secure and Non-secure state is allowed."""
 
 
 class TraceProtocol(Enum):
@@ -46,6 +49,11 @@ class TraceUnit:
     kernel_time: bool = False  # its timestamps are those of perf's clock (TS_SOURCE virtual)
 
     @property
+    def has_times(self) -> bool:
+        """Whether it traces timestamps (TRCCONFIGR.TS)."""
+        return bool(self.configr & 1 << 11)
+
+    @property
     def trace_id(self) -> int:
         """Seven bits, which its bytes have in the frames of a formatter."""
         return self.traceidr & 0x7F
@@ -54,6 +62,11 @@ class TraceUnit:
     def has_process(self) -> bool:
         """Whether it traces CONTEXTIDR_EL1 or, under VHE, CONTEXTIDR_EL2 (TRCCONFIGR.CID; VMID with VMIDOPT)."""
         return bool(self.configr & (1 << 6)) or self.process_in_vmid
+
+    @property
+    def vmid_size(self) -> int:
+        """Bytes of a VMID in its packets (TRCIDR2.VMIDSIZE)."""
+        return self.idr2 >> 10 & 31
 
     @property
     def has_return_stack(self) -> bool:
@@ -85,6 +98,22 @@ def read_units(body: bytes) -> tuple[TraceUnit, ...]:
     if count > _MOST_CPUS:
         raise ValueError(f"it says that it has {count:,} trace units")
     return tuple(_units(words[3:], count, counted=version > 0))
+
+
+def pack_units(units: Sequence[TraceUnit], pmu: int) -> bytes:
+    """Pack the body of an AUXTRACE_INFO record of version 1, which every perf since 5.13 reads.
+
+    Args:
+        units: of ETMv4s, each with its trace ID.
+        pmu: the type of the event.
+
+    """
+    words = [1, pmu << 32 | len(units), 0]
+    for unit in units:
+        values = [getattr(unit, name) for name in _REGISTERS]
+        values += [AUTHSTATUS, int(unit.kernel_time)]
+        words += [_MAGIC_ETM4, unit.cpu, len(values), *values]
+    return struct.pack(f"<II{len(words)}Q", _CS_ETM, 0, *words)
 
 
 def _units(words: tuple[int, ...], count: int, *, counted: bool) -> Iterator[TraceUnit]:
@@ -158,6 +187,11 @@ class TimeConversion:
         ticks = self.cycles + (ticks - self.cycles & self.mask)
         whole, rest = ticks >> self.shift, ticks & (1 << self.shift) - 1
         return self.zero + whole * self.multiplier + (rest * self.multiplier >> self.shift) & (1 << 64) - 1
+
+    def pack(self) -> bytes:
+        """Pack the body of a TIME_CONV record (``struct perf_record_time_conv``, tools/lib/perf, 6.12)."""
+        own = self.shift, self.multiplier, self.zero, self.cycles, self.mask
+        return struct.pack("<5QBB6x", *own, True, False)  # the clock's zero is known, its counter has 64 bits
 
 
 def read_time_conversion(body: bytes) -> TimeConversion | None:

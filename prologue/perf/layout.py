@@ -69,11 +69,14 @@ class Feature(IntEnum):
     RELEASE = 4
     MACHINE = 6
     CPUS = 7
+    EVENTS = 12
+    AUXTRACE = 18
 
 
 class Sample(IntFlag):
-    """Bits of ``sample_type`` that count for what stands at the end of each record (``struct sample_id``)."""
+    """Bits of ``sample_type``; all but IP count for what stands at the end of each record (``struct sample_id``)."""
 
+    IP = 1 << 0
     TID = 1 << 1
     TIME = 1 << 2
     ID = 1 << 6
@@ -83,6 +86,7 @@ class Sample(IntFlag):
 
 
 SAMPLE_ID_ALL: Final = 1 << 18  # of an attribute's flags: every record ends with a sample_id
+EXCLUDE_USER: Final = 1 << 4
 WANTS_TEXT_POKE: Final = 1 << 33
 SOFTWARE, DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.etm.unit import bare_unit
 from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RECORD
 from tests.support.cs_etm import CsTrace
@@ -29,7 +30,7 @@ def walk(rounds: int, *, vmid: int = -1, level: int = 1) -> np.ndarray[Any, np.d
 def stream(rounds: int, **how: Any) -> bytes:
     """The same as packets."""
     text = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
-    return bytes(encode(walk(rounds, **how), text, (0, 1, 2)).data)
+    return bytes(encode(walk(rounds, **how), text, (0, 1, 2), bare_unit(0, vmids=True)).data)
 
 
 def trace(rounds: int = 20, **how: Any) -> CsTrace:

@@ -13,6 +13,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.trace.etm.snapshot import write_snapshot
 from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.etm.unit import bare_unit
 from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
 from prologue.trace.ranges import EXCEPTION, GAP
 from prologue.trace.readers.recording import RECORD, RecordingHeader
@@ -96,7 +97,7 @@ def test_opencsd_reads_every_kind_of_step(tmp_path: Path) -> None:
 
 
 def test_without_text_nothing_is_said(tmp_path: Path) -> None:
-    stream = encode(recorded(PATH), ProgramText(PROGRAM[1:]), (1, 2))
+    stream = encode(recorded(PATH), ProgramText(PROGRAM[1:]), (1, 2), bare_unit(0, vmids=True))
     assert stream.starts == [IRQ] * 3
     assert stream.unknown == sum(count for start, count, _, level, _ in PATH if level and start != IRQ)
 

@@ -77,6 +77,14 @@ class LiveSymbol(NamedTuple):
     owner: str
 
 
+class KernelTask(NamedTuple):
+    """A task: its number (a thread's), its process's, and its name."""
+
+    tid: int
+    pid: int
+    comm: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelState:
     """State that the kernel reports. ``symbols`` are those of other owners, and where its image begins and ends.

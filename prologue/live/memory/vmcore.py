@@ -18,7 +18,7 @@ from prologue.live.memory.base import KernelInfo, read_vmcoreinfo
 from prologue.live.memory.core import CoreFile
 from prologue.live.memory.kdump import FLATTENED, MAGIC, CompressedDump
 from prologue.live.memory.ranges import Range, UnmappedError
-from prologue.live.memory.state import KernelState, LoadedModule
+from prologue.live.memory.state import KernelState, KernelTask, LoadedModule
 
 KDUMP_MAGICS: Final = (MAGIC, FLATTENED)
 """First bytes of a kdump-compressed dump, and of a flattened one (makedumpfile's ``diskdump_mod.h``, its README)."""
@@ -110,9 +110,8 @@ class Vmcore:
         """Return modules and their sections: drgn walks the kernel's list, and needs the DWARF for that."""
         if vmlinux is None:
             raise InputError("a dump needs its vmlinux to be searched for modules", path=self.name)
+        self._load_types(vmlinux)
         try:
-            self._program.load_debug_info([str(vmlinux)])
-            _ = self._program["modules"]  # without DWARF it finds none, and says nothing
             modules = tuple(
                 sorted(_loaded(module) for module, _ in self._program.loaded_modules() if _is_loadable(module))
             )
@@ -120,6 +119,32 @@ class Vmcore:
             reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
             raise InputError(reason, path=self.name) from error
         return KernelState(release=self.info.release, boot_id="", modules=modules, symbols=(), kprobes=())
+
+    def tasks(self, vmlinux: Path) -> tuple[KernelTask, ...]:
+        """Every task that there was.
+
+        Raises:
+            InputError: the vmlinux has no DWARF, or the list of tasks cannot be read.
+
+        """
+        from drgn.helpers.linux.pid import for_each_task
+
+        self._load_types(vmlinux)
+        try:
+            return tuple(
+                KernelTask(int(task.pid), int(task.tgid), task.comm.string_().decode(errors="replace"))
+                for task in for_each_task(self._program)
+            )
+        except (LookupError, ValueError, self._drgn.FaultError) as error:
+            raise InputError(f"tasks cannot be read ({_first_line(error)})", path=self.name) from error
+
+    def _load_types(self, vmlinux: Path) -> None:
+        try:
+            self._program.load_debug_info([str(vmlinux)])
+            _ = self._program["modules"]  # without DWARF it finds none, and says nothing
+        except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
+            reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
+            raise InputError(reason, path=self.name) from error
 
 
 def _import_drgn(name: str) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from prologue.arrays import I64, U64, Bool
 from prologue.elf.dynrelocs import RELA
 from prologue.elf.image import SHF_COMPRESSED, ElfImage
-from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, Section
+from prologue.elf.sections import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Section
 from prologue.elf.structs import SHDR
 from prologue.elf.symbols import SHN_LORESERVE, SHN_UNDEF, SYM, Symbols
 from prologue.errors import InputError
@@ -30,7 +30,6 @@ FREED: Final = ".init"
 """Sections that the loader lays out as init, and frees (module_init_layout_section, 6.1-7.2)."""
 _READ_ONLY_AFTER_INIT: Final = (".data..ro_after_init", "__jump_table")  # memory of their own (kernel/module/main.c)
 _ET_EXEC, _SHT_PROGBITS = 2, 1
-_SHF_WRITE: Final = 1
 _SHN_ABS: Final = 0xFFF1
 # type -> width in bytes, relative to the place
 _DATA: Final = {257: (8, False), 258: (4, False), 259: (2, False), 260: (8, True), 261: (4, True), 262: (2, True)}
@@ -56,7 +55,7 @@ def _bits(place: int, kind: int) -> dict[int, int]:
 
 def _kind_of_memory(section: Section) -> tuple[int, bool]:
     """Return a section's kind: those of one kind follow each other in memory, in file order."""
-    return section.flags & (_SHF_WRITE | SHF_EXECINSTR), section.name.startswith(FREED)
+    return section.flags & (SHF_WRITE | SHF_EXECINSTR), section.name.startswith(FREED)
 
 
 def _holds_plt(section: Section) -> bool:
@@ -165,7 +164,7 @@ class ModulePlacer:
         places: dict[int, int] = {}
         sections = [s for s in self._image.sections if s.allocated and s.name not in _READ_ONLY_AFTER_INIT]
         for at, section in enumerate(sections):
-            if section.size or not section.flags & _SHF_WRITE:
+            if section.size or not section.flags & SHF_WRITE:
                 continue
             kind = _kind_of_memory(section)
             before, after = (

@@ -5,23 +5,16 @@ Form: OpenCSD, HOWTO "ARM CoreSight Snapshot File Format", versions 1.0 to 1.2; 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from prologue.errors import OutputError
+from prologue.perf.coresight import AUTHSTATUS, TraceUnit
 from prologue.trace.etm.stream import EtmStream, ProgramText, encode
+from prologue.trace.etm.unit import bare_unit
 from prologue.trace.readers.recording import TraceRecords
-
-# Registers of the trace unit. They say what the streams have: no return stack (TRCCONFIGR), VMIDs of 16 bits and 64-bit
-# addresses (TRCIDR2), which ETMv4.2 has (TRCIDR1).
-_CONFIG_VMID: Final = 1 << 7
-_REGISTERS: Final = {
-    "TRCCONFIGR(0x004)": 0, "TRCTRACEIDR(0x010)": 0x10, "TRCAUTHSTATUS(0x3EE)": 0xCC, "TRCIDR0(0x078)": 0x28000EA1,
-    "TRCIDR1(0x079)": 0x4100F423, "TRCIDR2(0x07A)": 0x888, "TRCIDR8(0x060)": 0, "TRCIDR9(0x061)": 0,
-    "TRCIDR10(0x062)": 0, "TRCIDR11(0x063)": 0, "TRCIDR12(0x064)": 0, "TRCIDR13(0x065)": 0,
-}  # fmt: skip
 
 
 def write_snapshot(
@@ -53,12 +46,13 @@ def write_snapshot(
     except OSError as error:
         raise OutputError(f"cannot be created: {error.strerror}", path=directory) from error
     streams: dict[int, EtmStream] = {}
-    for cpu in np.unique(records["cpu"]).tolist():
-        streams[cpu] = encode(records[records["cpu"] == cpu], text, levels)
-        (directory / f"cpu{cpu}.bin").write_bytes(streams[cpu].data)
     vmids = bool((records["vmid"] >= 0).any())
+    units = [bare_unit(cpu, vmids=vmids) for cpu in np.unique(records["cpu"]).tolist()]
+    for unit in units:
+        streams[unit.cpu] = encode(records[records["cpu"] == unit.cpu], text, levels, unit)
+        (directory / f"cpu{unit.cpu}.bin").write_bytes(streams[unit.cpu].data)
     _write_memory(directory, text if memory is None else memory)
-    _write_settings(directory, sorted(streams), vmids)
+    _write_settings(directory, units)
     return streams
 
 
@@ -72,15 +66,21 @@ def _write_memory(directory: Path, memory: ProgramText) -> None:
     (directory / "dumps").write_text("\n".join(dumps))
 
 
-def _write_settings(directory: Path, cpus: list[int], vmids: bool) -> None:
+def _registers(unit: TraceUnit) -> Iterable[tuple[str, int]]:
+    yield from (("TRCCONFIGR(0x004)", unit.configr), ("TRCTRACEIDR(0x010)", unit.traceidr))
+    yield from (("TRCAUTHSTATUS(0x3EE)", AUTHSTATUS), ("TRCIDR0(0x078)", unit.idr0), ("TRCIDR1(0x079)", unit.idr1))
+    yield from (("TRCIDR2(0x07A)", unit.idr2), ("TRCIDR8(0x060)", unit.idr8))
+    yield from ((f"TRCIDR{9 + k}({0x061 + k:#05x})", 0) for k in range(5))
+
+
+def _write_settings(directory: Path, units: list[TraceUnit]) -> None:
     """The ini files: each CPU with its trace unit and its buffer."""
-    registers = _REGISTERS | ({"TRCCONFIGR(0x004)": _CONFIG_VMID} if vmids else {})
     devices, buffers, sources, cores = [], [], [], []
     dumps = (directory / "dumps").read_text()
     (directory / "dumps").unlink()
-    for k, cpu in enumerate(cpus):
-        unit = registers | {"TRCTRACEIDR(0x010)": 0x10 + cpu}
-        values = "".join(f"{name}={value:#x}\n" for name, value in unit.items())
+    for k, unit in enumerate(units):
+        cpu = unit.cpu
+        values = "".join(f"{name}={value:#x}\n" for name, value in _registers(unit))
         core = "[device]\nname=cpu_{0}\nclass=core\ntype=Cortex-A53\n\n[regs]\nPC(size:64)=0x0\nSP(size:64)=0x0\n\n{1}"
         (directory / f"cpu{cpu}.ini").write_text(core.format(cpu, dumps))
         source = f"[device]\nname=ETM_{cpu}\nclass=trace_source\ntype=ETM4\n\n[regs]\n{values}"
@@ -93,7 +93,7 @@ def _write_settings(directory: Path, cpus: list[int], vmids: bool) -> None:
     (directory / "snapshot.ini").write_text(
         f"[snapshot]\nversion=1.0\n\n[device_list]\n{listed}\n\n[trace]\nmetadata=trace.ini\n"
     )
-    names = ",".join(f"buffer{cpu}" for cpu in cpus)
+    names = ",".join(f"buffer{unit.cpu}" for unit in units)
     parts = [f"[trace_buffers]\nbuffers={names}\n", *buffers]
     parts += ["[source_buffers]\n" + "\n".join(sources) + "\n", "[core_trace_sources]\n" + "\n".join(cores) + "\n"]
     (directory / "trace.ini").write_text("\n".join(parts))

@@ -1,15 +1,17 @@
 """A recording as the ETMv4 instruction trace that hardware would have made of it: a stream of packets for each CPU.
 
 Packets: Arm IHI 0064 (Embedded Trace Macrocell Architecture Specification, ETMv4), "Descriptions of instruction trace
-packets". There is no speculation, no return stack, no cycle count and no time in it, and all addresses are whole.
+packets". There is no speculation, no return stack and no cycle count in it, and all addresses are whole. Whether it has
+VMIDs, processes and times is what the trace unit's registers say.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from prologue.arrays import U32
+from prologue.perf.coresight import TraceUnit
 from prologue.trace.etm.waypoints import RangeCode, Waypoint, describe
 from prologue.trace.ranges import EXCEPTION, GAP, LOST
 from prologue.trace.readers.recording import TraceRecords
@@ -21,7 +23,8 @@ _EXCEPTION: Final = 0x06
 _ADDRESS: Final = b"\x9d"  # 64 bits, IS0
 _ADDRESS_CONTEXT: Final = b"\x85"
 _AARCH64_NON_SECURE: Final = 0x30
-_VMID: Final = 0x40  # follows, 16 bits
+_HAS_VMID, _HAS_PROCESS = 0x40, 0x80  # these follow, in this order
+_TIMESTAMP: Final = b"\x02"
 # Exception types of the packet ...
 _DEBUG_HALT, _TRAP, _SERROR, _IRQ, _FIQ = 1, 3, 4, 14, 15
 _BY_VECTOR: Final = {0: _TRAP, 1: _IRQ, 2: _FIQ, 3: _SERROR}  # ... by the vector's place in its group of four
@@ -66,7 +69,13 @@ class EtmStream:
     unknown: int = 0
 
 
-def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...]) -> EtmStream:
+class _Context(NamedTuple):
+    level: int = -1
+    vmid: int = -1
+    process: int = -1
+
+
+def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit) -> EtmStream:
     """Packets for the records (``RECORD``, with notes) of one CPU, in their order.
 
     Ranges of other levels, and those that ``text`` has not, are left out, as a filter of the hardware does it.
@@ -75,23 +84,26 @@ def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...]) ->
         records: of one CPU.
         text: the words that were executed.
         levels: exception levels that are traced.
+        unit: the trace unit; its registers say what else is traced.
 
     """
-    return _Encoder(text, levels).run(records)
+    return _Encoder(text, levels, unit).run(records)
 
 
 class _Encoder:
-    def __init__(self, text: ProgramText, levels: tuple[int, ...]) -> None:
-        self._text, self._levels = text, levels
+    def __init__(self, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit) -> None:
+        self._text, self._levels, self._unit = text, levels, unit
         self._stream = EtmStream()
         self._last: tuple[int, int, RangeCode] | None = None  # start, end and code of the range before
-        self._context: tuple[int, int] = (-1, -1)
+        self._context = _Context()
+        self._time = 0  # of the last timestamp
+        self._timed = not unit.has_times  # whether one came after the last context
 
     def run(self, records: TraceRecords) -> EtmStream:
         returns: int | None = None
-        names = ("start", "count", "level", "flags", "vmid")
+        names = ("start", "count", "level", "flags", "vmid", "task", "time")
         rows: Any = zip(*(records[name].tolist() for name in names), strict=True)
-        for start, count, level, flags, vmid in rows:
+        for start, count, level, flags, vmid, task, time in rows:
             if not count:
                 returns = start if flags == EXCEPTION else returns
                 if flags & (GAP | LOST):
@@ -104,7 +116,7 @@ class _Encoder:
                 self._stream.filtered += 0 if traced else count
                 self._stream.unknown += count if traced else 0
             else:
-                self._step(start, flags, (level, vmid), returns)
+                self._step(start, flags, self._context_of(level, vmid, task), returns, time)
                 self._stream.starts.append(start)
                 self._stream.counts.append(count)
                 for taken in code.inside:
@@ -114,7 +126,12 @@ class _Encoder:
         self._stop()
         return self._stream
 
-    def _step(self, start: int, flags: int, context: tuple[int, int], returns: int | None) -> None:
+    def _context_of(self, level: int, vmid: int, task: int) -> _Context:
+        if self._unit.process_in_vmid:
+            return _Context(level, task)
+        return _Context(level, vmid, task if self._unit.has_process else -1)
+
+    def _step(self, start: int, flags: int, context: _Context, returns: int | None, time: int) -> None:
         """From the range before to the one that begins."""
         last = self._last
         if last is None or flags & GAP:
@@ -124,10 +141,13 @@ class _Encoder:
         elif flags & EXCEPTION:
             self._exception(last, last[1] if returns is None else returns, start)
             self._address(start, context, force=True)
+        elif last[2].last == Waypoint.NONE:
+            return  # a decoder gives both ranges as one: who runs it, and when, is what was true at its start
         else:
             self._leave(last, start)
             if last[2].last == Waypoint.INDIRECT or context != self._context:
                 self._address(start, context)
+        self._stamp(time)
 
     def _leave(self, last: tuple[int, int, RangeCode], to: int) -> None:
         """The atom of the last instruction of a range, after which ``to`` comes."""
@@ -147,15 +167,26 @@ class _Encoder:
             kind = _BY_VECTOR[vector >> 7 & 3]
         self._stream.data += bytes([_EXCEPTION, kind << 1 | how]) + _ADDRESS + _packed(returns)
 
-    def _address(self, vaddr: int, context: tuple[int, int], *, force: bool = False) -> None:
+    def _address(self, vaddr: int, context: _Context, *, force: bool = False) -> None:
         if not force and context == self._context:
             self._stream.data += _ADDRESS + _packed(vaddr)
             return
-        self._context = context
-        level, vmid = context
-        info = _AARCH64_NON_SECURE | level | (_VMID if vmid >= 0 else 0)
-        more = vmid.to_bytes(2, "little") if vmid >= 0 else b""
+        self._context, self._timed = context, not self._unit.has_times
+        level, vmid, process = context
+        info, more = _AARCH64_NON_SECURE | level, b""
+        if vmid >= 0:
+            info |= _HAS_VMID
+            more += vmid.to_bytes(self._unit.vmid_size, "little")
+        if process >= 0:
+            info |= _HAS_PROCESS
+            more += process.to_bytes(4, "little")
         self._stream.data += _ADDRESS_CONTEXT + _packed(vaddr) + bytes([info]) + more
+
+    def _stamp(self, time: int) -> None:
+        """A timestamp, if the time is another, or none came since the context: the bits up to the last that changed."""
+        if self._unit.has_times and (time != self._time or not self._timed):
+            self._stream.data += _TIMESTAMP + _changed_bits(time, self._time)
+            self._time, self._timed = time, True
 
     def _stop(self, to: int | None = None) -> None:
         """Tracing ends. What follows the last waypoint is said by an exception: the machine was halted there."""
@@ -171,3 +202,11 @@ class _Encoder:
 def _packed(vaddr: int) -> bytes:
     """A whole address: bits 8:2 and 15:9 in seven bits each, then six bytes."""
     return bytes([vaddr >> 2 & 0x7F, vaddr >> 9 & 0x7F]) + (vaddr >> 16 & (1 << 48) - 1).to_bytes(6, "little")
+
+
+def _changed_bits(value: int, before: int) -> bytes:
+    """The low bits of a number of 64: seven in each byte, with a mark if more follow; a ninth byte has eight."""
+    size = min(max(-(-(value ^ before).bit_length() // 7), 1), 9)
+    parts = [value >> 7 * k & 0x7F | 0x80 for k in range(size)]
+    parts[-1] = value >> 56 & 0xFF if size == 9 else parts[-1] & 0x7F
+    return bytes(parts)

@@ -1,0 +1,106 @@
+"""``prologue trace etm --perf``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prologue.elf.image import ElfImage
+from prologue.elf.notes import gnu_build_id
+from prologue.elf.symbols import Symbols
+from prologue.errors import InputError, OutputError
+from prologue.live.memory.sources import open_memory
+from prologue.live.memory.state import KernelTask
+from prologue.live.memory.vmcore import Vmcore
+from prologue.live.system.kcore_dir import KeptText, keep_text
+from prologue.live.system.module_files import module_files
+from prologue.live.system.running_system import RunningSystem
+from prologue.report.printable import printable
+from prologue.trace.etm.linked_text import linked_text
+from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
+from prologue.trace.etm.stream import EtmStream, ProgramText
+from prologue.trace.path.trampoline import find_trampoline
+from prologue.trace.ranges import TOP
+from prologue.words import counted
+
+if TYPE_CHECKING:
+    from prologue.trace.readers.recording import RecordingHeader, TraceRecords
+
+
+def write_perf(args: argparse.Namespace, header: RecordingHeader, records: TraceRecords) -> dict[int, EtmStream]:
+    """Write the file, or with ``--kcore`` the directory.
+
+    Returns:
+        The stream of each CPU.
+
+    Raises:
+        InputError: a recording of nothing, or the memory of another kernel or boot.
+        OutputError: it cannot be written.
+
+    """
+    if not len(records):
+        raise InputError("has no ranges: nothing was recorded", path=args.recording)
+    slide = header.slide or 0
+    if args.kcore is None:
+        text, image = linked_text(args.vmlinux, header), ElfImage(args.vmlinux)
+        kernel = TracedKernel(text=text, place=_place(image, Symbols(image), slide), build_id=gnu_build_id(image))
+        return write_perf_trace(args.output, header, records, kernel, levels=args.levels)
+    files = None if args.modules is None else module_files(args.modules)
+    system = RunningSystem(args.vmlinux, open_memory(args.kcore), files)
+    if system.kernel.slide != slide:
+        said = f"has the kernel at slide {system.kernel.slide:#x}, {args.recording} at {slide:#x}: another boot"
+        raise InputError(said, path=args.kcore)
+    kcore = keep_text(system)
+    if kcore.missing:
+        _warn(f"{counted(len(kcore.missing), 'loaded module')} without a file in {args.modules}, left out: "
+              f"{', '.join(kcore.missing)}")  # fmt: skip
+    kernel = TracedKernel(
+        text=_text(system, kcore),
+        place=_place(system.image, system.kernel.symbols, slide),
+        modules=[KernelMap(one.name, one.text.vaddr, len(one.text.data)) for one in kcore.modules],
+        tasks=_tasks(system),
+        build_id=gnu_build_id(system.image),
+    )
+    try:
+        (args.output / "kcore_dir").mkdir(parents=True)
+    except OSError as error:
+        raise OutputError(f"cannot be created: {error.strerror}", path=args.output) from error
+    kcore.write(args.output / "kcore_dir")
+    return write_perf_trace(args.output / "data", header, records, kernel, levels=args.levels)
+
+
+def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:
+    start, end = symbols.find("_text"), symbols.find("_end")
+    if start is None or end is None:
+        raise InputError("has no symbols _text and _end, by which perf knows where the kernel ran", path=image.path)
+    return KernelMap("_text", start.vaddr + slide & TOP, end.vaddr - start.vaddr)
+
+
+def _tasks(system: RunningSystem) -> Sequence[KernelTask]:
+    """The tasks of a dump; other memory does not say."""
+    if not isinstance(system.memory, Vmcore):
+        return ()
+    try:
+        return system.memory.tasks(system.image.path)
+    except InputError as error:
+        _warn(f"tasks have no names: {error}")
+        return ()
+
+
+def _text(system: RunningSystem, kcore: KeptText) -> ProgramText:
+    """What was executed: the text of kcore, and the entry trampoline of KPTI, which perf does not keep."""
+    pieces = [(piece.vaddr, np.frombuffer(piece.data, "<u4")) for piece in kcore.pieces]
+    found = find_trampoline(system.image, system.kernel.symbols)
+    if found is not None:
+        start, end, runs = found
+        words = system.kernel.live_text.read_at(start, end - start) or b""
+        pieces.append((runs, np.frombuffer(words, "<u4")))
+    return ProgramText(pieces)
+
+
+def _warn(message: str) -> None:
+    print(printable(f"prologue: {message}"), file=sys.stderr)

@@ -1,0 +1,149 @@
+"""Keeps of a system what ``perf record --kcore`` keeps: kcore, kallsyms and modules, in a directory.
+
+kcore has the kernel's text and each module's, in whole pages; no data. They are one segment, as they are one of
+/proc/kcore on arm64 (vmalloc), with holes in the file: perf takes all that lies below its map of the kernel for user
+space, and so would not follow modules, where ``kcore_copy`` makes a segment of each (``cs_etm__cpu_mode``,
+tools/perf/util/cs-etm.c, ``machine__get_kernel_start``, machine.c, symbol-elf.c, 6.1-6.12). BPF programs and
+trampolines of ftrace are not there: a dump does not say where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import SHF_WRITE, Section
+from prologue.elf.symbols import STT_FUNC, Symbols
+from prologue.errors import InputError
+from prologue.live.memory.base import Memory
+from prologue.live.memory.core import NO_PADDR
+from prologue.live.memory.ranges import PAGE, UnmappedError
+from prologue.live.memory.write_core import CorePiece, write_core
+from prologue.live.system.running_module import RunningModule
+from prologue.live.system.running_system import RunningSystem
+from prologue.outputs import write_text
+
+_TOP: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptModule:
+    """A module's text in whole pages, and how /proc/modules has it."""
+
+    name: str
+    text: CorePiece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptText:
+    """The text of a system, and its symbols as lines of /proc/kallsyms.
+
+    ``missing`` are modules that were loaded, and of which no file was there: their text is left out.
+    """
+
+    kernel: CorePiece
+    modules: tuple[KeptModule, ...]
+    missing: tuple[str, ...]
+    kallsyms: str
+
+    @property
+    def pieces(self) -> tuple[CorePiece, ...]:
+        """All text."""
+        return self.kernel, *(module.text for module in self.modules)
+
+    def write(self, directory: Path) -> None:
+        """Write the files into a directory that is there.
+
+        Raises:
+            OutputError: they cannot be written.
+
+        """
+        write_core(directory / "kcore", (), sorted(self.pieces), joined=True)
+        write_text(directory / "kallsyms", self.kallsyms)
+        lines = (f"{one.name} {len(one.text.data)} 0 - Live {one.text.vaddr:#x}\n" for one in self.modules)
+        write_text(directory / "modules", "".join(lines))
+
+
+def keep_text(system: RunningSystem) -> KeptText:
+    """Read the text of the kernel from _stext to _etext, and of the modules whose files are there.
+
+    Raises:
+        InputError: memory does not have the text, or a module's file is of another build.
+
+    """
+    kernel = system.kernel
+    start, end = (_place(kernel.symbols, name, kernel.slide, system) for name in ("_stext", "_etext"))
+    lines = list(_lines(kernel.image, kernel.symbols, kernel.slide, ""))
+    modules, missing = list[KeptModule](), list[str]()
+    for loaded, module, errors in system.open_modules(system.read_module):
+        if errors:
+            raise errors[0]
+        if module is None:
+            missing.append(loaded.name)
+            continue
+        modules.append(KeptModule(name=loaded.name, text=_pages(system.memory, *_extent(module))))
+        lines += _lines(module.image, module.symbols, 0, f"\t[{loaded.name}]")
+    return KeptText(
+        kernel=_pages(system.memory, start, end),
+        modules=tuple(modules),
+        missing=tuple(missing),
+        kallsyms="".join(lines),
+    )
+
+
+def _place(symbols: Symbols, name: str, slide: int, system: RunningSystem) -> int:
+    symbol = symbols.find(name)
+    if symbol is None:
+        raise InputError(f"has no symbol {name}", path=system.image.path)
+    return symbol.vaddr + slide & _TOP
+
+
+def _extent(module: RunningModule) -> tuple[int, int]:
+    """Where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT)."""
+    spans = [(one.section.addr, 4 * len(one.words)) for one in module.live_text.live.values() if one.there.any()]
+    spans += [(vaddr, len(module.read_plt(vaddr))) for vaddr in module.placed.plts]
+    return min(vaddr for vaddr, _ in spans), max(vaddr + size for vaddr, size in spans)
+
+
+def _pages(memory: Memory, start: int, end: int) -> CorePiece:
+    """The pages with these bytes; zeros for those that are not mapped, as in /proc/kcore."""
+    start, end = start // PAGE * PAGE, -(-end // PAGE) * PAGE
+    try:
+        return CorePiece(start, NO_PADDR, memory.read(start, end - start))
+    except UnmappedError:
+        return CorePiece(start, NO_PADDR, b"".join(_page(memory, vaddr) for vaddr in range(start, end, PAGE)))
+
+
+def _page(memory: Memory, vaddr: int) -> bytes:
+    try:
+        return memory.read(vaddr, PAGE)
+    except UnmappedError:
+        return bytes(PAGE)
+
+
+def _lines(image: ElfImage, symbols: Symbols, slide: int, label: str) -> Iterator[str]:
+    """Lines of kallsyms: address, type as nm has it, name; ascending."""
+    kinds = [_kind(section) for section in image.sections]
+    table, values = symbols.table, symbols.values
+    rows = np.flatnonzero(symbols.defined & (table["info"] & 15 <= STT_FUNC) & (table["name"] != 0))
+    for row in rows[np.argsort(values[rows], kind="stable")].tolist():
+        name, kind = symbols.name_of(row), kinds[int(table["shndx"][row])]
+        if kind and not name.startswith(("$", ".L")):
+            letter = kind if table["info"][row] >> 4 else kind.lower()
+            yield f"{int(values[row]) + slide & _TOP:016x} {letter} {name}{label}\n"
+
+
+def _kind(section: Section) -> str:
+    """The letter of nm for global symbols of a section; empty if it is not in memory."""
+    if not section.allocated:
+        return ""
+    if section.executable:
+        return "T"
+    if section.type == "SHT_NOBITS":
+        return "B"
+    return "D" if section.flags & SHF_WRITE else "R"

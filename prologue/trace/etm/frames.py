@@ -1,0 +1,49 @@
+"""Frames of the CoreSight formatter, as a trace sink (ETR, ETB) has them in memory.
+
+Form: Arm CoreSight Architecture Specification (IHI 0029), "Trace Formatter": 16 bytes, the last one with the low
+bits of those at even places.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+_SIZE: Final = 16
+_DATA: Final = 14  # bytes of data in a frame that begins with a trace ID, and has no other
+
+
+def framed(data: bytes | bytearray, trace_id: int) -> bytes:
+    """Return frames that hold the data of one source.
+
+    Args:
+        data: the stream of a trace unit.
+        trace_id: its ID, 1 to 0x6F.
+
+    """
+    whole = len(data) // _DATA
+    payload = np.frombuffer(data, np.uint8, whole * _DATA).reshape(-1, _DATA)
+    frames = np.zeros((whole, _SIZE), np.uint8)
+    frames[:, 0] = trace_id << 1 | 1
+    frames[:, 1:15] = payload
+    even = payload[:, 1::2]  # at places 2, 4, ... 14
+    frames[:, 2:15:2] &= 0xFE
+    frames[:, 15] = ((even & 1) << np.arange(1, 8, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
+    return frames.tobytes() + b"".join(_cut(bytes(data[whole * _DATA :]), trace_id))
+
+
+def _cut(data: bytes, trace_id: int) -> list[bytes]:
+    """The frames of fewer bytes: what follows them is of no source, and a change of source has an even place."""
+    parts = [data] if len(data) % 2 or not data else [data[:-1], data[-1:]]
+    return [_short(part, trace_id) for part in parts if part]
+
+
+def _short(data: bytes, trace_id: int) -> bytes:
+    frame = bytearray(_SIZE)
+    frame[0] = trace_id << 1 | 1
+    for place, byte in enumerate(data, start=1):
+        frame[place] = byte if place % 2 else byte & 0xFE
+        frame[15] |= 0 if place % 2 else (byte & 1) << place // 2
+    frame[len(data) + 1] = 1  # ID 0
+    return bytes(frame)

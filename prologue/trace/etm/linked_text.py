@@ -1,0 +1,36 @@
+"""The text of a vmlinux where a recording says that it ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prologue.elf.image import ElfImage
+from prologue.elf.notes import gnu_build_id
+from prologue.errors import InputError
+from prologue.trace.etm.stream import ProgramText
+from prologue.trace.ranges import TOP
+from prologue.trace.readers.recording import RecordingHeader
+
+
+def linked_text(vmlinux: Path, header: RecordingHeader) -> ProgramText:
+    """Read the text of a vmlinux, which ran ``header.slide`` bytes from where it is linked.
+
+    Raises:
+        InputError: no vmlinux, or another kernel's.
+
+    """
+    image = ElfImage(vmlinux)
+    own = gnu_build_id(image)
+    if not header.may_be_of(own):
+        said = f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}"
+        raise InputError(said, path=vmlinux)
+    sections = [(section.addr, image.read_at(section.addr, section.size)) for section in image.text_sections]
+    return ProgramText(
+        [
+            (vaddr + (header.slide or 0) & TOP, np.frombuffer(data[: len(data) & ~3], "<u4"))
+            for vaddr, data in sections
+            if data
+        ]
+    )

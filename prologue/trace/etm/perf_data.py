@@ -1,0 +1,127 @@
+"""Writes a recording as the perf.data that ``perf record -e cs_etm//k -a`` would have left of it.
+
+Form: tools/perf/Documentation/perf.data-file-format.txt, tools/perf/util/cs-etm.h and cs-etm.c (6.12).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.live.memory.state import KernelTask
+from prologue.perf.coresight import TimeConversion, TraceUnit, pack_units
+from prologue.perf.layout import AUX, EXCLUDE_USER, HOST_KERNEL, KERNEL_NAME, Feature, RecordKind, Sample
+from prologue.perf.writing import (
+    AuxData,
+    EventAttributes,
+    event_description,
+    machine_features,
+    padded,
+    record,
+    sample_id,
+    write_perf_file,
+)
+from prologue.trace.etm.frames import framed
+from prologue.trace.etm.stream import EtmStream, ProgramText, encode
+from prologue.trace.etm.unit import is_vhe, perf_unit
+from prologue.trace.ranges import TOP
+from prologue.trace.readers.recording import RecordingHeader, TraceRecords
+
+_PMU: Final = 8  # type of the event, a number that the kernel gives its PMUs as they come
+_CONTEXT, _CONTEXT2, _TIMES = 1 << 14, 1 << 15, 1 << 28  # of its config (include/linux/coresight-pmu.h, 6.12)
+_NAMES: Final = {False: "cs_etm//", True: "cs_etm//k"}  # by whether only the kernel is traced
+_NANOSECONDS: Final = TimeConversion(shift=0, multiplier=1, zero=0)
+
+
+class KernelMap(NamedTuple):
+    """Where a kernel or a module is in memory: its name to perf, its first address, its size in bytes."""
+
+    name: str
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedKernel:
+    """The kernel that ran: the words that it executed, and what perf.data says of it.
+
+    ``place`` is from the symbol ``_text`` on, which KASLR moved; ``modules`` those whose text is there.
+    """
+
+    text: ProgramText
+    place: KernelMap
+    modules: Sequence[KernelMap] = ()
+    tasks: Sequence[KernelTask] = ()
+    build_id: str = ""
+
+
+def write_perf_trace(
+    out: Path, header: RecordingHeader, records: TraceRecords, kernel: TracedKernel, *, levels: tuple[int, ...]
+) -> dict[int, EtmStream]:
+    """Write the file.
+
+    Args:
+        out: the file.
+        header: of the recording.
+        records: of the recording, with notes; at least one.
+        kernel: the kernel that ran.
+        levels: exception levels that are traced.
+
+    Returns:
+        The stream of each CPU.
+
+    Raises:
+        OutputError: ``out`` cannot be written.
+
+    """
+    vhe, timed = is_vhe(records), header.clocked
+    cpus = np.unique(records["cpu"]).tolist()
+    units = [perf_unit(cpu, vhe=vhe, timed=timed) for cpu in cpus]
+    streams, buffers, own = dict[int, EtmStream](), list[AuxData](), list[bytes]()
+    for unit in units:
+        mine = records[records["cpu"] == unit.cpu]
+        streams[unit.cpu] = encode(mine, kernel.text, levels, unit)
+        buffer = AuxData(unit.cpu, framed(streams[unit.cpu].data, unit.trace_id))
+        buffers.append(buffer)
+        own += _of_cpu(buffer, mine)
+    config = (_CONTEXT2 if vhe else _CONTEXT) | (_TIMES if timed else 0)
+    user = 0 in levels
+    event = EventAttributes(type=_PMU, config=config, period=1, sample=Sample.IP, flags=0 if user else EXCLUDE_USER)
+    features = machine_features(build_id=kernel.build_id, machine="aarch64", cpus=max(header.cpus, cpus[-1] + 1))
+    features[Feature.EVENTS] = event_description(event, _NAMES[not user])
+    write_perf_file(out, event, [*_heading(units, kernel, timed=timed), *own], features, buffers)
+    return streams
+
+
+def _heading(units: Sequence[TraceUnit], kernel: TracedKernel, *, timed: bool) -> Iterator[bytes]:
+    """Records that perf itself makes before a trace begins."""
+    if timed:  # before the trace units: perf takes it when it reads these
+        yield record(RecordKind.TIME_CONV, 0, _NANOSECONDS.pack())
+    yield record(RecordKind.AUXTRACE_INFO, 0, pack_units(units, _PMU))
+    yield _map(kernel.place._replace(name=f"{KERNEL_NAME}{kernel.place.name}"), kernel.place.start)
+    for module in kernel.modules:
+        yield _map(module._replace(name=f"[{module.name}]"), 0)
+    for task in kernel.tasks:
+        named = struct.pack("<ii", task.pid, task.tid) + padded(task.comm)
+        yield record(RecordKind.COMM, 0, named + sample_id(pid=task.pid, tid=task.tid))
+
+
+def _map(where: KernelMap, offset: int) -> bytes:
+    body = struct.pack("<iiQQQ", -1, 0, where.start & TOP, where.size, offset & TOP) + padded(where.name)
+    return record(RecordKind.MMAP, HOST_KERNEL, body + sample_id())
+
+
+def _of_cpu(buffer: AuxData, records: TraceRecords) -> Iterator[bytes]:
+    """The kernel's records of one AUX buffer: tracing begins, and all that it recorded is there."""
+    for kind, row, head in (
+        (RecordKind.ITRACE_START, 0, None),
+        (RecordKind.AUX, -1, AUX.pack(0, len(buffer.data), 0)),
+    ):
+        task, time = int(records["task"][row]), int(records["time"][row])
+        body = struct.pack("<ii", task, task) if head is None else head
+        yield record(kind, 0, body + sample_id(pid=task, tid=task, time=time, cpu=buffer.cpu))
