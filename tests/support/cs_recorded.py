@@ -1,65 +1,92 @@
-"""A recording of QEMU's as the perf.data that perf record --kcore would have left of it."""
+"""What a recording says of each executed instruction, and what decoders say of the perf.data that was made of it."""
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from prologue.arrays import U64
+from prologue.arrays import I64, U64
 from prologue.live.memory.sources import open_memory
-from prologue.trace.etm.stream import ProgramText, encode
-from prologue.trace.path.programs import Program, decoder_text, running_program
-from prologue.trace.readers.recording import load_recording
+from prologue.trace.path.programs import decoder_text, running_program
+from prologue.trace.readers.recording import TraceRecords
 from prologue.trace.readers.sources import open_trace
-from tests.support.cores import core
-from tests.support.cs_etm import CsTrace, write
 
-_TRAMPOLINE = 0xFFFFFFFF00000000  # from here on KPTI maps its entry code, which kcore does not have there
+_FIXMAP = 0xFFFFFFFF00000000  # KPTI maps its entry code there, where kcore has none
 
 
-def write_recorded(recording: Path, vmlinux: Path, dump: Path, directory: Path) -> dict[int, U64]:
-    """Write the directory; return the addresses of what each CPU executed at EL1, as far as the kernel has its text."""
-    program = running_program(vmlinux, open_memory(str(dump)), None)
-    _, records = load_recording(recording)
-    text = ProgramText([(piece.vaddr, np.ascontiguousarray(piece.words)) for piece in program.pieces])
-    streams, ran = {}, {}
-    for cpu in np.unique(records["cpu"]).tolist():
-        made = encode(records[records["cpu"] == cpu], text, (1,))
-        streams[cpu] = bytes(made.data)
-        ran[cpu] = _addresses(made.starts, made.counts)
-    inner = directory / "kcore_dir"
-    inner.mkdir(parents=True)
-    write(directory / "data", CsTrace(streams=streams, text=_extent(program)))
-    pieces = [(vaddr, 0, words.tobytes()) for vaddr, words in text.pieces if vaddr < _TRAMPOLINE]
-    (inner / "kcore").write_bytes(core(pieces))
-    names = ((name, *program.find(name)[:1]) for name in ("_text", "_stext", "_etext", "_end"))
-    (inner / "kallsyms").write_text("".join(f"{vaddr:016x} T {name}\n" for name, vaddr in names))
-    (inner / "modules").write_text("")
-    return ran
+class Executed(NamedTuple):
+    """Each instruction of a CPU in its order: address, time in ns, thread; shape (n,)."""
+
+    vaddrs: U64
+    times: U64
+    tids: npt.NDArray[np.int64]
 
 
-def decoded_addresses(directory: Path, vmlinux: Path) -> dict[int, U64]:
-    """What each CPU executed, as we decode it."""
+def executed_as_recorded(records: TraceRecords) -> dict[int, Executed]:
+    """Of each CPU, what the kernel did."""
+    kept = records[(records["count"] > 0) & (records["level"] > 0)]
+    return {cpu: _of_records(kept[kept["cpu"] == cpu]) for cpu in np.unique(kept["cpu"]).tolist()}
+
+
+def executed_as_decoded(directory: Path, vmlinux: Path, modules: Path | None = None) -> dict[int, Executed]:
+    """Of each CPU, as our reader decodes it."""
     with open_trace(str(directory)) as trace:
         assert trace.decoded is not None
-        program = running_program(vmlinux, open_memory(str(directory)), None)
-        trace.decoded.follow(decoder_text(program, None), vmlinux)
-        ranges = np.concatenate([batch.ranges for batch in trace.batches])
-    found = {}
-    for cpu in np.unique(ranges["cpu"]).tolist():
-        own = ranges[ranges["cpu"] == cpu]
-        found[cpu] = _addresses(own["start"].tolist(), ((own["end"] - own["start"]) // 4).tolist())
-    return found
+        memory = open_memory(str(directory))
+        program = running_program(vmlinux, memory, modules)
+        trace.decoded.follow(decoder_text(program, memory), vmlinux)
+        batches = list(trace.batches)
+    ranges = np.concatenate([batch.ranges for batch in batches])
+    tids = np.array([max(task.tid, 0) for task in batches[-1].tasks], np.int64)  # the idle task is nobody
+    return {cpu: _of_ranges(ranges[ranges["cpu"] == cpu], tids) for cpu in np.unique(ranges["cpu"]).tolist()}
 
 
-def _addresses(starts: list[int], counts: list[int]) -> U64:
-    parts = [
-        np.arange(start, start + 4 * count, 4, dtype=np.uint64) for start, count in zip(starts, counts, strict=True)
-    ]
-    return np.concatenate(parts)
+def _of_records(own: TraceRecords) -> Executed:
+    return _each(own["start"], own["count"].astype(np.int64), own["time"], own["task"].astype(np.int64))
 
 
-def _extent(program: Program) -> tuple[int, int]:
-    start, end = (program.find(name)[0] for name in ("_text", "_etext"))
-    return start, end - start
+def _of_ranges(own: npt.NDArray[Any], tids: npt.NDArray[np.int64]) -> Executed:
+    sizes = (own["end"] - own["start"]).astype(np.int64) // 4
+    return _each(own["start"], sizes, own["time"], tids[own["task"]])
+
+
+def _each(starts: U64, counts: I64, times: U64, tids: I64) -> Executed:
+    inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    vaddrs = np.repeat(starts, counts) + np.uint64(4) * inside.astype(np.uint64)
+    return Executed(vaddrs, np.repeat(times, counts), np.repeat(tids, counts))
+
+
+class TakenBranch(NamedTuple):
+    """A step that perf prints: CPU, thread after it, the last instruction before it, the first one after it."""
+
+    cpu: int
+    tid: int
+    ip: int
+    addr: int
+
+
+def branches_as_recorded(records: TraceRecords) -> Iterator[TakenBranch]:
+    """Every branch and exception of the kernel, by CPU; not those from and to text that perf does not have."""
+    for cpu in np.unique(records["cpu"]).tolist():
+        own = records[(records["cpu"] == cpu) & (records["count"] > 0)]
+        names = ("start", "count", "level", "task")
+        rows = list(zip(*(own[name].tolist() for name in names), strict=True))
+        for (start, count, level, _), (addr, _, to, tid) in pairwise(rows):
+            ip = start + 4 * count - 4
+            if level and to and addr != ip + 4 and max(ip, addr) < _FIXMAP:
+                yield TakenBranch(cpu, tid, ip, addr)
+
+
+def branches_as_perf_prints(directory: Path, *options: str) -> Iterator[TakenBranch]:
+    """The same; those to the next instruction, which a recording does not tell from going on, are left out."""
+    command = ["perf", "script", "-i", str(directory), "--itrace=b", "-F", "tid,cpu,ip,addr", *options]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = (line.replace("=>", "").split() for line in said.splitlines())
+    made = [TakenBranch(int(cpu.strip("[]")), int(tid), int(ip, 16), int(addr, 16)) for tid, cpu, ip, addr in rows]
+    yield from sorted((one for one in made if one.ip and one.addr not in (0, one.ip + 4)), key=lambda one: one.cpu)

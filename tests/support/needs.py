@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from prologue.errors import InputError
+from prologue.trace.coresight.library import require_library
 from prologue_bench.errors import MissingToolError, UnreachableError
 from prologue_bench.guest.kbuild import BuiltKernel, Recipe, build_kernel
 from prologue_bench.guest.kernels import DebianKernel, fetch_kernel
@@ -33,6 +35,14 @@ def needs_tools(*names: str) -> None:
     absent = [name for name in names if shutil.which(name) is None]
     if absent:
         missing(", ".join(absent))
+
+
+def needs_opencsd() -> None:
+    """OpenCSD's library."""
+    try:
+        require_library()
+    except InputError as error:
+        missing(str(error))
 
 
 def needs_mini_kernel_tools() -> None:

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import compress
+from operator import or_
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -247,7 +249,7 @@ def slide_by_symbols(vmlinux: Path, known: Mapping[str, int]) -> int | None:
 
 
 def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32]]:
-    """What a decoder follows: the text of a program, and what memory holds of modules that are not in it."""
+    """What a decoder follows: the text of a program; of modules all that memory holds, PLT entries, too."""
     pieces = [(piece.vaddr, piece.words) for piece in program.pieces]
     if memory is None:
         return pieces
@@ -255,13 +257,15 @@ def decoder_text(program: Program, memory: Memory | None) -> list[tuple[int, U32
         modules = memory.state().modules
     except InputError:  # a dump does not say where modules are
         return pieces
-    own = [(vaddr, vaddr + 4 * len(words)) for vaddr, words in pieces]
     for module in modules:
         start, end = module.base, module.base + module.size // 4 * 4
-        if not module.base or any(low < end and start < high for low, high in own):
+        inside = [start <= vaddr and vaddr + 4 * len(words) <= end for vaddr, words in pieces]
+        apart = [end <= vaddr or vaddr + 4 * len(words) <= start for vaddr, words in pieces]
+        if not module.base or not all(map(or_, inside, apart)):
             continue
         with suppress(InputError):  # not all of it is there
-            pieces.append((start, np.frombuffer(memory.read(start, end - start), "<u4")))
+            whole = np.frombuffer(memory.read(start, end - start), "<u4")
+            pieces = [*compress(pieces, apart), (start, whole)]
     return pieces
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +22,13 @@ from prologue.trace.ranges import EXCEPTION
 from prologue.trace.readers.recording import load_recording
 from prologue.trace.readers.sources import open_trace
 from prologue_bench.guest.modules import load_order
-from tests.support.needs import needs_kernel, needs_modules, needs_tools
+from tests.support.cs_recorded import (
+    branches_as_perf_prints,
+    branches_as_recorded,
+    executed_as_decoded,
+    executed_as_recorded,
+)
+from tests.support.needs import needs_kernel, needs_modules, needs_opencsd, needs_tools
 
 pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
 
@@ -180,3 +188,70 @@ def test_a_module_s_function(recorded: Recorded, tmp_path: Path) -> None:
     assert len(insns) > 50
     first = [insn["text"].split()[0] for insn in ranges[0]["instructions"][:2]]
     assert first == ["mov", "bl"]  # two NOPs in the file
+
+
+@pytest.fixture(scope="module")
+def perf_data(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as perf record --kcore would have left it."""
+    directory = tmp_path_factory.mktemp("perf") / "perf.data"
+    command = ["trace", "etm", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--perf", "-o", str(directory)]
+    assert main([*command, "--kcore", str(recorded.dump), "--modules", str(recorded.modules), "-q"]) == 0
+    return directory
+
+
+def test_perf_data_says_what_was_recorded(recorded: Recorded, perf_data: Path) -> None:
+    """OpenCSD's library gives it back to the last instruction of the module, of KPTI's trampoline, of PLTs."""
+    needs_opencsd()
+    header, records = load_recording(recorded.trace)
+    expected, found = executed_as_recorded(records), executed_as_decoded(perf_data, recorded.vmlinux, recorded.modules)
+    assert found.keys() == expected.keys() == {0, 1}
+    switch = linked_program(recorded.vmlinux, header.slide or 0).find("cpu_switch_to")[0]
+    for cpu, ran in expected.items():
+        assert np.array_equal(found[cpu].vaddrs, ran.vaddrs)
+        assert np.array_equal(found[cpu].times, ran.times)
+        # A trace unit has a new process from the next branch on, which is the RET of the switch.
+        others = ran.vaddrs[found[cpu].tids != ran.tids]
+        assert (others - np.uint64(switch) < np.uint64(0x100)).all()
+        assert len(others) < len(ran.vaddrs) // 1000
+
+
+def test_perf_prints_what_was_recorded(recorded: Recorded, perf_data: Path) -> None:
+    needs_tools("perf", "aarch64-linux-gnu-objdump")
+    _, records = load_recording(recorded.trace)
+    expected, found = list(branches_as_recorded(records)), list(branches_as_perf_prints(perf_data))
+    for cpu in (0, 1):
+        mine, printed = ([one for one in some if one.cpu == cpu] for some in (expected, found))
+        assert len(mine) - len(printed) <= 1  # perf may drop the last one
+        assert printed == mine[: len(printed)]
+
+    def perf(*command: object) -> str:
+        run = subprocess.run(["perf", *map(str, command)], capture_output=True, text=True, check=True, timeout=300)
+        return run.stdout
+
+    samples = ("--itrace=i1000il", "-i", perf_data)
+    reported = perf("report", *samples, "--stdio", "--sort", "comm,sym")
+    assert "[k] ftrace_caller" in reported
+    assert " dd " in reported
+    first = linked_program(recorded.vmlinux, recorded.slide).find("ftrace_caller")[0]
+    annotated = perf("annotate", *samples, "--stdio", "--objdump", "aarch64-linux-gnu-objdump", "ftrace_caller")
+    assert re.search(rf"{first:x}: +bti +c", annotated)
+    injected = perf_data.parent / "injected"
+    perf("inject", *samples, "--strip", "-o", injected)
+    sampled = perf("script", *samples, "-F", "ip")
+    assert len(sampled.splitlines()) > 1000
+    assert perf("script", "-i", injected, "-F", "ip") == sampled
+
+
+def test_perf_data_shows_the_stale_vmlinux(
+    recorded: Recorded, perf_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs_opencsd()
+    command = ["trace", "check", str(perf_data), "--vmlinux", str(recorded.vmlinux), "--json"]
+    assert main([*command, "--modules", str(recorded.modules)]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["stale"] == []
+    named = {int(word["vaddr"], 16) for word in data["divergence"]["words"]}
+    ran = dict(recorded.executed.tolist())
+    linked, _ = linked_program(recorded.vmlinux, recorded.slide).words_at(np.array(sorted(named), np.uint64))
+    assert named
+    assert all(ran[vaddr] != word for vaddr, word in zip(sorted(named), linked.tolist(), strict=True))

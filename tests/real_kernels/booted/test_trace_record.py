@@ -15,7 +15,6 @@ import pytest
 from prologue.cli.main import main
 from prologue.trace.ranges import EXCEPTION, RETURN
 from prologue.trace.readers.recording import load_recording
-from tests.support.cs_recorded import decoded_addresses, write_recorded
 from tests.support.needs import needs_kernel, needs_tools
 from tests.support.opencsd import decode, merged
 from tests.support.texts import text_at
@@ -73,18 +72,6 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         decoded += cpu["instructions"]
     assert decoded == ran.inside
     assert misled  # by the vmlinux, on one CPU at least: what each executes in the window is the scheduler's choice
-
-    # The same as perf record --kcore would have left it: one command, without an overlay.
-    directory = tmp_path / "perf.data"
-    executed = write_recorded(out, vmlinux, dump, directory)
-    found = decoded_addresses(directory, vmlinux)
-    assert found.keys() == executed.keys()
-    assert all(np.array_equal(found[cpu], executed[cpu]) for cpu in executed)
-    assert main(["trace", "check", str(directory), "--vmlinux", str(vmlinux), "--json"]) == 1
-    data = json.loads(capsys.readouterr().out)
-    assert (data["stale"], data["instructions"]) == ([], sum(map(len, executed.values())))
-    assert {int(word["vaddr"], 16) for word in data["divergence"]["words"]} <= set(stale.wrong_addresses.tolist())
-    assert data["divergence"]["words"]
 
 
 def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,125 @@
+"""A recording becomes perf.data: what perf and our reader find in it is what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from prologue.cli.main import main
+from prologue.live.memory.state import KernelTask
+from prologue.trace.etm.frames import framed
+from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
+from prologue.trace.etm.stream import ProgramText
+from prologue.trace.path.programs import decoder_text, linked_program
+from prologue.trace.ranges import GAP
+from prologue.trace.readers.recording import RecordingHeader
+from prologue.trace.readers.sources import open_trace
+from tests.support import cs_etm
+from tests.support.cs_recorded import branches_as_perf_prints, branches_as_recorded
+from tests.support.cs_recording import ROUND, walk
+from tests.support.needs import needs_tools
+from tests.trace.made import KERNEL, recording
+
+TEXT = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
+TASKS = (KernelTask(77, 70, "cat"), KernelTask(78, 78, "dd"))
+
+
+class Row(NamedTuple):
+    start: int
+    time: int
+    level: int
+    pid: int
+    tid: int
+    comm: str
+
+
+def records(rounds: int, *, level: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
+    """Two CPUs, two tasks in turns; each round has another time, the last one of 64 bits."""
+    one = walk(rounds, level=level)
+    number = np.arange(len(one), dtype=np.uint64) // np.uint64(len(ROUND))
+    one["time"] = number * np.uint64(1_000_003) + np.uint64(500)
+    one["time"][-len(ROUND) :] = (1 << 63) + 5
+    one["task"] = np.where(number % np.uint64(2), 78, 77)
+    both = np.concatenate([one, one])
+    both["cpu"][len(one) :] = 1
+    both["flags"][len(one)] = GAP
+    return both
+
+
+def write(path: Path, rows: np.ndarray[Any, np.dtype[Any]], *, clocked: bool = True) -> None:
+    place = KernelMap("_text", KERNEL.base, 4 * len(KERNEL.words))
+    kernel = TracedKernel(text=TEXT, place=place, tasks=TASKS)
+    write_perf_trace(path, RecordingHeader(slide=0, clocked=clocked), rows, kernel, levels=(1, 2))
+
+
+def decoded(path: Path, vmlinux: Path) -> dict[int, list[Row]]:
+    with open_trace(str(path)) as trace:
+        assert trace.decoded is not None
+        trace.decoded.follow(decoder_text(linked_program(vmlinux, 0), None), vmlinux)
+        batches = list(trace.batches)
+    found: dict[int, list[Row]] = {0: [], 1: []}
+    for batch in batches:
+        for cpu, start, time, level, task in batch.ranges[["cpu", "start", "time", "level", "task"]].tolist():
+            who = batch.tasks[task]
+            found[cpu].append(Row(start, time, level, who.pid, who.tid, who.comm))
+    return found
+
+
+@pytest.mark.usefixtures("opencsd")
+@pytest.mark.parametrize("level", [1, 2], ids=["CONTEXTIDR_EL1", "VHE: CONTEXTIDR_EL2"])
+def test_times_and_tasks_are_those_of_the_recording(level: int, tmp_path: Path) -> None:
+    rows = records(6, level=level)
+    write(tmp_path / "perf.data", rows)
+    names = {task.tid: (task.pid, task.tid, task.comm) for task in TASKS}
+    for cpu, found in decoded(tmp_path / "perf.data", KERNEL.write(tmp_path / "vmlinux")).items():
+        mine = rows[rows["cpu"] == cpu][["start", "time", "level", "task"]].tolist()
+        assert found == [Row(start, time, own, *names[task]) for start, time, own, task in mine]
+
+
+@pytest.mark.usefixtures("opencsd")
+def test_without_a_clock_there_are_no_times(tmp_path: Path) -> None:
+    write(tmp_path / "perf.data", records(3), clocked=False)
+    found = decoded(tmp_path / "perf.data", KERNEL.write(tmp_path / "vmlinux"))
+    assert {row.time for rows in found.values() for row in rows} == {0}
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_perf_decodes_it(level: int, tmp_path: Path) -> None:
+    needs_tools("perf")
+    rows = records(40, level=level)
+    write(tmp_path / "perf.data", rows)
+    vmlinux = KERNEL.write(tmp_path / "vmlinux")
+    found = list(branches_as_perf_prints(tmp_path / "perf.data", "-k", str(vmlinux)))
+    assert found == list(branches_as_recorded(rows))
+
+
+@pytest.mark.parametrize("size", range(1, 60))
+def test_frames(size: int) -> None:
+    """The same as those that a loop over bytes makes."""
+    data = bytes((37 * k + 11) & 0xFF for k in range(size))
+    assert framed(data, 0x12) == cs_etm.framed(data, 0x12)
+
+
+def run(tmp_path: Path, *options: str) -> int:
+    rows = [{"cpu": 0, "level": 1, "start": start, "count": count, "task": 77} for start, count in ROUND]
+    (tmp_path / "recording").write_bytes(recording(rows, RecordingHeader(slide=0)))
+    command = ["trace", "etm", str(tmp_path / "recording"), "--vmlinux", str(KERNEL.write(tmp_path / "vmlinux"))]
+    return main([*command, "-o", str(tmp_path / "out"), *options])
+
+
+def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, said in (
+        (["--perf", "--memory", "x"], "--memory is of snapshots"),
+        (["--kcore", "x"], "--kcore is for --perf"),
+        (["--perf", "--modules", "x"], "--modules needs --kcore"),
+        (["--perf", "--kcore", "x"], "No such file"),
+        (["--perf"], "has no symbols _text and _end"),
+    ):
+        assert run(tmp_path, *options) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+        assert not (tmp_path / "out").exists()
