@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
         memory = None if args.memory is None else linked_text(args.memory, header)
         streams = write_snapshot(records, text, args.output, levels=args.levels, memory=memory)
     if args.json:
-        data = {"schema": SCHEMA, "output": str(args.output), "cpus": [_data(cpu, s) for cpu, s in streams.items()]}
+        cpus = [_data(cpu, stream, is_perf=args.perf) for cpu, stream in streams.items()]
+        data = {"schema": SCHEMA, "output": str(args.output), "cpus": cpus}
         print(json.dumps(data, indent=2))
     elif not args.quiet:
         for cpu, stream in streams.items():
@@ -112,10 +113,10 @@ def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
         raise UsageError(f"--levels: nothing of {wanted} was recorded, but of {has}: name one of these")
 
 
-def _data(cpu: int, stream: EtmStream) -> dict[str, Any]:
+def _data(cpu: int, stream: EtmStream, *, is_perf: bool) -> dict[str, Any]:
     return {
         "cpu": cpu,
-        "source": f"buffer{cpu}",
+        "source": None if is_perf else f"buffer{cpu}",
         "bytes": len(stream.data),
         "ranges": len(stream.starts),
         "instructions": sum(stream.counts),
@@ -129,7 +130,7 @@ def _line(args: argparse.Namespace, cpu: int, stream: EtmStream) -> str:
     source = f"CPU {cpu}" if args.perf else f"buffer{cpu}"
     said = f"{args.output}: {source}: {instructions} in {size}"
     if stream.filtered:
-        said += f"; {stream.filtered:,} of other levels left out"
+        said += f"; {stream.filtered:,} of other levels or guests left out"
     if stream.unknown:
         said += f"; {stream.unknown:,} left out, whose text {args.kcore or args.vmlinux} does not have"
     return said

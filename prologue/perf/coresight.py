@@ -64,6 +64,11 @@ class TraceUnit:
         return bool(self.configr & (1 << 6)) or self.process_in_vmid
 
     @property
+    def has_vmid(self) -> bool:
+        """Whether it traces VTTBR_EL2's VMID, which tells guests apart."""
+        return bool(self.configr & 1 << 7) and not self.process_in_vmid
+
+    @property
     def vmid_size(self) -> int:
         """Bytes of a VMID in its packets (TRCIDR2.VMIDSIZE)."""
         return self.idr2 >> 10 & 31
@@ -101,7 +106,7 @@ def read_units(body: bytes) -> tuple[TraceUnit, ...]:
 
 
 def pack_units(units: Sequence[TraceUnit], pmu: int) -> bytes:
-    """Pack the body of an AUXTRACE_INFO record of version 1, which every perf since 5.13 reads.
+    """Pack the body of an AUXTRACE_INFO record of version 1, which needs no AUX_OUTPUT_HW_ID records.
 
     Args:
         units: of ETMv4s, each with its trace ID.

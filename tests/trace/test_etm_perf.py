@@ -80,6 +80,16 @@ def test_times_and_tasks_are_those_of_the_recording(level: int, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("opencsd")
+def test_guests_are_left_out(tmp_path: Path) -> None:
+    """Nothing in perf.data tells them from the host, and they may run at the host's addresses."""
+    rows = records(3)
+    rows["vmid"][rows["cpu"] == 1] = 5
+    write(tmp_path / "perf.data", rows)
+    found = decoded(tmp_path / "perf.data", KERNEL.write(tmp_path / "vmlinux"))
+    assert (len(found[0]), found[1]) == (3 * len(ROUND), [])
+
+
+@pytest.mark.usefixtures("opencsd")
 def test_without_a_clock_there_are_no_times(tmp_path: Path) -> None:
     write(tmp_path / "perf.data", records(3), clocked=False)
     found = decoded(tmp_path / "perf.data", KERNEL.write(tmp_path / "vmlinux"))

@@ -58,8 +58,8 @@ class ProgramText:
 class EtmStream:
     """Packets of one CPU, and the ranges that they stand for.
 
-    ``filtered`` and ``unknown`` count the instructions of ranges that were left out: those of other levels, and those
-    whose text is not there.
+    ``filtered`` and ``unknown`` count the instructions of ranges that were left out: those of other levels and guests,
+    and those whose text is not there.
     """
 
     data: bytearray = field(default_factory=lambda: bytearray(_SYNC))
@@ -78,7 +78,8 @@ class _Context(NamedTuple):
 def encode(records: TraceRecords, text: ProgramText, levels: tuple[int, ...], unit: TraceUnit) -> EtmStream:
     """Packets for the records (``RECORD``, with notes) of one CPU, in their order.
 
-    Ranges of other levels, and those that ``text`` has not, are left out, as a filter of the hardware does it.
+    Ranges of other levels, those that ``text`` has not, and those of guests if the trace unit does not tell them apart,
+    are left out, as a filter of the hardware does it.
 
     Args:
         records: of one CPU.
@@ -109,7 +110,7 @@ class _Encoder:
                 if flags & (GAP | LOST):
                     self._stop()
                 continue
-            traced = level in self._levels
+            traced = level in self._levels and (vmid <= 0 or self._unit.has_vmid)
             code = self._text.code(start, count) if traced else None
             if code is None:
                 self._stop(start if not flags & (EXCEPTION | GAP) else None)
