@@ -11,11 +11,15 @@ from typing import Final
 import numpy as np
 
 _SIZE: Final = 16
+_IDLE: Final = b"\x01" + bytes(15)  # ID 0
 _DATA: Final = 14  # bytes of data in a frame that begins with a trace ID, and has no other
 
 
 def framed(data: bytes | bytearray, trace_id: int) -> bytes:
-    """Return frames that hold the data of one source.
+    """Return frames that hold the data of one source, and one of no source, as when a formatter is stopped.
+
+    perf needs that one: it takes what a decoder has kept back when more data come, and else drops some branches
+    (``cs_etm_decoder__process_data_block``, tools/perf/util/cs-etm-decoder, 6.1-6.12).
 
     Args:
         data: the stream of a trace unit.
@@ -30,7 +34,7 @@ def framed(data: bytes | bytearray, trace_id: int) -> bytes:
     even = payload[:, 1::2]  # at places 2, 4, ... 14
     frames[:, 2:15:2] &= 0xFE
     frames[:, 15] = ((even & 1) << np.arange(1, 8, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
-    return frames.tobytes() + b"".join(_cut(bytes(data[whole * _DATA :]), trace_id))
+    return b"".join((frames.tobytes(), *_cut(bytes(data[whole * _DATA :]), trace_id), _IDLE))
 
 
 def _cut(data: bytes, trace_id: int) -> list[bytes]:

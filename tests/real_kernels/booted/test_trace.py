@@ -208,21 +208,18 @@ def test_perf_data_says_what_was_recorded(recorded: Recorded, perf_data: Path) -
     switch = linked_program(recorded.vmlinux, header.slide or 0).find("cpu_switch_to")[0]
     for cpu, ran in expected.items():
         assert np.array_equal(found[cpu].vaddrs, ran.vaddrs)
-        assert np.array_equal(found[cpu].times, ran.times)
-        # A trace unit has a new process from the next branch on, which is the RET of the switch.
+        # A trace unit has a new process or time from the next branch on: that of the switch is its RET.
         others = ran.vaddrs[found[cpu].tids != ran.tids]
         assert (others - np.uint64(switch) < np.uint64(0x100)).all()
-        assert len(others) < len(ran.vaddrs) // 1000
+        assert (found[cpu].times <= ran.times).all()
+        later = int((found[cpu].times < ran.times).sum())
+        assert max(len(others), later) < len(ran.vaddrs) // 1000
 
 
 def test_perf_prints_what_was_recorded(recorded: Recorded, perf_data: Path) -> None:
     needs_tools("perf", "aarch64-linux-gnu-objdump")
     _, records = load_recording(recorded.trace)
-    expected, found = list(branches_as_recorded(records)), list(branches_as_perf_prints(perf_data))
-    for cpu in (0, 1):
-        mine, printed = ([one for one in some if one.cpu == cpu] for some in (expected, found))
-        assert len(mine) - len(printed) <= 1  # perf may drop the last one
-        assert printed == mine[: len(printed)]
+    assert list(branches_as_perf_prints(perf_data)) == list(branches_as_recorded(records))
 
     def perf(*command: object) -> str:
         run = subprocess.run(["perf", *map(str, command)], capture_output=True, text=True, check=True, timeout=300)
