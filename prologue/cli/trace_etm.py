@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "prologue.trace-etm/1"
 _HIGHEST_VMID: Final = 0xFFFF  # of 16 bits (Arm ARM, VTTBR_EL2)
+_HIGHEST_PID: Final = (1 << 22) - 1  # PID_MAX_LIMIT (include/linux/threads.h, 6.12)
 HELP: Final = "write a recording as the ETMv4 trace of each CPU, for OpenCSD (trc_pkt_lister) or perf"
 EXAMPLES: Final = (
     "  prologue trace etm read.ptrace --vmlinux vmlinux.live -o snapshot/\n"
@@ -71,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     header, records = load_recording(args.recording)
     if header.slide is None:
         raise InputError("has no slide: it ends before the kernel relocates itself; record longer", path=args.recording)
-    if count := int((senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID)).sum()):
+    wrong = senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID) | (records["task"] > _HIGHEST_PID)
+    if count := int(wrong.sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
     _require_levels(args.levels, records)
     if args.perf:

@@ -20,9 +20,10 @@ from prologue.live.system.kcore_dir import KeptText, keep_text
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
 from prologue.report.printable import printable
-from prologue.trace.etm.linked_text import linked_text
+from prologue.trace.etm.linked_text import linked_text, require_recorded
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
 from prologue.trace.etm.stream import EtmStream, ProgramText
+from prologue.trace.etm.unit import HIGHEST_TRACED_CPU
 from prologue.trace.path.trampoline import find_trampoline
 from prologue.trace.ranges import TOP
 from prologue.words import counted
@@ -44,6 +45,8 @@ def write_perf(args: argparse.Namespace, header: RecordingHeader, records: Trace
     """
     if not len(records):
         raise InputError("has no ranges: nothing was recorded", path=args.recording)
+    if (last := int(records["cpu"].max())) > HIGHEST_TRACED_CPU:
+        raise InputError(f"has a CPU {last}: trace IDs are there for 0 to {HIGHEST_TRACED_CPU}", path=args.recording)
     slide = header.slide or 0
     if args.kcore is None:
         text, image = linked_text(args.vmlinux, header), ElfImage(args.vmlinux)
@@ -51,6 +54,7 @@ def write_perf(args: argparse.Namespace, header: RecordingHeader, records: Trace
         return write_perf_trace(args.output, header, records, kernel, levels=args.levels)
     files = None if args.modules is None else module_files(args.modules)
     system = RunningSystem(args.vmlinux, open_memory(args.kcore), files)
+    require_recorded(system.image, header)
     if system.kernel.slide != slide:
         said = f"has the kernel at slide {system.kernel.slide:#x}, {args.recording} at {slide:#x}: another boot"
         raise InputError(said, path=args.kcore)
@@ -77,7 +81,7 @@ def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:
     start, end = symbols.find("_text"), symbols.find("_end")
     if start is None or end is None:
         raise InputError("has no symbols _text and _end, by which perf knows where the kernel ran", path=image.path)
-    return KernelMap("_text", start.vaddr + slide & TOP, end.vaddr - start.vaddr)
+    return KernelMap("_text", start.vaddr + slide & TOP, end.vaddr - start.vaddr & TOP)
 
 
 def _tasks(system: RunningSystem) -> Sequence[KernelTask]:

@@ -28,9 +28,9 @@ class Executed(NamedTuple):
     tids: npt.NDArray[np.int64]
 
 
-def executed_as_recorded(records: TraceRecords) -> dict[int, Executed]:
-    """Of each CPU, what the kernel did."""
-    kept = records[(records["count"] > 0) & (records["level"] > 0)]
+def executed_as_recorded(records: TraceRecords, levels: tuple[int, ...] = (1,)) -> dict[int, Executed]:
+    """Of each CPU, what the kernel did at these levels."""
+    kept = records[(records["count"] > 0) & np.isin(records["level"], levels)]
     return {cpu: _of_records(kept[kept["cpu"] == cpu]) for cpu in np.unique(kept["cpu"]).tolist()}
 
 
@@ -71,7 +71,7 @@ class TakenBranch(NamedTuple):
     addr: int
 
 
-def branches_as_recorded(records: TraceRecords) -> Iterator[TakenBranch]:
+def branches_as_recorded(records: TraceRecords, levels: tuple[int, ...] = (1,)) -> Iterator[TakenBranch]:
     """Every branch and exception of the kernel, by CPU; not those from and to text that perf does not have."""
     for cpu in np.unique(records["cpu"]).tolist():
         own = records[(records["cpu"] == cpu) & (records["count"] > 0)]
@@ -79,7 +79,7 @@ def branches_as_recorded(records: TraceRecords) -> Iterator[TakenBranch]:
         rows = list(zip(*(own[name].tolist() for name in names), strict=True))
         for (start, count, level, _), (addr, _, to, tid) in pairwise(rows):
             ip = start + 4 * count - 4
-            if level and to and addr != ip + 4 and max(ip, addr) < _FIXMAP:
+            if level in levels and to in levels and addr != ip + 4 and max(ip, addr) < _FIXMAP:
                 yield TakenBranch(cpu, tid, ip, addr)
 
 

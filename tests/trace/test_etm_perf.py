@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from tests.support import cs_etm
 from tests.support.cs_recorded import branches_as_perf_prints, branches_as_recorded
 from tests.support.cs_recording import ROUND, walk
 from tests.support.needs import needs_tools
-from tests.trace.made import KERNEL, recording
+from tests.trace.made import KERNEL, MadeKernel, recording
 
 TEXT = ProgramText([(KERNEL.base, np.array(KERNEL.words, np.uint32))])
 TASKS = (KernelTask(77, 70, "cat"), KernelTask(78, 78, "dd"))
@@ -103,7 +104,7 @@ def test_perf_decodes_it(level: int, tmp_path: Path) -> None:
     write(tmp_path / "perf.data", rows)
     vmlinux = KERNEL.write(tmp_path / "vmlinux")
     found = list(branches_as_perf_prints(tmp_path / "perf.data", "-k", str(vmlinux)))
-    assert found == list(branches_as_recorded(rows))
+    assert found == list(branches_as_recorded(rows, (level,)))
 
 
 @pytest.mark.parametrize("size", range(1, 60))
@@ -113,11 +114,29 @@ def test_frames(size: int) -> None:
     assert framed(data, 0x12) == cs_etm.framed(data, 0x12) + b"\1" + bytes(15)
 
 
-def run(tmp_path: Path, *options: str) -> int:
-    rows = [{"cpu": 0, "level": 1, "start": start, "count": count, "task": 77} for start, count in ROUND]
+def run(tmp_path: Path, *options: str, kernel: MadeKernel = KERNEL, **values: int) -> int:
+    rows = [{"cpu": 0, "level": 1, "start": start, "count": count, "task": 77, **values} for start, count in ROUND]
     (tmp_path / "recording").write_bytes(recording(rows, RecordingHeader(slide=0)))
-    command = ["trace", "etm", str(tmp_path / "recording"), "--vmlinux", str(KERNEL.write(tmp_path / "vmlinux"))]
+    command = ["trace", "etm", str(tmp_path / "recording"), "--vmlinux", str(kernel.write(tmp_path / "vmlinux"))]
     return main([*command, "-o", str(tmp_path / "out"), *options])
+
+
+@pytest.mark.usefixtures("opencsd")
+def test_a_file_that_is_decoded_with_the_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = copy(KERNEL)
+    kernel.places = {**KERNEL.places, "_text": KERNEL.base, "_end": KERNEL.base + 4 * len(KERNEL.words)}
+    kernel.sizes = {**KERNEL.sizes, "_text": 0, "_end": 0}
+    assert run(tmp_path, "--perf", kernel=kernel) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'out'}: CPU 0: 15 instructions in ")
+    assert main(["trace", "check", str(tmp_path / "out"), "--vmlinux", str(tmp_path / "vmlinux")]) == 0
+    assert capsys.readouterr().out == "5 steps, none impossible\n"
+
+
+def test_numbers_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "--perf", cpu=0x60) == 2
+    assert "has a CPU 96: trace IDs are there for 0 to 95" in capsys.readouterr().err
+    assert run(tmp_path, "--perf", task=1 << 31) == 2
+    assert "damaged: 6 of its records make no sense" in capsys.readouterr().err
 
 
 def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ class Vmcore:
         """Return modules and their sections: drgn walks the kernel's list, and needs the DWARF for that."""
         if vmlinux is None:
             raise InputError("a dump needs its vmlinux to be searched for modules", path=self.name)
-        self._load_types(vmlinux)
+        self._load_types(vmlinux, "modules")
         try:
             modules = tuple(
                 sorted(_loaded(module) for module, _ in self._program.loaded_modules() if _is_loadable(module))
@@ -129,21 +129,21 @@ class Vmcore:
         """
         from drgn.helpers.linux.pid import for_each_task
 
-        self._load_types(vmlinux)
+        self._load_types(vmlinux, "tasks")
         try:
             return tuple(
                 KernelTask(int(task.pid), int(task.tgid), task.comm.string_().decode(errors="replace"))
                 for task in for_each_task(self._program)
             )
         except (LookupError, ValueError, self._drgn.FaultError) as error:
-            raise InputError(f"tasks cannot be read ({_first_line(error)})", path=self.name) from error
+            raise InputError(f"tasks cannot be found ({_first_line(error)})", path=self.name) from error
 
-    def _load_types(self, vmlinux: Path) -> None:
+    def _load_types(self, vmlinux: Path, wanted: str) -> None:
         try:
             self._program.load_debug_info([str(vmlinux)])
             _ = self._program["modules"]  # without DWARF it finds none, and says nothing
         except (self._drgn.MissingDebugInfoError, LookupError, self._drgn.FaultError) as error:
-            reason = f"modules cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
+            reason = f"{wanted} cannot be found ({_first_line(error)}): needs the vmlinux with its DWARF"
             raise InputError(reason, path=self.name) from error
 
 

@@ -14,6 +14,19 @@ from prologue.trace.ranges import TOP
 from prologue.trace.readers.recording import RecordingHeader
 
 
+def require_recorded(image: ElfImage, header: RecordingHeader) -> None:
+    """Check that a vmlinux may be the kernel that was recorded.
+
+    Raises:
+        InputError: it has another build-id.
+
+    """
+    own = gnu_build_id(image)
+    if not header.may_be_of(own):
+        said = f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}"
+        raise InputError(said, path=image.path)
+
+
 def linked_text(vmlinux: Path, header: RecordingHeader) -> ProgramText:
     """Read the text of a vmlinux, which ran ``header.slide`` bytes from where it is linked.
 
@@ -22,10 +35,7 @@ def linked_text(vmlinux: Path, header: RecordingHeader) -> ProgramText:
 
     """
     image = ElfImage(vmlinux)
-    own = gnu_build_id(image)
-    if not header.may_be_of(own):
-        said = f"is another kernel: its build-id is {own or 'unknown'}, recorded {header.build_id.hex()}"
-        raise InputError(said, path=vmlinux)
+    require_recorded(image, header)
     sections = [(section.addr, image.read_at(section.addr, section.size)) for section in image.text_sections]
     return ProgramText(
         [

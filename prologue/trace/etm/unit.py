@@ -18,6 +18,8 @@ _IDR0, _IDR1 = 0x28000EA1, 0x4100F423  # timestamps of 64 bits; ETMv4.2
 _IDR2: Final = 0x088  # addresses of 64 bits, context IDs of 32; then the size of VMIDs
 _VMID_16, _VMID_32 = 2 << 10, 4 << 10
 _FIRST_ID: Final = 0x10
+HIGHEST_TRACED_CPU: Final = 0x6F - _FIRST_ID
+"""The last one that has a trace ID in frames of a formatter."""
 
 
 def is_vhe(records: TraceRecords) -> bool:

@@ -20,7 +20,13 @@ from prologue_bench.trace.guest import pack_guest
 from prologue_bench.trace.record import Guest, RecordingFiles, Window, record
 from tests.mini_kernel.build import Spec, run_command
 from tests.support.built import Mini
-from tests.support.needs import needs_kernel, needs_tools
+from tests.support.cs_recorded import (
+    branches_as_perf_prints,
+    branches_as_recorded,
+    executed_as_decoded,
+    executed_as_recorded,
+)
+from tests.support.needs import needs_kernel, needs_opencsd, needs_tools
 from tests.support.texts import text_at
 from tests.support.truth import WordCounts, compare, compare_words
 
@@ -103,6 +109,18 @@ def test_vhe(mini: Mini, tmp_path: Path) -> None:
     assert user.wrong == 0
     # In the wrong image is nothing of what ran.
     assert made.words(made.live, made.slide, 1).inside == 0
+
+    # perf has the host's processes in CONTEXTIDR_EL2, and nothing of the guest.
+    needs_tools("perf")
+    needs_opencsd()
+    vmlinux, directory = needs_kernel("trixie").vmlinux, tmp_path / "perf.data"
+    command = ["trace", "etm", str(made.out), "--vmlinux", str(vmlinux), "--perf", "--kcore", str(tmp_path / "dump")]
+    assert main([*command, "-o", str(directory), "-q"]) == 0
+    assert list(branches_as_perf_prints(directory)) == list(branches_as_recorded(records, (2,)))
+    found = executed_as_decoded(directory, vmlinux)
+    for cpu, ran in executed_as_recorded(records, (2,)).items():
+        assert np.array_equal(found[cpu].vaddrs, ran.vaddrs)
+        assert (found[cpu].tids != ran.tids).sum() < len(ran.tids) // 1000
 
 
 def test_nvhe(mini: Mini, tmp_path: Path) -> None:
