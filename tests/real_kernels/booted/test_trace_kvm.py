@@ -118,9 +118,9 @@ def test_vhe(mini: Mini, tmp_path: Path) -> None:
     assert main([*command, "-o", str(directory), "-q"]) == 0
     assert list(branches_as_perf_prints(directory)) == list(branches_as_recorded(records, (2,)))
     found = executed_as_decoded(directory, vmlinux)
-    for cpu, ran in executed_as_recorded(records, (2,)).items():
-        assert np.array_equal(found[cpu].vaddrs, ran.vaddrs)
-        assert (found[cpu].tids != ran.tids).sum() < len(ran.tids) // 1000
+    for cpu, own in executed_as_recorded(records, (2,)).items():
+        assert np.array_equal(found[cpu].vaddrs, own.vaddrs)
+        assert (found[cpu].tids != own.tids).sum() < len(own.tids) // 1000
 
 
 def test_nvhe(mini: Mini, tmp_path: Path) -> None:
