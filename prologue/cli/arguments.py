@@ -44,6 +44,18 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+class InPlaceOf(argparse.Action):
+    """Store a value that stands for the positional arguments in ``const``: these are not required then."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Store it."""
+        setattr(namespace, self.dest, values)
+        for action in self.const:
+            action.required = False
+
+
 def shell_words(option: str, text: str) -> list[str]:
     """The words of an option's value, as a shell would split them.
 

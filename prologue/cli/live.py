@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import number_from
+from prologue.cli.arguments import InPlaceOf, number_from
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 if TYPE_CHECKING:
@@ -41,11 +41,16 @@ def add_live(group: Subcommand) -> None:
         "  prologue live overlay vmlinux perf.data -o vmlinux.live     # after perf record --kcore\n"
         "  prologue live overlay vmlinux vmcore -o vmlinux.live\n"
         "  prologue live overlay vmlinux board.capture --at runtime -o vmlinux.live     # for gdb, objdump, perf\n"
-        "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/",
+        "  prologue live overlay vmlinux board.capture --modules /lib/modules/6.12.0 -o live/\n"
+        "  prologue live overlay --without-vmlinux perf.data -o kernel.elf      # text and symbols, no source lines",
     )  # fmt: skip
-    overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of exactly that build")
-    overlay.add_argument("source", metavar="SOURCE", help=_SOURCES)
-    overlay.add_argument("--at", choices=("link", "runtime"), default="link",
+    named = (
+        overlay.add_argument("vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of exactly that build"),
+        overlay.add_argument("source", metavar="SOURCE", help=_SOURCES),
+    )
+    overlay.add_argument("--without-vmlinux", action=InPlaceOf, const=named, metavar="SOURCE",
+                         help="memory alone: text and kallsyms' symbols, at run-time addresses")  # fmt: skip
+    overlay.add_argument("--at", choices=("link", "runtime"),
                          help="addresses: as the file has them (default), or where KASLR put the kernel")  # fmt: skip
     overlay.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",

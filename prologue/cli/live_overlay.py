@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from prologue.cli.arguments import shell_words
 from prologue.cli.parallel import print_errors
-from prologue.errors import OutputError
+from prologue.errors import OutputError, UsageError
 from prologue.live.memory.sources import open_memory
+from prologue.live.overlay.overlay_bare import OverlaidBare, overlay_bare
 from prologue.live.overlay.overlay_kernel import OverlaidKernel, overlay_kernel
 from prologue.live.overlay.overlay_module import OverlaidModule
 from prologue.live.overlay.overlay_modules import OverlaidModules, overlay_modules
@@ -26,6 +27,8 @@ SCHEMA: Final = "prologue.live-overlay/1"
 
 def run(args: Namespace) -> int:
     """Write what is really running."""
+    if args.without_vmlinux is not None:
+        return _run_bare(args)
     memory = open_memory(args.source, shell_words("--ssh-options", args.ssh_options))
     runtime = args.at == "runtime"
     system = RunningSystem(args.vmlinux, memory)
@@ -49,6 +52,60 @@ def run(args: Namespace) -> int:
     errors = () if modules is None else modules.errors
     print_errors([(error.message, str(error)) for error in errors])
     return max((error.exit_code for error in errors), default=0)
+
+
+def _require_no_file(args: Namespace) -> None:
+    if args.vmlinux is not None:
+        raise UsageError(f"--without-vmlinux names the memory, and {args.vmlinux} is named, too")
+    if args.modules is not None or args.at == "link":
+        option = "--modules" if args.modules is not None else "--at link"
+        raise UsageError(f"{option} needs the vmlinux; without it modules come from memory, at run-time addresses")
+
+
+def _run_bare(args: Namespace) -> int:
+    _require_no_file(args)
+    source = args.without_vmlinux
+    memory = open_memory(source, shell_words("--ssh-options", args.ssh_options))
+    written = overlay_bare(memory, args.output)
+    if args.json:
+        print(json.dumps({"schema": SCHEMA, "source": source, **_bare_data(written)}, indent=2))
+    elif not args.quiet:
+        print(_bare_text(written))
+    for what, size in written.kernel.missing.items():
+        _print(f"{source}: has no memory for {counted(size // 4, 'word')} of {what}: not in {written.path}")
+    for text in written.kernel.texts:
+        if text.zeros:
+            zeros = counted(text.zeros, "word")
+            _print(f"{source}: has pages of zeros for {zeros} of {text.name}: wiped, or not read")
+    return 0
+
+
+def _bare_data(written: OverlaidBare) -> dict[str, Any]:
+    return {
+        "output": str(written.path),
+        "release": written.release or None,
+        "build_id": written.build_id,
+        "at": "runtime",
+        "symbols": written.kernel.symbols,
+        "sections": [
+            {"name": text.name, "vaddr": hex(text.vaddr), "words": len(text.data) // 4, "zeros": text.zeros,
+             "unstable": text.unstable}
+            for text in written.kernel.texts
+        ],
+    }  # fmt: skip
+
+
+def _bare_text(written: OverlaidBare) -> str:
+    release = f"{written.release}, " if written.release else ""
+    said = [f"{written.path}: {release}{counted(written.kernel.symbols, 'symbol')}, run-time addresses"]
+    words: dict[str, int] = {}
+    for text in written.kernel.texts:
+        words[text.name] = words.get(text.name, 0) + len(text.data) // 4
+    said += [f"  {name:<16}{count:>9,} {'word' if count == 1 else 'words'}" for name, count in words.items()]
+    unstable = sum(text.unstable for text in written.kernel.texts)
+    return "\n".join(
+        said + ([f"  {counted(unstable, 'word')} still changed after several readings"] if unstable else [])
+    )
 
 
 def _warn(source: str, kernel: OverlaidKernel, modules: OverlaidModules | None) -> None:

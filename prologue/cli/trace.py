@@ -87,8 +87,9 @@ def add_images(command: Subcommand) -> None:
     command.add_argument("trace", nargs="+", metavar="TRACE",
                          help="perf.data, a snapshot directory, text of perf script or trc_pkt_lister -decode, "
                               "a recording, or - (stdin); several are read one after the other")  # fmt: skip
-    command.add_argument("--vmlinux", action=Once, type=Path, required=True, metavar="VMLINUX",
-                         help="unstripped; best the output of live overlay")  # fmt: skip
+    command.add_argument("--vmlinux", action=Once, type=Path, metavar="VMLINUX",
+                         help="unstripped; best the output of live overlay. Without it: text and symbols of kcore_dir, "
+                              "or of --memory, and no source lines")  # fmt: skip
     command.add_argument(
         "--memory", action=Once, metavar="SOURCE",
         help="where the text is read from: a capture, perf's data, a dump, /proc/kcore, ssh:HOST",

@@ -28,7 +28,8 @@ SCHEMA: Final = "prologue.trace-check/1"
 def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
     with open_traces(args) as trace:
-        owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if args.explain else None
+        explains = args.explain and args.vmlinux is not None
+        owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if explains else None
         kernels = open_kernels(args, trace, owners.slide if owners else None)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         check, summary = ImageCheck(known, trace), TraceSummary(known)
@@ -87,7 +88,9 @@ def run(args: Namespace) -> int:
 
 def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Divergences | None:
     """Where a decoder with the text of the file would have gone astray; None if it is what was decoded with."""
-    if not isinstance(trace.decoded, DecodedTrace) or trace.decoded.own_memory or args.memory is None:
+    if not isinstance(trace.decoded, DecodedTrace) or trace.decoded.own_memory:
+        return None
+    if args.memory is None or args.vmlinux is None:
         return None
     return find_divergences(trace.decoded, linked_program(args.vmlinux, running.kernel.slide), running)
 

@@ -47,7 +47,8 @@ def _input_files(args: Namespace) -> Iterator[Path]:
         yield _STDIN if text == STDIN else Path(text)
         if Path(text).is_dir():  # perf's data, or a snapshot
             yield from (*Path(text).glob("*"), *Path(text).glob("kcore_dir/*"))
-    yield args.vmlinux
+    if args.vmlinux is not None:
+        yield args.vmlinux
     yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
     if args.writes is not None:
         yield args.writes
@@ -116,6 +117,8 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
     guests = [_guest_image(text) for text in args.guest_vmlinux]
     if args.memory is None and slide is None and trace.decoded is not None and trace.decoded.kcore is not None:
         args.memory = str(trace.decoded.kcore)
+    if args.vmlinux is None:
+        _require_no_file_options(args)
     if args.memory is not None and (slide is not None or hyp is not None):
         raise UsageError("--slide and --hyp-text are for --vmlinux without --memory, which says where it is")
     if args.memory is None and args.modules is not None:
@@ -133,6 +136,17 @@ def open_kernels(args: Namespace, trace: Trace, explained: int | None = None) ->
         level=args.host_el,
     )
     return kernel_images.open_kernels(trace, host, guests)
+
+
+def _require_no_file_options(args: Namespace) -> None:
+    """Refuse what only a vmlinux answers."""
+    options = {"--slide": args.slide, "--hyp-text": args.hyp_text, "--modules": args.modules,
+               "--explain": getattr(args, "explain", None)}  # fmt: skip
+    given = [option for option, value in options.items() if value is not None]
+    if getattr(args, "format", None) == "srcline":
+        given.append("--format srcline")
+    if given:
+        raise UsageError(f"{given[0]} needs --vmlinux: memory and kallsyms do not say it")
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:

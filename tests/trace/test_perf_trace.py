@@ -374,3 +374,26 @@ def test_a_compressed_file_is_one_line(tmp_path: Path, vmlinux: Path, capsys: py
     path.write_bytes(gzip.compress(write(tmp_path / "perf.data", trace(5)).read_bytes()))
     code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
     assert (code, "name the file itself" in err) == (2, True), err
+
+
+def test_without_a_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text and names are those of kcore_dir: the same instructions as with the file, and no lines of the source."""
+    path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
+    lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
+    lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 4 * len(KERNEL.words):x} D _etext"]
+    (path / "kcore_dir" / "kallsyms").write_text("\n".join(lines) + "\n")
+    listed = ["trace", "disasm", str(path), "--format", "json"]
+    bare, whole = run(capsys, *listed), run(capsys, *listed, "--vmlinux", str(vmlinux))
+    assert (bare[0], bare[1]) == (0, whole[1].replace(str(vmlinux), str(path / "kcore_dir" / "kcore"))), bare[2]
+    code, out, err = run(capsys, "trace", "check", str(path))
+    assert (code, out) == (0, "58 steps, none impossible\n"), err
+    code, out, err = run(capsys, "trace", "stats", str(path))
+    assert code == 0, err
+    assert "vfs_read" in out
+    for option in (["--slide", "0"], ["--modules", "."], ["--hyp-text", "0"]):
+        code, _, err = run(capsys, "trace", "check", str(path), *option)
+        assert (code, f"{option[0]} needs --vmlinux" in err) == (2, True), err
+    code, _, err = run(capsys, "trace", "disasm", str(path), "-S")
+    assert (code, "--format srcline needs --vmlinux" in err) == (2, True)
+    code, _, err = run(capsys, "trace", "check", str(path / "data"))
+    assert (code, "name the kernel: --vmlinux VMLINUX" in err) == (2, True)

@@ -15,7 +15,7 @@ from prologue.live.memory.state import KernelState, parse_kallsyms, parse_module
 
 
 class PerfData(PlainCore):
-    """A ``kcore_dir``.
+    """A ``kcore_dir``; ``kallsyms`` is the text of its file of that name.
 
     Raises:
         InputError: a file is missing, damaged, or hides addresses.
@@ -25,7 +25,8 @@ class PerfData(PlainCore):
     def __init__(self, directory: Path) -> None:
         super().__init__(open_core(directory / "kcore"))
         try:
-            symbols = parse_kallsyms((directory / "kallsyms").read_text(errors="replace"))
+            self.kallsyms = (directory / "kallsyms").read_text(errors="replace")
+            symbols = parse_kallsyms(self.kallsyms)
             modules = parse_modules((directory / "modules").read_text(errors="replace"), "")
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from prologue.elf.notes import gnu_build_id
 from prologue.errors import InputError, UsageError
@@ -13,13 +13,25 @@ from prologue.live.memory.base import Memory
 from prologue.live.memory.sources import open_memory
 from prologue.trace.path.assign import GuestKernel, Kernels
 from prologue.trace.path.host_mode import find_host_level
-from prologue.trace.path.programs import Program, decoder_text, linked_program, running_program, slide_by_symbols
+from prologue.trace.path.programs import (
+    Program,
+    bare_program,
+    decoder_text,
+    linked_program,
+    running_program,
+    slide_by_symbols,
+)
 from prologue.trace.readers.sources import Trace
+
+_NO_KERNEL: Final = (
+    "name the kernel: --vmlinux VMLINUX; or its memory, which has text and symbols: --memory SOURCE (perf record "
+    "--kcore keeps it in perf.data's directory)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostImage:
-    """The host's vmlinux, and where its text and its addresses are from.
+    """The host's vmlinux, and where its text and its addresses are from. None: memory alone says what ran.
 
     ``memory`` is a source of memory, and ``modules`` the directory of its modules' files. Without memory the text is
     the file's, ``slide`` bytes from where it is linked (None: as ``explained`` or the trace says); ``hyp_text`` is the
@@ -27,7 +39,7 @@ class HostImage:
     name of that. ``level`` is the host's exception level, None to find it.
     """
 
-    vmlinux: Path
+    vmlinux: Path | None
     memory: str | None = None
     modules: Path | None = None
     slide: int | None = None
@@ -59,9 +71,11 @@ def open_kernels(trace: Trace, host: HostImage, guests: Sequence[GuestImage]) ->
     memory = None
     if host.memory is not None:
         memory = open_memory(host.memory)
-        program = running_program(host.vmlinux, memory, host.modules)
+        program = bare_program(memory) if host.vmlinux is None else running_program(host.vmlinux, memory, host.modules)
+    elif host.vmlinux is None:
+        raise UsageError(_NO_KERNEL)
     else:
-        program = linked_program(host.vmlinux, _slide(host, trace), host.hyp_text)
+        program = linked_program(host.vmlinux, _slide(host.vmlinux, host, trace), host.hyp_text)
     return follow_program(trace, program, memory, host, guests)
 
 
@@ -83,7 +97,8 @@ def follow_program(
 
     """
     if memory is not None:
-        _require_same_boot(trace, program.kernel.slide, host.memory or memory.name)
+        slide = memory.info.slide if host.vmlinux is None else program.kernel.slide
+        _require_same_boot(trace, slide, host.memory or memory.name)
     _require_same_build(trace, program)
     if trace.decoded is not None:
         trace.decoded.follow(decoder_text(program, memory), host.vmlinux)
@@ -103,7 +118,7 @@ def follow_program(
     return Kernels(program, kernels, level, unnumbered)
 
 
-def _slide(host: HostImage, trace: Trace) -> int:
+def _slide(vmlinux: Path, host: HostImage, trace: Trace) -> int:
     """Return the slide that was given, or that other memory, a recording's header or perf's map of the kernel has."""
     if host.slide is not None:
         return host.slide
@@ -113,7 +128,7 @@ def _slide(host: HostImage, trace: Trace) -> int:
     if trace.header is not None:
         return trace.header.slide or 0
     known = trace.decoded.kernel_symbols if trace.decoded is not None else {}
-    return (slide_by_symbols(host.vmlinux, known) if known else None) or 0
+    return (slide_by_symbols(vmlinux, known) if known else None) or 0
 
 
 def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:
@@ -128,9 +143,9 @@ def _open_guest(guest: GuestImage, trace: Trace) -> GuestKernel:
     return GuestKernel(program, guest.number)
 
 
-def _require_same_boot(trace: Trace, slide: int, memory: str) -> None:
+def _require_same_boot(trace: Trace, slide: int | None, memory: str) -> None:
     own = trace.header.slide if trace.header else None
-    if own is not None and own != slide:
+    if None not in (own, slide) and own != slide:
         raise InputError(f"has the kernel at slide {slide:#x}, {trace.name} at {own:#x}: another boot", path=memory)
 
 

@@ -19,6 +19,7 @@ from prologue.elf.symbols import Symbols
 from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import PAGE
+from prologue.live.system.bare_kernel import read_bare_kernel
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_module import RunningModule
 from prologue.live.system.running_system import RunningSystem
@@ -324,6 +325,23 @@ def running_program(vmlinux: Path, memory: Memory, modules: Path | None) -> Prog
                 pieces += _module_pieces(module)
                 doubts += _doubts(f" [{loaded.name}]", module.live_text.live.values())
     return Program(str(vmlinux), owner, pieces, missing, doubts)
+
+
+def bare_program(memory: Memory) -> Program:
+    """A kernel with its modules of which there is memory only: names are those of kallsyms, and there are no lines.
+
+    Raises:
+        InputError: memory has no symbols or no text, or cannot be read.
+
+    """
+    bare = read_bare_kernel(memory)
+    symbols = Symbols(bare.image)
+    owners = {text.owner: Owner(text.owner, bare.image, symbols, 0) for text in bare.texts}
+    pieces = [TextPiece(text.vaddr, np.frombuffer(text.data, "<u4"), owners[text.owner]) for text in bare.texts]
+    doubts = [(f"bytes of {name} that memory does not have", size) for name, size in bare.missing.items()]
+    doubts += [(f"words of {text.name} in pages of zeros, wiped or not read", text.zeros) for text in bare.texts]
+    kernel = owners[""]
+    return Program(memory.name, kernel, pieces + _trampoline(kernel, pieces), doubts=doubts)
 
 
 def _doubts(label: str, sections: Iterable[LiveSection]) -> Iterator[tuple[str, int]]:

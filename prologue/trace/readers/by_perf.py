@@ -38,7 +38,7 @@ class TraceByPerf:
     own_memory: bool = False
     _vmlinux: Path | None = None
 
-    def follow(self, _pieces: Sequence[tuple[int, U32]], vmlinux: Path) -> None:
+    def follow(self, _pieces: Sequence[tuple[int, U32]], vmlinux: Path | None) -> None:
         """Let perf decode: with kcore, which it finds itself, or else with this file."""
         self._vmlinux = None if self.kcore is not None else vmlinux
 

@@ -66,7 +66,7 @@ class DecodedTrace:
             for job, _ in self.jobs for source in job.sources for unit in source.units
         )  # fmt: skip
 
-    def follow(self, pieces: Sequence[tuple[int, U32]], _vmlinux: Path) -> None:
+    def follow(self, pieces: Sequence[tuple[int, U32]], _vmlinux: Path | None) -> None:
         """Decode with this text: address and words of each piece."""
         space = _EL2 if self.is_vhe else _NONSECURE
         self._memory = tuple(CodeMemory(vaddr, np.ascontiguousarray(words), space) for vaddr, words in pieces)

@@ -350,6 +350,38 @@ def test_modules(traced: Traced) -> None:
     assert said.count("mov\tx9, x30") > 20
 
 
+def test_a_kernel_without_its_vmlinux(traced: Traced) -> None:
+    """Text of the kernel and of its modules is what the overlays of their files have, name by name."""
+    guest = traced.guest
+    whole = ElfImage(guest.overlay(traced.dumped, "runtime.live", "--at", "runtime"))
+    images = [whole, *(ElfImage(path) for path in traced.out.glob("*.ko"))]
+    known = np.concatenate([Symbols(image).values for image in images])
+    sources: list[Path | str] = [traced.captured, traced.dumped, *((HOST,) if guest.linked else ())]
+    for source in sources:
+        out = guest.directory / "bare.elf"
+        assert main(["live", "overlay", "--without-vmlinux", str(source), guest.ssh, "-o", str(out), "-q"]) == 0
+        bare = ElfImage(out)
+        owners = {section.name.strip("[]") for section in bare.text_sections if section.name.startswith("[")}
+        assert source == traced.dumped or owners >= set(MODULES)  # without DWARF a dump does not say where they are
+        for section in bare.text_sections:
+            words = bare.view(section, "<u4")
+            vaddrs = np.uint64(section.addr) + np.uint64(4) * np.arange(len(words), dtype=np.uint64)
+            there = np.any([image.in_text(vaddrs) for image in images], axis=0)
+            same = np.any([image.in_text(vaddrs) & (image.words(vaddrs) == words) for image in images], axis=0)
+            assert same[there].all(), (source, section.name)
+            if not section.name.startswith("["):
+                assert not words[~there].any(), (source, section.name)  # what fills the last page
+        symbols = Symbols(bare)
+        assert np.isin(symbols.function_starts[symbols.function_starts >= np.uint64(whole.text_sections[0].addr)],
+                       known).all()  # fmt: skip
+    for tool in ("aarch64-linux-gnu-objdump", "llvm-objdump"):
+        start = symbols.find("vfs_read")
+        assert start is not None
+        said = disassembled(tool, out, start.vaddr, "-d")
+        assert "mov\tx9, x30" in said
+        assert "<ftrace_caller>" in said
+
+
 def test_another_kernel_is_refused(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
     guest = traced.guest
     other = needs_kernel("trixie" if guest.linked else "bookworm")

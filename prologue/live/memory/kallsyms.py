@@ -1,0 +1,134 @@
+"""All symbols of a kernel without its vmlinux: the text of kallsyms, or the tables that the kernel keeps of it.
+
+VMCOREINFO says where the tables are from 6.0 on (``crash_save_vmcoreinfo_init``, kernel/crash_core.c, 6.1;
+kernel/vmcore_info.c, 6.12). How they are packed: scripts/kallsyms.c and kernel/kallsyms.c, 6.1 to 7.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.errors import InputError
+from prologue.live.memory.base import Memory
+from prologue.live.memory.perf import PerfData
+
+_TABLES: Final = ("names", "num_syms", "token_table", "token_index", "offsets")
+_RELATIVE_BASE: Final = "kallsyms_relative_base"  # before 7.0; then each offset counts from its own place
+_TOKENS: Final = 256
+_LONGEST_TOKEN: Final = 512
+_MOST_NAMES: Final = 1 << 26  # bytes
+_TEXT: Final = frozenset("tTwW")
+"""As nm has them: text, and weak symbols that are no objects."""
+_LINE: Final = re.compile(r"^([0-9a-f]+) (\S) (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
+
+
+class KnownSymbol(NamedTuple):
+    """A symbol at its run-time address; ``owner`` is a module, or ``bpf`` and the like; empty for the kernel.
+
+    ``kind`` is the letter that nm has for it, "?" if memory does not say.
+    """
+
+    vaddr: int
+    kind: str
+    name: str
+    owner: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it names code."""
+        return self.kind in _TEXT
+
+
+def kernel_symbols(memory: Memory) -> tuple[KnownSymbol, ...]:
+    """Read the symbols of the kernel, and of all else that has some, as far as memory says; not sorted.
+
+    Raises:
+        InputError: memory does not say where kallsyms is, or what it has there is damaged.
+
+    """
+    if isinstance(memory, PerfData):
+        return tuple(parse_symbols(memory.kallsyms))
+    own = tuple(_unpacked(memory))
+    try:
+        others = memory.state().symbols
+    except InputError:  # a dump, which knows modules only by DWARF
+        others = ()
+    return (*own, *(KnownSymbol(one.vaddr, "?", one.name, one.owner) for one in others if one.owner))
+
+
+def parse_symbols(text: str) -> Iterator[KnownSymbol]:
+    """Read the lines of a whole /proc/kallsyms."""
+    for match in _LINE.finditer(text):
+        yield KnownSymbol(int(match[1], 16), match[2], match[3], match[4] or "")
+
+
+def _unpacked(memory: Memory) -> Iterator[KnownSymbol]:
+    """Unpack the tables in memory."""
+    anchors = memory.info.anchors
+    places = {name: anchors.get(f"kallsyms_{name}", 0) for name in _TABLES}
+    if not all(places.values()):
+        raise InputError(
+            "does not say where kallsyms is (VMCOREINFO does from Linux 6.0 on, with CONFIG_KALLSYMS): give the "
+            "vmlinux, or the data of perf record --kcore, which have a copy",
+            path=memory.name,
+        )
+    try:
+        count = int.from_bytes(memory.read(places["num_syms"], 4), "little")
+        addresses = _addresses(memory, places["offsets"], count)
+        tokens = list(_tokens(memory, places["token_table"], places["token_index"]))
+        names = list(_names(_packed_names(memory, places["names"]), count, tokens))
+    except (IndexError, ValueError) as error:
+        raise InputError(f"damaged kallsyms in memory ({error})", path=memory.name) from error
+    symbols = [KnownSymbol(vaddr, name[:1], name[1:]) for vaddr, name in zip(addresses.tolist(), names, strict=True)]
+    stext = anchors.get("_stext")
+    if not any(one.vaddr == stext and one.name == "_stext" for one in symbols):
+        raise InputError(
+            "its kallsyms cannot be read: _stext is not where VMCOREINFO has it (another kernel release?)",
+            path=memory.name,
+        )
+    yield from symbols
+
+
+def _addresses(memory: Memory, vaddr: int, count: int) -> U64:
+    offsets = np.frombuffer(memory.read(vaddr, 4 * count), "<i4")
+    base = memory.info.anchors.get(_RELATIVE_BASE)
+    if base is None:
+        places = np.uint64(vaddr) + 4 * np.arange(count, dtype=np.uint64)
+        return places + offsets.astype(np.int64).view(np.uint64)
+    start = int.from_bytes(memory.read(base, 8), "little")
+    return np.uint64(start) + offsets.view(np.uint32).astype(np.uint64)
+
+
+def _tokens(memory: Memory, table: int, index: int) -> Iterator[bytes]:
+    """What each byte of a packed name stands for."""
+    starts = np.frombuffer(memory.read(index, 2 * _TOKENS), "<u2").tolist()
+    data = memory.read(table, starts[-1] + _LONGEST_TOKEN)
+    for start, stop in pairwise([*starts, data.index(b"\0", starts[-1]) + 1]):
+        yield data[start : stop - 1]
+
+
+def _packed_names(memory: Memory, vaddr: int) -> bytes:
+    """All names, and what follows them up to the next table."""
+    after = [place for name, place in memory.info.anchors.items() if name.startswith("kallsyms_") and place > vaddr]
+    size = min(after, default=vaddr) - vaddr
+    if not 0 < size < _MOST_NAMES:
+        raise ValueError(f"names of {size} bytes")
+    return memory.read(vaddr, size)
+
+
+def _names(packed: bytes, count: int, tokens: list[bytes]) -> Iterator[str]:
+    at = 0
+    for _ in range(count):
+        size, at = packed[at], at + 1
+        if size & 0x80:
+            size, at = size & 0x7F | packed[at] << 7, at + 1
+        if at + size > len(packed):
+            raise ValueError("names are cut off")
+        yield b"".join([tokens[byte] for byte in packed[at : at + size]]).decode(errors="replace")
+        at += size

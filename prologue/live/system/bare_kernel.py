@@ -1,0 +1,231 @@
+"""A kernel without its vmlinux: the text that memory has, at run-time addresses, with the symbols of kallsyms.
+
+No line tables, no sizes of symbols (each reaches to the next one, as in the kernel's own traces), no mark of what in
+text is data, no init text: its memory was given away.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import Bool
+from prologue.elf.image import ElfImage
+from prologue.elf.symbols import SHN_ABS, STT_FUNC, STT_NOTYPE, STT_OBJECT, SYM
+from prologue.elf.written import NewSection, write_executable
+from prologue.errors import InputError
+from prologue.live.memory.base import Memory
+from prologue.live.memory.kallsyms import KnownSymbol, kernel_symbols
+from prologue.live.memory.ranges import PAGE, Range
+from prologue.live.memory.reading import Steady, read_twice, zero_pages
+from prologue.live.memory.state import LoadedModule
+
+# Text outside of .text, between symbols of arch/arm64/kernel/vmlinux.lds.S and include/asm/sections.h, 6.1 to 7.2.
+_ISLANDS: Final = ("__idmap_text", "__hibernate_exit_text", "__relocate_new_kernel", "__entry_tramp_text")
+_FREED: Final = ".init"
+_MOST_UNSIZED: Final = 1 << 16  # bytes of text after the last symbol of BPF and the like: kallsyms does not say
+_MOST_MODULE: Final = 1 << 26
+_LOCAL, _GLOBAL = 0, 1
+_BOUND: Final = re.compile(r"^_.*(text|_start|_end|_begin)$")
+"""A linker script's symbol: where a function begins at the same address, that is the better name."""
+
+
+class _Wanted(NamedTuple):
+    """Where text is, as far as names and sizes say it; ``owner`` is a module, or empty."""
+
+    where: Range
+    name: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareText:
+    """Consecutive text that memory has; ``zeros`` are words of it in pages of zeros, ``unstable`` those that changed.
+
+    ``owner`` is a module, or ``bpf`` and the like; empty for the kernel.
+    """
+
+    name: str
+    owner: str
+    vaddr: int
+    data: bytes
+    zeros: int
+    unstable: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareKernel:
+    """A kernel of which there is memory only; ``image`` has its text at run-time addresses, and all symbols.
+
+    ``missing`` says of how many bytes of text, by what they are, memory has nothing.
+    """
+
+    image: ElfImage
+    texts: tuple[BareText, ...]
+    symbols: int
+    missing: dict[str, int]
+
+
+def read_bare_kernel(memory: Memory) -> BareKernel:
+    """Read all text that memory has and that symbols or modules' places lead to.
+
+    Raises:
+        InputError: memory does not say where kallsyms is, hides addresses, or has none of the kernel's text.
+
+    """
+    symbols = sorted(kernel_symbols(memory))
+    places = {one.name: one.vaddr for one in symbols if not one.owner}
+    main = _between(places, "_stext", "_etext")
+    if main is None:
+        raise InputError("its kallsyms does not say where the kernel's text is (_stext, _etext)", path=memory.name)
+    wanted = [_Wanted(main, ".text"), *_islands(places, main), *_others(memory, symbols, main, places)]
+    read = read_twice(memory, [one.where for one in wanted])
+    texts = sorted((text for one, found in zip(wanted, read, strict=True) for text in _texts(one, found)),
+                   key=lambda text: text.vaddr)  # fmt: skip
+    if not any(text.name == ".text" for text in texts):
+        raise InputError("has none of the kernel's text, which kallsyms has from _stext to _etext", path=memory.name)
+    missing = {
+        one.name: lacks
+        for one, found in zip(wanted, read, strict=True)
+        if not _is_unsized(one) and (lacks := 4 * int((~found.there).sum()))
+    }
+    sections = [
+        *(NewSection(text.name, text.vaddr, len(text.data), text.data) for text in texts),
+        *_data_sections(texts, places),
+    ]
+    content = _executable(sections, symbols, memory.info.build_id)
+    image = ElfImage(Path(memory.name), content)
+    return BareKernel(image=image, texts=tuple(texts), symbols=len(symbols), missing=missing)
+
+
+def _between(places: dict[str, int], first: str, last: str) -> Range | None:
+    start, end = places.get(first, 0), places.get(last, 0) & ~3
+    return Range(start, end - start) if 0 < start < end and not start % 4 else None
+
+
+def _islands(places: dict[str, int], main: Range) -> Iterator[_Wanted]:
+    """Text that is among the read-only data."""
+    for name in _ISLANDS:
+        where = _between(places, f"{name}_start", f"{name}_end")
+        if where is not None and where.vaddr >= main.end:
+            yield _Wanted(where, ".rodata.text")
+
+
+class _Edge(NamedTuple):
+    """Where something begins that ends whatever was before it."""
+
+    vaddr: int
+    owner: str
+    is_text: bool
+
+
+def _others(memory: Memory, symbols: Sequence[KnownSymbol], main: Range, places: dict[str, int]) -> Iterator[_Wanted]:
+    """Text of modules, and of what has symbols and is none: BPF programs, pages of kprobes and of ftrace.
+
+    Text goes on to where something else begins; after the last symbol as far as the module is long, or a bit.
+    """
+    try:
+        modules = {module.name: module for module in memory.state().modules}
+    except InputError:  # a dump: modules are known by DWARF only
+        modules = {}
+    end = max(places.get("_end", main.end), main.end)
+    edges = sorted({edge for edge in _edges(symbols, modules) if not main.vaddr <= edge.vaddr < end})
+    runs = [edge for k, edge in enumerate(edges) if not k or edge[1:] != edges[k - 1][1:]]
+    stops = [*(run.vaddr for run in runs), 1 << 64][1:]
+    for run, after in zip(runs, stops, strict=True):
+        if not run.is_text:
+            continue
+        last = edges[bisect_right(edges, after - 1, key=lambda edge: edge.vaddr) - 1].vaddr
+        module = modules.get(run.owner)
+        room = last - run.vaddr + _MOST_UNSIZED if module is None else max(module.size, last - run.vaddr + PAGE)
+        size = min(after - run.vaddr, room, _MOST_MODULE) & ~3
+        if size > 0:
+            yield _Wanted(Range(run.vaddr, size), f"[{run.owner}]", run.owner)
+
+
+def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> Iterator[_Edge]:
+    for module in modules.values():
+        yield _Edge(module.base & ~3, module.name, is_text=True)
+        for name, vaddr in module.sections.items():
+            if vaddr % 4 == 0 and not name.startswith(_FREED):
+                yield _Edge(vaddr, module.name, is_text="text" in name or name == ".plt")
+    for symbol in symbols:
+        module_ = modules.get(symbol.owner)
+        if not symbol.owner or (module_ is not None and module_.sections):
+            continue
+        if symbol.vaddr % 4 == 0:
+            yield _Edge(symbol.vaddr, symbol.owner, is_text=symbol.is_text or module_ is None)
+
+
+def _is_unsized(one: _Wanted) -> bool:
+    """Whether nothing says that all of it is there."""
+    return bool(one.owner)
+
+
+def _texts(one: _Wanted, found: Steady) -> Iterator[BareText]:
+    """The runs of words that memory has; zeros after the last word fill a page, or all that is mapped there."""
+    blank = np.repeat(zero_pages(found.data, one.where.vaddr), PAGE // 4)[one.where.vaddr % PAGE // 4 :]
+    zeros: Bool = found.there & blank[: len(found.there)]
+    there = found.there & ~zeros if _is_unsized(one) else found.there
+    edges = np.flatnonzero(np.diff(there.astype(np.int8), prepend=0, append=0)).tolist()
+    for low, high in zip(edges[::2], edges[1::2], strict=True):
+        data = found.data[4 * low : 4 * high]
+        filled = -(-len(data.rstrip(b"\0")) // 4)
+        if not filled:
+            continue
+        data = data[: 4 * filled] if _is_unsized(one) else data
+        start = one.where.vaddr + 4 * low
+        inside = range(start, start + len(data))
+        yield BareText(
+            name=one.name,
+            owner=one.owner,
+            vaddr=start,
+            data=data,
+            zeros=int(zeros[low : low + filled].sum()),
+            unstable=sum(place in inside for place in found.unstable),
+        )
+
+
+def _data_sections(texts: Sequence[BareText], places: dict[str, int]) -> Iterator[NewSection]:
+    """The kernel's image between its texts: data, of which only the symbols are wanted."""
+    own = [text for text in texts if not text.owner]
+    stop = places.get("_end", 0)
+    for text, after in pairwise([*((text.vaddr, len(text.data)) for text in own), (max(stop, 0), 0)]):
+        start, size = sum(text), after[0] - sum(text)
+        if size > 0:
+            yield NewSection(".nobits", start, size, None)
+
+
+def _executable(sections: Sequence[NewSection], symbols: Sequence[KnownSymbol], build_id: str) -> bytes:
+    ordered = sorted(range(len(sections)), key=lambda row: sections[row].vaddr)
+    starts = np.array([sections[row].vaddr for row in ordered], np.uint64)
+    stops = np.array([sections[row].vaddr + sections[row].size for row in ordered], np.uint64)
+    numbers = np.array(ordered, np.uint16) + np.uint16(1)
+    is_code = np.array([sections[row].data is not None for row in ordered])
+    vaddrs = np.array([symbol.vaddr for symbol in symbols], np.uint64)
+    row = np.maximum(np.searchsorted(starts, vaddrs, side="right"), 1) - 1
+    inside = (vaddrs >= starts[row]) & (vaddrs < stops[row])
+    # Init text is where others may be by now, and freed memory has no section: such symbols are left out.
+    kept = inside | np.array([not symbol.owner and not symbol.is_text for symbol in symbols])
+    after = np.searchsorted(vaddrs, vaddrs, side="right")
+    following = np.append(vaddrs, np.uint64((1 << 64) - 1))[after]
+    table = np.zeros(len(symbols), SYM)
+    table["name"] = np.arange(len(symbols))
+    table["value"] = vaddrs
+    table["shndx"] = np.where(inside, numbers[row], SHN_ABS)
+    table["size"] = np.where(inside, np.minimum(following, stops[row]) - vaddrs, 0)
+    kinds = np.where(inside & is_code[row], STT_FUNC, STT_OBJECT)
+    alone = after - np.searchsorted(vaddrs, vaddrs) == 1
+    kinds[~alone & np.array([_BOUND.search(symbol.name) is not None for symbol in symbols])] = STT_NOTYPE
+    bindings = np.array(
+        [_LOCAL if symbol.kind.islower() and symbol.kind not in "wv" else _GLOBAL for symbol in symbols]
+    )
+    table["info"] = bindings << 4 | kinds
+    return write_executable(sections, table[kept], [symbol.name for symbol in symbols], build_id)

@@ -1,0 +1,129 @@
+"""A kernel without its vmlinux, of the data of perf record --kcore, as a file that other tools read."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.cores import core
+from tests.support.needs import needs_tools
+from tests.trace.made import KERNEL
+
+MODULE, BPF = KERNEL.base - 0x100000, KERNEL.base - 0x80000
+RET, NOP = 0xD65F03C0, 0xD503201F
+ISLAND = KERNEL.base + 0x10000
+
+
+def kcore_dir(directory: Path, *, kallsyms: str | None = None) -> Path:
+    """The made kernel, with text among its data, a module, a BPF program, and names of what was freed."""
+    directory.mkdir()
+    text = struct.pack(f"<{len(KERNEL.words)}I", *KERNEL.words)
+    padded = text.ljust(0x1000, b"\0")
+    module = struct.pack("<4I", NOP, RET, NOP, RET).ljust(0x1000, b"\0") + b"data".ljust(0x1000, b"\1")
+    bpf = struct.pack("<2I", NOP, RET).ljust(0x1000, b"\0")
+    island = struct.pack("<2I", NOP, RET)
+    pieces = [(KERNEL.base, padded), (MODULE, module), (BPF, bpf), (ISLAND, island)]
+    (directory / "kcore").write_bytes(core([(vaddr, 0, data) for vaddr, data in pieces]))
+    lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
+    lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 0x1000:x} D _etext", f"{ISLAND + 0x1000:x} B _end",
+              f"{KERNEL.base + 0x2000:x} D init_task", f"{KERNEL.base + 0x11000:x} t start_kernel",
+              f"{ISLAND:x} T __idmap_text_start", f"{ISLAND + 8:x} T __idmap_text_end",
+              f"{MODULE:x} t first\t[brd]", f"{MODULE + 8:x} t second\t[brd]", f"{MODULE + 0x1000:x} d table\t[brd]",
+              f"{BPF:x} t bpf_prog_1_f\t[bpf]"]  # fmt: skip
+    (directory / "kallsyms").write_text("\n".join(lines) + "\n" if kallsyms is None else kallsyms)
+    (directory / "modules").write_text(f"brd 8192 0 - Live 0x{MODULE:x}\n")
+    return directory
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    source = kcore_dir(tmp_path / "kcore_dir")
+    out = tmp_path / "kernel.elf"
+    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out), "-q"]) == 0
+    return out
+
+
+def test_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = kcore_dir(tmp_path / "kcore_dir")
+    out = tmp_path / "kernel.elf"
+    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out), "--json"]) == 0
+    said = capsys.readouterr()
+    sections = {section["name"]: section for section in json.loads(said.out)["sections"]}
+    assert {name: section["words"] for name, section in sections.items()} == {
+        ".text": 1024, ".rodata.text": 2, "[brd]": 4, "[bpf]": 2,
+    }  # fmt: skip
+    assert all(section["zeros"] == 0 for section in sections.values())
+    assert said.err == ""
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_objdump_and_nm(made: Path) -> None:
+    needs_tools("aarch64-linux-gnu-objdump", "nm")
+    command = ["aarch64-linux-gnu-objdump", "-d", str(made)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"{KERNEL.at('vfs_read'):x} <vfs_read>:" in listing
+    assert f"<read_zero>\n{KERNEL.at('vfs_read+0x14'):x}:" in listing.replace(" ", "").replace("\t", "")
+    assert "<second>:" in listing
+    assert "<bpf_prog_1_f>:" in listing
+    names = subprocess.run(["nm", "-S", str(made)], capture_output=True, text=True, check=True).stdout
+    assert f"{MODULE:016x} 0000000000000008 t first\n" in names
+    assert f"{KERNEL.base + 0x2000:016x}" in names
+    assert "start_kernel" not in names  # freed, and perhaps another owner's memory
+
+
+def test_gdb(made: Path) -> None:
+    needs_tools("gdb-multiarch")
+    command = ["gdb-multiarch", "-nx", "-batch", "-ex", "disassemble read_zero", "-ex", f"info symbol {MODULE + 12:#x}",
+               str(made)]  # fmt: skip
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"{KERNEL.at('read_zero+0x18'):#018x} <+24>:\tret" in said
+    assert "second + 4 in section [brd]" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["vmlinux", "kcore", "--without-vmlinux", "DIR"], "vmlinux is named, too"),
+        (["--without-vmlinux", "DIR", "--at", "link"], "--at link needs the vmlinux"),
+        (["--without-vmlinux", "DIR", "--modules", "."], "--modules needs the vmlinux"),
+    ],
+)
+def test_what_only_a_vmlinux_answers(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = str(kcore_dir(tmp_path / "kcore_dir"))
+    words = [source if word == "DIR" else word for word in arguments]
+    assert main(["live", "overlay", *words, "-o", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kallsyms", "said"),
+    [
+        (f"{KERNEL.base:x} T _stext\n", "where the kernel's text is (_stext, _etext)"),
+        (f"{1 << 63:x} T _stext\n{(1 << 63) + 64:x} T _etext\n", "has none of the kernel's text"),
+        ("0 T _stext\n", "kptr_restrict"),
+    ],
+)
+def test_memory_without_symbols_is_one_line(
+    kallsyms: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = kcore_dir(tmp_path / "kcore_dir", kallsyms=kallsyms), tmp_path / "out"
+    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not out.exists()
+
+
+def test_the_output_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = kcore_dir(tmp_path / "kcore_dir")
+    before = (source / "kallsyms").read_bytes()
+    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(source / "kallsyms")]) == 2
+    assert "is also an input" in capsys.readouterr().err
+    assert (source / "kallsyms").read_bytes() == before
