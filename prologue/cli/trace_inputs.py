@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from prologue.cli.trace_progress import progress_on_terminal
 from prologue.errors import UsageError
 from prologue.outputs import require_other
@@ -18,6 +20,7 @@ from prologue.trace.path.filters import Filters
 from prologue.trace.path.history import TextHistory, read_history
 from prologue.trace.path.kernel_images import GuestImage, HostImage
 from prologue.trace.path.merging import GuestTraceFile
+from prologue.trace.path.programs import Program
 from prologue.trace.readers.decoding import DecodedTrace
 from prologue.trace.readers.opencsd import Counter
 from prologue.trace.readers.sources import Trace
@@ -150,13 +153,23 @@ def _require_no_file_options(args: Namespace) -> None:
 
 
 def open_history(args: Namespace, trace: Trace, kernels: Kernels) -> TextHistory | None:
-    """Read the writes to the host's text that ``--writes`` names; errors as ``read_history``."""
-    if args.writes is None:
+    """Read the writes to the host's text that ``--writes`` names, or that perf.data has; errors as ``read_history``."""
+    poked = _poked(trace.decoded, kernels.host) if isinstance(trace.decoded, DecodedTrace) else None
+    writes = poked if args.writes is None else args.writes
+    if writes is None:
         if args.skew is not None:
-            raise UsageError("--skew is for --writes, which is not given")
+            raise UsageError("--skew is for --writes, which is not given, and the trace has no text pokes")
         return None
     skew = _SKEW if args.skew is None else args.skew
-    return read_history(args.writes, kernels.host, skew * 1_000_000, says_exceptions=trace.kind != "perf")
+    return read_history(writes, kernels.host, skew * 1_000_000, says_exceptions=trace.kind != "perf")
+
+
+def _poked(decoded: DecodedTrace, host: Program) -> Path | None:
+    """The file that says of changes of this program's text."""
+    if decoded.changes is None:
+        return None
+    vaddrs = decoded.changes.vaddrs
+    return decoded.poked if (host.piece_of(vaddrs, vaddrs + np.uint64(4)) >= 0).any() else None
 
 
 def _guest_image(text: str) -> GuestImage:

@@ -33,12 +33,16 @@ ELEMENT: Final = np.dtype(
 )  # fmt: skip
 """``ocsd_generic_trace_elem`` without the pointer at its end. ``value`` is of the union: what it is, kind says."""
 
+TIMESTAMP: Final = 11  # of ocsd_gen_trc_elem_t
+TICKS: Final = slice(48, 56)  # of its element, in bytes
+
 # ocsd_datapath_op_t, ocsd_datapath_resp_t, ocsd_dcd_tree_src_t, deformatter flags
 DATA, END, FLUSH, RESET = range(4)
 FIRST_WAIT, FIRST_FATAL = 3, 6
 FRAMED, SINGLE = 0, 1
 FRAME_SYNC, ALIGNED = 1, 4
 ANY_SPACE: Final = {(1, 3): 0x1F}
+_NOWHERE: Final = 0xFFFF_FFFF_FFFF_FFF0  # an address where nothing is executed
 _ANY_SPACE: Final = 0xFF  # from 1.4 on, with Realm and Root
 _FULL_DECODER: Final = 2
 _CHECKS: Final = 0x400 | 0x1000 | 0x20000
@@ -107,6 +111,7 @@ class Library:
             ("ocsd_dt_set_gen_elem_outfn", c_int, (c_void_p, OnElement, c_void_p)),
             ("ocsd_dt_create_decoder", c_int, (c_void_p, c_char_p, c_int, c_void_p, c_void_p)),
             ("ocsd_dt_add_buffer_mem_acc", c_int, (c_void_p, c_uint64, c_int, c_void_p, c_uint32)),
+            ("ocsd_dt_remove_mem_acc", c_int, (c_void_p, c_uint64, c_int)),
             ("ocsd_def_errlog_init", c_int, (c_int, c_int)),
             ("ocsd_def_errlog_config_output", c_int, (c_int, c_char_p)),
             ("ocsd_def_errlog_set_strprint_cb", c_int, (c_void_p, c_void_p, OnText)),
@@ -180,9 +185,23 @@ class DecodeTree:
         array = np.frombuffer(data, np.uint8)
         self._memory.append(array)
         if space is None:
-            space = ANY_SPACE.get(self._library.version[:2], _ANY_SPACE)
+            space = self._any_space
         done = self._c.ocsd_dt_add_buffer_mem_acc(self._handle, vaddr, space, array.ctypes.data, array.size)
         _require(done, f"takes no memory at {vaddr:#x}")
+
+    def text_changed(self) -> None:
+        """Have it read memory again: it keeps copies, which it drops where memory is taken away from it.
+
+        ``TrcMemAccMapper::RemoveAccessorByAddress`` (trc_mem_acc_mapper.cpp, 1.3.3 and 1.5.5).
+        """
+        nothing = np.zeros(4, np.uint8)
+        self._c.ocsd_dt_add_buffer_mem_acc(self._handle, _NOWHERE, self._any_space, nothing.ctypes.data, 4)
+        done = self._c.ocsd_dt_remove_mem_acc(self._handle, _NOWHERE, self._any_space)
+        _require(done, "keeps memory that it was to forget")
+
+    @property
+    def _any_space(self) -> int:
+        return ANY_SPACE.get(self._library.version[:2], _ANY_SPACE)
 
     def process(self, operation: int, index: int = 0, address: int = 0, size: int = 0) -> tuple[int, int]:
         """Pass on an operation, or ``size`` bytes of trace at ``address``: the response, and the bytes that it used."""

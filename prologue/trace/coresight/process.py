@@ -25,6 +25,7 @@ import numpy.typing as npt
 from prologue.arrays import U64
 from prologue.perf.coresight import TraceUnit
 from prologue.signals import held_signals
+from prologue.trace.coresight.changing_text import ChangingText, TextChanges
 from prologue.trace.coresight.library import (
     DATA,
     ELEMENT,
@@ -33,6 +34,8 @@ from prologue.trace.coresight.library import (
     FIRST_WAIT,
     FLUSH,
     RESET,
+    TICKS,
+    TIMESTAMP,
     DecodeTree,
     Library,
     LibraryVersion,
@@ -79,7 +82,7 @@ class TracePart(NamedTuple):
 class DecodeJob:
     """What a child does. ``checks``: let the library compare the trace with the memory, where it can.
 
-    ``indexed``: say of each element where in its part the packet is.
+    ``indexed``: say of each element where in its part the packet is. ``changes`` are of ``memory`` while it was traced.
     """
 
     path: Path
@@ -88,6 +91,7 @@ class DecodeJob:
     memory: tuple[CodeMemory, ...]
     checks: bool = True
     indexed: bool = False
+    changes: TextChanges | None = None
 
 
 class Begin(NamedTuple):
@@ -236,7 +240,10 @@ class _Child:
         self._library = Library(version)
         self._elements, self._ids, self._indexes = bytearray(), bytearray(), array("Q")
         self._trees: list[DecodeTree | None] = [None] * len(job.sources)
-        self._on_element, self._on_text = OnElement(self._element()), OnText(self._text)
+        pieces = [(piece.vaddr, piece.data) for piece in job.memory]
+        self._text = None if job.changes is None else ChangingText(job.changes, pieces)
+        self._memory = [piece._replace(data=data) for piece, (_, data) in zip(job.memory, pieces, strict=True)]
+        self._on_element, self._on_text = OnElement(self._element()), OnText(self._message)
 
     def run(self, first: int) -> None:
         if not self._job.path.stat().st_size:
@@ -292,7 +299,7 @@ class _Child:
             )
             for unit in source.units:
                 tree.add_decoder(unit, source.architecture, checks=self._job.checks)
-            for memory in self._job.memory:
+            for memory in self._memory:
                 with suppress(OSError):  # text that is there already
                     tree.add_memory(*memory)
         return tree
@@ -318,9 +325,17 @@ class _Child:
             add_id(number)
             return 0
 
-        return on_indexed if self._job.indexed else on_element
+        def on_changing(context: int, index: int, number: int, element: int) -> int:
+            view = views[element]
+            if view[0] == TIMESTAMP and text is not None and text.move_to(int.from_bytes(view[TICKS], "little")):
+                for tree in filter(None, self._trees):
+                    tree.text_changed()
+            return plain(context, index, number, element)
 
-    def _text(self, _context: int, text: bytes | None, _size: int) -> None:
+        plain, text = on_indexed if self._job.indexed else on_element, self._text
+        return plain if text is None else on_changing
+
+    def _message(self, _context: int, text: bytes | None, _size: int) -> None:
         self._flush()
         self._send(_TEXT, (text or b"")[:_LONGEST_TEXT])
 

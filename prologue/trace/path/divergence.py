@@ -80,8 +80,8 @@ def find_divergences(trace: DecodedTrace, file: Program, running: Program) -> Di
     """
     found = Divergences()
     for job, namings in trace.jobs:
-        ran = replace(job, memory=trace.memory, indexed=True, checks=False)
-        other = replace(ran, memory=_with_text(trace.memory, file))
+        ran = replace(job, memory=trace.memory, changes=trace.changes, indexed=True, checks=False)
+        other = replace(ran, memory=_with_text(trace.memory, file), changes=None)
         sides = _Side(ran, trace), _Side(other, trace)
         for number in range(len(job.parts)):
             part = Divergences()

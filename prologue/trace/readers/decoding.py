@@ -14,8 +14,11 @@ import numpy as np
 
 from prologue.arrays import U32
 from prologue.errors import InputError, InternalError
+from prologue.live.pokes.recording import Flag
+from prologue.live.pokes.sources import read_any
 from prologue.perf.coresight import TraceProtocol, TraceUnit
 from prologue.perf.session import AuxFragment, TraceSession, read_session
+from prologue.trace.coresight.changing_text import TextChanges
 from prologue.trace.coresight.library import ALIGNED, LibraryVersion, require_library
 from prologue.trace.coresight.process import (
     Begin,
@@ -43,6 +46,7 @@ class DecodedTrace:
     """A trace and what it says of the kernel that ran.
 
     ``kernel_symbols`` are run-time addresses of some symbols; ``kcore`` is the directory that holds kcore_dir;
+    ``poked``: where it says itself which text changed while it was traced, and ``changes``, which the decoder follows.
     ``own_memory``: it brings the text with it. ``is_vhe``: its kernel asked for CONTEXTIDR_EL2.
     """
 
@@ -54,6 +58,8 @@ class DecodedTrace:
     own_memory: bool = False
     is_vhe: bool = False
     build_id: str = ""
+    poked: Path | None = None
+    changes: TextChanges | None = None
     progress: Callable[[int, int], None] | None = None
     name_tasks: Callable[[TraceRanges, BatchNames], None] | None = None
     _memory: tuple[CodeMemory, ...] | None = None
@@ -101,7 +107,7 @@ class DecodedTrace:
         if not self.own_memory:
             if self._memory is None:
                 raise InternalError("a trace is read before its program is known")
-            job = replace(job, memory=self._memory)
+            job = replace(job, memory=self._memory, changes=self.changes)
         reader = ElementReader(self.account, namings[0])
         for message in decode(job, self.version):
             if isinstance(message, Begin):
@@ -171,8 +177,6 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
         if can_decode():
             return trace_by_perf(path, session, account)
         raise
-    if session.pokes:
-        account.add("changes of text while tracing (text pokes), which the decoder did not follow", session.pokes)
     sources, parts, cpus = plan.sources()
     if not parts:
         raise InputError("has no bytes of trace that can be decoded", path=session.path)
@@ -181,6 +185,7 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
     )
     if counter is None and not all(unit.kernel_time for source in sources for unit in source.units):
         account.add("trace whose timestamps are not perf's clock: times are left out, see --timestamps")
+    changes = _changes(session, path, namings, account)
     kcore = path if path.is_dir() and (path / "kcore_dir" / "kcore").exists() else None
     has_tasks = any(unit.has_process for source in sources for unit in source.units)
     job = DecodeJob(path=session.path, sources=tuple(sources), parts=tuple(parts), memory=())
@@ -192,8 +197,25 @@ def open_perf_trace(path: Path, account: Tally, counter: Counter | None) -> Deco
         kcore=kcore,
         is_vhe=any(unit.process_in_vmid for source in sources for unit in source.units),
         build_id=session.build_id,
+        poked=None if changes is None else path,
+        changes=changes,
         name_tasks=None if has_tasks else _by_switches(session),
     )
+
+
+def _changes(session: TraceSession, path: Path, namings: Sequence[ElementNaming], account: Tally) -> TextChanges | None:
+    """What the file says of changes of the text while it was traced, if the trace's times are those of perf."""
+    if not session.pokes:
+        return None
+    clock = namings[0].time
+    if clock == _no_time or any(naming.time != clock for naming in namings):
+        what = "changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times"
+        account.add(what, session.pokes)
+        return None
+    rows = read_any(path).rows
+    rows = rows[rows["flags"] & np.uint32(Flag.OLD_UNKNOWN) == 0]
+    account.add("words of text written while tracing (text pokes): followed", len(rows))
+    return TextChanges(rows["time"], rows["address"], rows["old"], rows["new"], clock)
 
 
 def _naming(
