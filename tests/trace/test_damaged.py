@@ -8,13 +8,17 @@ import random
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 
 from prologue.cli.main import main
 from prologue.errors import InputError
+from prologue.trace.path.programs import decoder_text, linked_program
 from prologue.trace.readers.sources import open_trace
+from tests.support.cs_etm import write
+from tests.support.cs_recording import trace
 from tests.trace.made import KERNEL, perf_text, recording
 from tests.trace.test_check import STEPS
 from tests.trace.test_opencsd import CONTEXT, element, range_
@@ -61,16 +65,61 @@ def test_no_damage_is_an_internal_error(kind: str, tmp_path: Path, capsys: pytes
 def test_a_cut_text_gives_a_part_of_its_ranges(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_bytes(WHOLE["perf"])
-    with open_trace(str(path)) as trace:
-        whole = [row for batch in trace.batches for row in batch.ranges[["start", "end", "time"]].tolist()]
+    with open_trace(str(path)) as opened:
+        whole = [row for batch in opened.batches for row in batch.ranges[["start", "end", "time"]].tolist()]
     for cut in range(3, len(WHOLE["perf"]), 997):
         path.write_bytes(WHOLE["perf"][:cut])
-        with open_trace(str(path)) as trace:
+        with open_trace(str(path)) as opened:
             try:
-                part = [row for batch in trace.batches for row in batch.ranges[["start", "end", "time"]].tolist()]
+                part = [row for batch in opened.batches for row in batch.ranges[["start", "end", "time"]].tolist()]
             except InputError:
                 part = []
         assert part == whole[: len(part)]
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Some bytes others, or a piece damaged; records, headers and packets alike."""
+    if chance.random() < 0.3:
+        return damaged(data, chance)
+    changed = bytearray(data)
+    for _ in range(chance.randrange(1, 8)):
+        changed[chance.randrange(len(changed))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    return bytes(changed)
+
+
+@pytest.mark.usefixtures("opencsd")
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(1000, id="some"),
+        pytest.param(100_000, id="many", marks=[pytest.mark.extended, pytest.mark.timeout(0)]),
+    ],
+)
+def test_mutated_perf_data(count: int, tmp_path: Path) -> None:
+    """Each is read to its end or refused in one line, and every range is one that the decoder could follow."""
+    vmlinux, path = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "perf.data"
+    pieces = decoder_text(linked_program(vmlinux, 0), None)
+    forms: list[dict[str, Any]] = [{}, {"raw": True}, {"version": 2, "hardware_ids": True}, {"parts": 2}]
+    whole = [write(path, trace(8, comms={77: "cat"}, **form)).read_bytes() for form in forms]
+    low, high = KERNEL.base, KERNEL.base + 4 * len(KERNEL.words)
+    chance = random.Random(count)  # noqa: S311 - the same damage every time
+    read, refused = 0, set[str]()
+    for number in range(count):
+        path.write_bytes(mutated(whole[number % len(whole)], chance))
+        try:
+            with open_trace(str(path)) as opened:
+                if opened.decoded is None:  # its magic is no more
+                    continue
+                opened.decoded.follow(pieces, vmlinux)
+                for batch in opened.batches:
+                    starts, ends = batch.ranges["start"], batch.ranges["end"]
+                    assert ((low <= starts) & (starts < ends) & (ends <= high)).all(), number
+        except InputError as error:
+            refused.add(str(error))
+        else:
+            read += 1
+    assert read > count // 3
+    assert not [line for line in refused if "\n" in line]
 
 
 COMPRESSED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
@@ -84,8 +133,8 @@ COMPRESSED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]]
 @pytest.mark.parametrize("ending", COMPRESSED)
 def test_all_that_a_cut_file_still_has_is_read_before_the_error(kind: str, ending: str, tmp_path: Path) -> None:
     def collect(name: str, rows: list[tuple[int, ...]]) -> None:
-        with open_trace(str(tmp_path / name)) as trace:
-            for batch in trace.batches:
+        with open_trace(str(tmp_path / name)) as opened:
+            for batch in opened.batches:
                 rows += batch.ranges[["start", "end", "cpu", "flags"]].tolist()
 
     compress, decompress = COMPRESSED[ending]

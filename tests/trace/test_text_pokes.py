@@ -88,9 +88,12 @@ def test_without_times_nothing_is_followed_and_that_is_said(tmp_path: Path, caps
 
 def test_forward_and_back() -> None:
     changes = TextChanges(
-        np.array([10, 20, 30], np.uint64), np.array([100, 104, 100], np.uint64), np.array([1, 5, 2], np.uint32),
-        np.array([2, 6, 3], np.uint32), lambda ticks: ticks,
-    )  # fmt: skip
+        times=np.array([10, 20, 30], np.uint64),
+        vaddrs=np.array([100, 104, 100], np.uint64),
+        old=np.array([1, 5, 2], np.uint32),
+        new=np.array([2, 6, 3], np.uint32),
+        clock=lambda ticks: ticks,
+    )
     other = np.array([9], "<u4")
     pieces: list[tuple[int, Any]] = [(100, np.array([7, 7, 8], "<u4")), (200, other)]
     text = ChangingText(changes, pieces)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from prologue.arrays import U32, U64
 
 
-class TextChanges(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextChanges:
     """Words that were written, in the order of time; ``clock`` makes the ns of their times of a trace's ticks.
 
     Each array has shape (n,); ``old`` is the word before.

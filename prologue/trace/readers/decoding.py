@@ -215,7 +215,7 @@ def _changes(session: TraceSession, path: Path, namings: Sequence[ElementNaming]
     rows = read_any(path).rows
     rows = rows[rows["flags"] & np.uint32(Flag.OLD_UNKNOWN) == 0]
     account.add("words of text written while tracing (text pokes): followed", len(rows))
-    return TextChanges(rows["time"], rows["address"], rows["old"], rows["new"], clock)
+    return TextChanges(times=rows["time"], vaddrs=rows["address"], old=rows["old"], new=rows["new"], clock=clock)
 
 
 def _naming(

@@ -223,15 +223,32 @@ class ElementReader:
         breaks = np.flatnonzero(np.isin(kinds, list(_BREAKS)) | undone)
         events = np.flatnonzero((kinds == _EXCEPTION) | (kinds == _RETURN))
         last_break = np.full(len(flags), -1, np.int64)
-        for place, segment in zip(breaks.tolist(), np.searchsorted(at, breaks).tolist(), strict=True):
+        contexts = np.flatnonzero(kinds == _CONTEXT)
+        of_context = (np.searchsorted(contexts, breaks) - 1).tolist()
+        for place, segment, known in zip(
+            breaks.tolist(), np.searchsorted(at, breaks).tolist(), of_context, strict=True
+        ):
             last_break[segment] = place
             flags[segment] = GAP | self._break(rows[place], source, cpu, had_range=segment > 0)
+            if kinds[place] == _NO_MEMORY and rows["start"][place] < np.uint64(KERNEL_HALF):
+                self._count_process(None if known < 0 else rows[contexts[known]], source)
         segments = np.searchsorted(at, events)
         counts = events > last_break[segments]
         for kind, flag in ((_EXCEPTION, EXCEPTION), (_RETURN, RETURN)):
             flags[segments[counts & (kinds[events] == kind)]] |= np.uint8(flag)
         if len(at):
             source.failed = False
+
+    def _count_process(self, context: npt.NDArray[Any] | None, source: _Source) -> None:
+        """Count, by its name, a process of whose text the decoder has nothing; ``context`` is the last of its CPU."""
+        level, task = source.level, source.task
+        if context is not None:
+            fields = context[["security", "level", "context", "vmid", "valid"]].item()
+            level, _, task, _ = self._context(fields, source.time)
+        if level != 0:
+            return
+        name = self.names.tasks[task].comm or "that the trace does not name"
+        self._named("of these in processes", f": {name}", "of these in processes")
 
     def _break(self, row: npt.NDArray[Any], source: _Source, cpu: int, *, had_range: bool) -> int:
         """Count what leaves a gap; return ``LOST`` where data were lost."""

@@ -55,6 +55,7 @@ class TraceSummary:
         self._runs = RunCounts()
         self._gaps = self._instructions = self._hypervisor = 0
         self._cpus: set[int] = set()
+        self._processes: Counter[str] = Counter()
 
     def add(self, batch: Batch, numbers: I64) -> None:
         """Count a batch."""
@@ -65,6 +66,9 @@ class TraceSummary:
         self._hypervisor += int((low & (batch.ranges["flags"] & np.uint8(OTHER_WORLD) == 0)).sum())
         cpu = lanes(batch.ranges)
         self._cpus.update(cpu[run_starts(cpu)].tolist())
+        tasks = batch.ranges["task"][self._known.table["program"][numbers] == USER]
+        for task, count in zip(*(column.tolist() for column in np.unique(tasks, return_counts=True)), strict=True):
+            self._processes[batch.tasks[task].comm] += count
 
     @property
     def runs(self) -> I64:
@@ -91,7 +95,17 @@ class TraceSummary:
             f"{'instruction' if self.instructions == 1 else 'instructions'}, {cpus}, "
             f"{self.gaps:,} {'gap' if self.gaps == 1 else 'gaps'}"
         ]
-        return [*notes, *self._of_file(), *(image.line() for image in self.unknown())]
+        unknown = [image.line() + (self._named() if image.why == PROCESS else "") for image in self.unknown()]
+        return [*notes, *self._of_file(), *unknown]
+
+    def _named(self) -> str:
+        """The processes that ran them, as far as the trace names some."""
+        named = Counter({name: count for name, count in self._processes.items() if name})
+        if not named:
+            return ""
+        said = [f"{name} {count:,}" for name, count in named.most_common(_MOST)]
+        rest = self._processes.total() - sum(count for _, count in named.most_common(_MOST))
+        return f" ({', '.join(said)}{f', others {rest:,}' if rest else ''})"
 
     def _of_file(self) -> list[str]:
         """Ranges in text that memory was asked for and does not have, such as init text after boot."""
@@ -158,7 +172,7 @@ class TraceSummary:
             for image in self.unknown()
         ]  # fmt: skip
         counts = {"ranges": int(self.runs.sum()), "instructions": self.instructions, "gaps": self.gaps}
-        return {**counts, "unknown": unknown}
+        return {**counts, "unknown": unknown, "processes": dict(self._processes.most_common())}
 
     def _areas(self, which: Bool) -> dict[int, int]:
         """How many ranges begin in each area of 64 KiB, the most frequent first."""
