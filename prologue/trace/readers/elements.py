@@ -243,7 +243,7 @@ class ElementReader:
         """Count, by its name, a process of whose text the decoder has nothing; ``context`` is the last of its CPU."""
         level, task = source.level, source.task
         if context is not None:
-            fields = context[["security", "level", "context", "vmid", "valid"]].item()
+            fields = context[["security", "level", "context", "vmid", "valid"]].tolist()
             level, _, task, _ = self._context(fields, source.time)
         if level != 0:
             return
