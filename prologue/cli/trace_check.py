@@ -96,7 +96,11 @@ def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Diver
 
 
 def _without_memory(trace: Trace, args: Namespace) -> list[str]:
-    if trace.decoded is None or trace.decoded.own_memory or args.memory is not None:
+    if trace.decoded is None or trace.decoded.own_memory:
+        return []
+    if args.vmlinux is None:
+        return ["no vmlinux was given, so none was compared with what ran"]
+    if args.memory is not None:
         return []
     return [
         "decoded with the text of the file: where it is not what ran, the decoder goes astray, and what follows is not "

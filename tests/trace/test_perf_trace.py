@@ -389,6 +389,7 @@ def test_without_a_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (bare[0], bare[1]) == (0, whole[1].replace(str(vmlinux), str(path / "kcore_dir" / "kcore"))), bare[2]
     code, out, err = run(capsys, "trace", "check", str(path))
     assert (code, out) == (0, "58 steps, none impossible\n"), err
+    assert "no vmlinux was given, so none was compared with what ran" in err
     code, out, err = run(capsys, "trace", "stats", str(path))
     assert code == 0, err
     assert "vfs_read" in out
