@@ -15,18 +15,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from prologue.cli.main import main
 from prologue.errors import InputError
 from prologue.trace.coresight import library, process
-from prologue.trace.etm.stream import ProgramText, encode
 from prologue.trace.path.programs import decoder_text, linked_program
 from prologue.trace.readers.sources import open_trace
 from tests.support.cores import core
 from tests.support.cs_etm import CsTrace, record, sample, write
-from tests.support.cs_recording import expected, stream, trace, walk, with_process
+from tests.support.cs_recording import expected, stream, trace, with_process
 from tests.support.needs import needs_tools
 from tests.trace.made import KERNEL, perf_text, spans
 
@@ -376,44 +374,3 @@ def test_a_compressed_file_is_one_line(tmp_path: Path, vmlinux: Path, capsys: py
     path.write_bytes(gzip.compress(write(tmp_path / "perf.data", trace(5)).read_bytes()))
     code, _, err = run(capsys, "trace", "check", str(path), "--vmlinux", str(vmlinux))
     assert (code, "name the file itself" in err) == (2, True), err
-
-
-def test_without_a_vmlinux(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Text and names are those of kcore_dir: the same instructions as with the file, and no lines of the source."""
-    path, vmlinux = with_kcore(tmp_path, trace(5)), linked(tmp_path / "vmlinux")
-    lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
-    lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 4 * len(KERNEL.words):x} D _etext"]
-    (path / "kcore_dir" / "kallsyms").write_text("\n".join(lines) + "\n")
-    listed = ["trace", "disasm", str(path), "--format", "json"]
-    bare, whole = run(capsys, *listed), run(capsys, *listed, "--vmlinux", str(vmlinux))
-    assert (bare[0], bare[1]) == (0, whole[1].replace(str(vmlinux), str(path / "kcore_dir" / "kcore"))), bare[2]
-    code, out, err = run(capsys, "trace", "check", str(path))
-    assert (code, out) == (0, "58 steps, none impossible\n"), err
-    assert "no vmlinux was given, so none was compared with what ran" in err
-    code, out, err = run(capsys, "trace", "stats", str(path))
-    assert code == 0, err
-    assert "vfs_read" in out
-    for option in (["--slide", "0"], ["--modules", "."], ["--hyp-text", "0"]):
-        code, _, err = run(capsys, "trace", "check", str(path), *option)
-        assert (code, f"{option[0]} needs --vmlinux" in err) == (2, True), err
-    code, _, err = run(capsys, "trace", "disasm", str(path), "-S")
-    assert (code, "--format srcline needs --vmlinux" in err) == (2, True)
-    code, _, err = run(capsys, "trace", "check", str(path / "data"))
-    assert (code, "name the kernel: --vmlinux VMLINUX" in err) == (2, True)
-
-
-def test_what_ran_in_processes_is_counted_by_name(
-    tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Their text is not here: nothing of it is invented, and nothing dropped in silence."""
-    base, data = 0x400000, stream(5)
-    user = walk(5, level=0)
-    user["start"] += np.uint64(base - KERNEL.base & (1 << 64) - 1)
-    text = ProgramText([(base, np.array(KERNEL.words, np.uint32))])
-    own = with_process(bytes(encode(user, text, (0,)).data), 77)
-    made = trace(5, comms={77: "cat"}, **CONTEXT)
-    made.streams = {0: data + own}
-    code, out, err = run(capsys, "trace", "check", str(write(tmp_path / "perf.data", made)), "--vmlinux", str(vmlinux))
-    assert (code, out) == (0, "29 steps, none impossible\n"), err
-    assert "10 places where the decoder had no memory" in err
-    assert "10 of these in processes: cat" in err

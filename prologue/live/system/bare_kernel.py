@@ -137,7 +137,8 @@ def _others(memory: Memory, symbols: Sequence[KnownSymbol], main: Range, places:
         modules = {}
     end = max(places.get("_end", main.end), main.end)
     edges = sorted({edge for edge in _edges(symbols, modules) if not main.vaddr <= edge.vaddr < end})
-    runs = [edge for k, edge in enumerate(edges) if not k or edge[1:] != edges[k - 1][1:]]
+    # Of what is no module each symbol begins its own text: what is between two of them may be anybody's.
+    runs = [edge for k, edge in enumerate(edges) if not k or edge[1:] != edges[k - 1][1:] or edge.owner not in modules]
     stops = [*(run.vaddr for run in runs), 1 << 64][1:]
     for run, after in zip(runs, stops, strict=True):
         if not run.is_text:
@@ -170,11 +171,16 @@ def _is_unsized(one: _Wanted) -> bool:
 
 
 def _texts(one: _Wanted, found: Steady) -> Iterator[BareText]:
-    """The runs of words that memory has; zeros after the last word fill a page, or all that is mapped there."""
+    """The runs of words that memory has; zeros after the last word fill a page, or all that is mapped there.
+
+    Where no size is known, text ends at the first page that is not there: what comes after it is another's.
+    """
     blank = np.repeat(zero_pages(found.data, one.where.vaddr), PAGE // 4)[one.where.vaddr % PAGE // 4 :]
     zeros: Bool = found.there & blank[: len(found.there)]
     there = found.there & ~zeros if _is_unsized(one) else found.there
     edges = np.flatnonzero(np.diff(there.astype(np.int8), prepend=0, append=0)).tolist()
+    if _is_unsized(one):
+        edges = edges[:2] if len(there) and there[0] else []
     for low, high in zip(edges[::2], edges[1::2], strict=True):
         data = found.data[4 * low : 4 * high]
         filled = -(-len(data.rstrip(b"\0")) // 4)

@@ -27,14 +27,16 @@ def kcore_dir(directory: Path, *, kallsyms: str | None = None) -> Path:
     module = struct.pack("<4I", NOP, RET, NOP, RET).ljust(0x1000, b"\0") + b"data".ljust(0x1000, b"\1")
     bpf = struct.pack("<2I", NOP, RET).ljust(0x1000, b"\0")
     island = struct.pack("<2I", NOP, RET)
-    pieces = [(KERNEL.base, padded), (MODULE, module), (BPF, bpf), (ISLAND, island)]
+    others = b"data" * 0x400  # between two BPF programs
+    pieces = [(KERNEL.base, padded), (MODULE, module), (BPF, bpf), (BPF + 0x2000, others), (BPF + 0x4000, bpf),
+              (ISLAND, island)]  # fmt: skip
     (directory / "kcore").write_bytes(core([(vaddr, 0, data) for vaddr, data in pieces]))
     lines = [f"{vaddr:x} T {name}" for name, vaddr in KERNEL.places.items()]
     lines += [f"{KERNEL.base:x} T _stext", f"{KERNEL.base + 0x1000:x} D _etext", f"{ISLAND + 0x1000:x} B _end",
               f"{KERNEL.base + 0x2000:x} D init_task", f"{KERNEL.base + 0x11000:x} t start_kernel",
               f"{ISLAND:x} T __idmap_text_start", f"{ISLAND + 8:x} T __idmap_text_end",
               f"{MODULE:x} t first\t[brd]", f"{MODULE + 8:x} t second\t[brd]", f"{MODULE + 0x1000:x} d table\t[brd]",
-              f"{BPF:x} t bpf_prog_1_f\t[bpf]"]  # fmt: skip
+              f"{BPF:x} t bpf_prog_1_f\t[bpf]", f"{BPF + 0x4000:x} t bpf_prog_2_g\t[bpf]"]  # fmt: skip
     (directory / "kallsyms").write_text("\n".join(lines) + "\n" if kallsyms is None else kallsyms)
     (directory / "modules").write_text(f"brd 8192 0 - Live 0x{MODULE:x}\n")
     return directory
@@ -53,11 +55,11 @@ def test_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     out = tmp_path / "kernel.elf"
     assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out), "--json"]) == 0
     said = capsys.readouterr()
-    sections = {section["name"]: section for section in json.loads(said.out)["sections"]}
-    assert {name: section["words"] for name, section in sections.items()} == {
-        ".text": 1024, ".rodata.text": 2, "[brd]": 4, "[bpf]": 2,
-    }  # fmt: skip
-    assert all(section["zeros"] == 0 for section in sections.values())
+    sections = json.loads(said.out)["sections"]
+    assert [(section["name"], section["words"]) for section in sections] == [
+        ("[brd]", 4), ("[bpf]", 2), ("[bpf]", 2), (".text", 1024), (".rodata.text", 2),
+    ]  # fmt: skip
+    assert all(section["zeros"] == 0 for section in sections)
     assert said.err == ""
     assert out.stat().st_mode & 0o777 == 0o600
 
