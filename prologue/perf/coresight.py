@@ -79,6 +79,11 @@ class TraceUnit:
         return bool(self.configr & 1 << 12)
 
     @property
+    def has_timestamps(self) -> bool:
+        """Whether it traces timestamps (TRCCONFIGR.TS)."""
+        return bool(self.configr & 1 << 11)
+
+    @property
     def process_in_vmid(self) -> bool:
         """Whether what it traces as VMID is CONTEXTIDR_EL2, as the kernel of a VHE host asks it to."""
         return self.configr & (1 << 7 | 1 << 15) == 1 << 7 | 1 << 15

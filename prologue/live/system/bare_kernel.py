@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -70,7 +71,7 @@ class BareKernel:
     image: ElfImage
     texts: tuple[BareText, ...]
     symbols: int
-    missing: dict[str, int]
+    missing: Counter[str]
 
 
 def read_bare_kernel(memory: Memory) -> BareKernel:
@@ -91,11 +92,10 @@ def read_bare_kernel(memory: Memory) -> BareKernel:
                    key=lambda text: text.vaddr)  # fmt: skip
     if not any(text.name == ".text" for text in texts):
         raise InputError("has none of the kernel's text, which kallsyms has from _stext to _etext", path=memory.name)
-    missing = {
-        one.name: lacks
-        for one, found in zip(wanted, read, strict=True)
-        if not _is_unsized(one) and (lacks := 4 * int((~found.there).sum()))
-    }
+    missing = Counter[str]()
+    for one, found in zip(wanted, read, strict=True):
+        if not _is_unsized(one) and not found.there.all():
+            missing[one.name] += 4 * int((~found.there).sum())
     sections = [
         *(NewSection(text.name, text.vaddr, len(text.data), text.data) for text in texts),
         *_data_sections(texts, places),

@@ -208,7 +208,8 @@ def _changes(session: TraceSession, path: Path, namings: Sequence[ElementNaming]
     if not session.pokes:
         return None
     clock = namings[0].time
-    if clock == _no_time or any(naming.time != clock for naming in namings):
+    stamped = all(unit.has_timestamps for unit in session.units)
+    if not stamped or clock == _no_time or any(naming.time != clock for naming in namings):
         what = "changes of text while tracing (text pokes), which the decoder did not follow: the trace has no times"
         account.add(what, session.pokes)
         return None
