@@ -24,7 +24,7 @@ GATE_SIDE = (
 """All that building and judging files needs; it knows of no running kernel and no trace."""
 TOOL = (
     *GATE_SIDE,
-    "perf", "live.memory", "live.system", "live.overlay", "live.pokes", "live.audit", "live.probe",
+    "perf", "live.memory", "live.system", "live.overlay", "live.pokes", "live.audit", "live.hooks", "live.probe",
     "trace.ranges", "trace.coresight", "trace.readers", "trace.etm", "trace.path", "trace.views",
     "library", "report", "protocol", "cli",
 )  # fmt: skip

@@ -57,6 +57,7 @@ def add_live(group: Subcommand) -> None:
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
     _how(overlay, "live-overlay")
     _audit(actions)
+    _hooks(actions)
     _record(actions)
     _judge(actions)
     _perf(actions)
@@ -88,6 +89,21 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-audit/1)")  # fmt: skip
     audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+
+
+def _hooks(actions: Commands) -> None:
+    hooks = add_command(
+        actions, "hooks", "prologue.cli.live_hooks:run",
+        "list what is attached to a kernel: who listens at which function, and whose code is called",
+        "  prologue live hooks vmlinux /proc/kcore                   # this machine, as root\n"
+        "  prologue live hooks vmlinux vmcore --json | jq '.listeners[] | select(.kind == \"kprobe\")'",
+    )  # fmt: skip
+    hooks.add_argument(
+        "vmlinux", type=Path, metavar="VMLINUX", help="unstripped, of exactly that build, with BTF or DWARF"
+    )
+    hooks.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    hooks.add_argument("--all", action="store_true", help="name every function in the second table")
+    _how(hooks, "live-hooks")
 
 
 def _record(actions: Commands) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.mutation.booted import BootedWorld
 from tests.mutation.mutation import BOOTED, NONE, Mutation
 from tests.mutation.world import World
@@ -9,13 +11,13 @@ from tests.mutation.world import World
 
 def another_build(world: World) -> int:
     assert isinstance(world, BootedWorld)
-    world.kernel.info = world.kernel.info._replace(build_id=f"{world.seed.randrange(1 << 160):040x}")
+    world.kernel.info = replace(world.kernel.info, build_id=f"{world.seed.randrange(1 << 160):040x}")
     return NONE
 
 
 def another_slide(world: World) -> int:
     assert isinstance(world, BootedWorld)
-    world.kernel.info = world.kernel.info._replace(slide=0x1000 * world.seed.randrange(1, 100))
+    world.kernel.info = replace(world.kernel.info, slide=0x1000 * world.seed.randrange(1, 100))
     return NONE
 
 

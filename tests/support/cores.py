@@ -41,6 +41,7 @@ def vmcoreinfo(slide: int = SLIDE, stext: int | None = None) -> tuple[str, int, 
     """A note as the kernel writes it; ``stext`` is a run-time address, else the mini kernel's."""
     stext = 0xFFFF800008001000 + slide if stext is None else stext
     text = f"OSRELEASE=6.1.0-mini\nBUILD-ID={BUILD_ID}\nPAGESIZE=4096\nSYMBOL(_stext)={stext:x}\n"
+    text += "NUMBER(VA_BITS)=48\nNUMBER(TCR_EL1_T1SZ)=0x10\n"
     return "VMCOREINFO", 0, f"{text}KERNELOFFSET={slide:x}\n".encode()
 
 

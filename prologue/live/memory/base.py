@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from prologue.errors import InputError
@@ -9,20 +11,24 @@ from prologue.live.memory.ranges import Range
 from prologue.live.memory.state import KernelState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 
-class KernelInfo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
     """The kernel whose memory it is; ``build_id`` and ``release`` are empty, ``slide`` is None if it does not say.
 
     ``slide`` is what KASLR added to each link-time address, in bytes; ``anchors`` are run-time addresses of symbols.
+    ``numbers`` are ``PAGESIZE`` in bytes and what is called ``NUMBER(...)``, such as ``VA_BITS``.
     """
 
     release: str = ""
     build_id: str = ""
     slide: int | None = None
-    anchors: Mapping[str, int] = {}  # not to be changed
+    anchors: Mapping[str, int] = field(default_factory=dict)
+    _: KW_ONLY
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 class Memory(Protocol):
@@ -105,4 +111,13 @@ def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:
         slide = int(offset, 16) if offset else None
     except ValueError as error:
         raise InputError(f"damaged VMCOREINFO ({error})", path=name) from error
-    return KernelInfo(fields.get("OSRELEASE", ""), fields.get("BUILD-ID", "").strip().lower(), slide, anchors)
+    build_id = fields.get("BUILD-ID", "").strip().lower()
+    return KernelInfo(fields.get("OSRELEASE", ""), build_id, slide, anchors, numbers=dict(_numbers(fields)))
+
+
+def _numbers(fields: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Those that are decimal or hexadecimal numbers."""
+    for key, value in fields.items():
+        if key == "PAGESIZE" or key.startswith("NUMBER("):
+            with suppress(ValueError):
+                yield key.removeprefix("NUMBER(").removesuffix(")"), int(value, 0)

@@ -1,0 +1,1 @@
+"""What is attached to a running kernel, who owns it, and what nobody owns."""

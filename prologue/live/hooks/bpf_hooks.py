@@ -1,0 +1,151 @@
+"""BPF programs, and where each is attached: trampolines, events, raw tracepoints.
+
+``prog_idr`` and ``link_idr``: kernel/bpf/syscall.c; ``trampoline_table``: kernel/bpf/trampoline.c; ``bpf_ksym``,
+``bpf_trampoline`` and ``bpf_prog_aux``: include/linux/bpf.h; ``prog_array`` of an event: include/linux/trace_events.h
+(5.10-7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prologue.live.hooks.listener import Callback, Listener
+from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.probe_hooks import kprobe_structs
+
+_TRAMPOLINES: Final = 1024  # TRAMPOLINE_TABLE_SIZE
+_KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
+_MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
+# enum bpf_prog_type (include/uapi/linux/bpf.h: numbers never change), of what the kernel calls by itself.
+_TYPES: Final = {
+    1: "socket filter", 2: "kprobe", 3: "classifier", 4: "action", 5: "tracepoint", 6: "XDP", 7: "perf event",
+    8: "cgroup skb", 9: "cgroup sock", 10: "lwt in", 11: "lwt out", 12: "lwt xmit", 13: "sock ops", 14: "skb",
+    15: "cgroup device", 16: "sk_msg", 17: "raw tracepoint", 18: "cgroup sock_addr", 19: "lwt seg6local", 20: "lirc",
+    21: "sk_reuseport", 22: "flow dissector", 23: "cgroup sysctl", 24: "raw tracepoint, writable",
+    25: "cgroup sockopt", 26: "tracing", 27: "struct_ops", 28: "extension", 29: "LSM", 30: "sk_lookup", 31: "syscall",
+    32: "netfilter",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BpfProgram:
+    """A loaded program: run-time addresses of its ``struct bpf_prog`` and of its code."""
+
+    place: int
+    code: int
+    id: int
+    name: str
+    tag: str
+    type: str
+    loaded_ns: int  # since boot
+
+
+def programs(objects: Objects) -> dict[int, BpfProgram]:
+    """Every program by the address of its struct."""
+    if not objects.has("prog_idr"):
+        return {}
+    root = objects.place("prog_idr") + objects.offset("idr.idr_rt")
+    return {place: _program(objects, place) for place in objects.array_entries(root)}
+
+
+def _program(objects: Objects, place: int) -> BpfProgram:
+    aux, number = objects.get(place, "bpf_prog.aux"), objects.get(place, "bpf_prog.type", 4)
+    return BpfProgram(
+        place=place,
+        code=objects.get(place, "bpf_prog.bpf_func"),
+        id=objects.get(aux, "bpf_prog_aux.id", 4),
+        name=objects.text(aux + objects.offset("bpf_prog_aux.name"), 16),
+        tag=objects.read(place + objects.offset("bpf_prog.tag"), 8).hex(),
+        type=_TYPES.get(number, f"type {number}"),
+        loaded_ns=objects.get(aux, "bpf_prog_aux.load_time"),
+    )
+
+
+def read_programs(objects: Objects) -> Iterator[Listener]:
+    """A listener for each program, with the functions that it is known to be attached to."""
+    known = programs(objects)
+    places = _attached(objects, set(known))
+    for program in sorted(known.values(), key=lambda one: one.id):
+        functions = {vaddr for vaddr, _ in places.get(program.place, ()) if vaddr}
+        ways = sorted({way for _, way in places.get(program.place, ()) if way})
+        yield Listener(
+            kind="BPF program",
+            at=program.place,
+            name=program.name,
+            callbacks=(Callback("program", program.code),),
+            functions=tuple(sorted(functions)),
+            details=(
+                ("id", str(program.id)), ("type", program.type), ("tag", program.tag),
+                ("loaded", f"{program.loaded_ns / 1e9:.3f} s after boot"), *(("attached", way) for way in ways),
+            ),
+        )  # fmt: skip
+
+
+def _attached(objects: Objects, known: set[int]) -> dict[int, set[tuple[int, str]]]:
+    """By the struct of a program: functions (0 for none), and how it is attached to them."""
+    found: dict[int, set[tuple[int, str]]] = {}
+    for program, function, way in (*_by_trampolines(objects), *_by_kprobes(objects), *_by_events(objects)):
+        if program in known:
+            found.setdefault(program, set()).add((function, way))
+    return found
+
+
+def trampolines(objects: Objects) -> Iterator[int]:
+    """Every ``struct bpf_trampoline``."""
+    if objects.has("trampoline_table"):
+        for bucket in range(_TRAMPOLINES):
+            yield from objects.hash_entries(objects.place("trampoline_table") + 8 * bucket, "bpf_trampoline.hlist")
+
+
+def _by_trampolines(objects: Objects) -> Iterator[tuple[int, int, str]]:
+    link = "bpf_tramp_link.link.prog" if objects.knows("bpf_tramp_link.link.prog") else ""
+    for trampoline in trampolines(objects):
+        function = objects.get(trampoline, "bpf_trampoline.func.addr")
+        lists = trampoline + objects.offset("bpf_trampoline.progs_hlist")
+        for k, way in enumerate(_KINDS):
+            # Programs themselves were on these lists before 5.19, links to them since.
+            member = "bpf_tramp_link.tramp_hlist" if link else "bpf_prog_aux.tramp_hlist"
+            for entry in objects.hash_entries(lists + 8 * k, member):
+                program = objects.get(entry, link or "bpf_prog_aux.prog")
+                yield program, function, way
+
+
+def _by_kprobes(objects: Objects) -> Iterator[tuple[int, int, str]]:
+    """Programs on kprobe events, those of perf that have no name in tracefs among them."""
+    if not objects.knows("trace_event_call.prog_array"):
+        return
+    for name, path in (("kprobe", "trace_kprobe.rp.kp"), ("kretprobe", "trace_kprobe.rp")):
+        dispatcher = objects.maybe(lambda n=name: objects.place(f"{n}_dispatcher"))
+        handler = "kprobe.pre_handler" if name == "kprobe" else "kretprobe.handler"
+        for probe in kprobe_structs(objects) if dispatcher is not None else ():
+            if objects.maybe(lambda p=probe, h=handler: objects.get(p, h)) != dispatcher:
+                continue
+            event = objects.get(probe - objects.offset(path), "trace_kprobe.tp.event")
+            call = event + objects.offset("trace_probe_event.call")
+            for program in _of_call(objects, call):
+                yield program, objects.get(probe, "kprobe.addr"), name
+
+
+def _by_events(objects: Objects) -> Iterator[tuple[int, int, str]]:
+    if not objects.knows("trace_event_call.prog_array") or not objects.has("ftrace_events"):
+        return
+    to_list = objects.place("ftrace_events")
+    for call in objects.entries(to_list, "trace_event_call.list"):
+        for program in _of_call(objects, call):
+            yield program, 0, "event"
+
+
+def _of_call(objects: Objects, call: int) -> Iterator[int]:
+    """Programs of a ``struct trace_event_call``."""
+    array = objects.get(call, "trace_event_call.prog_array")
+    if not array:
+        return
+    items, each = array + objects.offset("bpf_prog_array.items"), objects.size("bpf_prog_array_item")
+    for k in range(_MOST_PROGRAMS):
+        program = objects.get(items + each * k, "bpf_prog_array_item.prog")
+        if not program:
+            return
+        yield program
+    raise NotKnownError(f"more than {_MOST_PROGRAMS} BPF programs of one event at {array:#x}")

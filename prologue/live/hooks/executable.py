@@ -1,0 +1,109 @@
+"""Executable memory that nobody owns.
+
+What the page tables let the kernel execute is its own text (the entry trampoline's page has a second address in the
+fixmap), text of modules, pages of kprobes, and what BPF has: programs, trampolines, and packs that are filled with
+instructions that trap (``pack_list``, kernel/bpf/core.c, 6.9-7.3 on arm64). ``vmap_nodes`` (6.9-7.3) or
+``vmap_area_list`` (mm/vmalloc.c) say how long an area is, and which function allocated it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64, Bool
+from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.hooks.owners import Owners
+from prologue.live.hooks.page_tables import ExecutablePages
+from prologue.live.system.running_kernel import RunningKernel
+
+_MASK: Final = (1 << 64) - 1
+
+
+class VmapArea(NamedTuple):
+    """A vmap area, and the run-time address of what allocated it (0 if that is not said)."""
+
+    start: int
+    end: int
+    caller: int
+
+
+def areas(objects: Objects) -> Iterator[VmapArea]:
+    """Every vmap area in use; errors as ``Objects.read``."""
+    if objects.has("vmap_nodes"):
+        each, start = objects.size("vmap_node"), objects.variable("vmap_nodes")
+        to_root = objects.offset("vmap_node.busy.root")
+        for k in range(objects.variable("nr_vmap_nodes", 4)):
+            for node in objects.tree_nodes(start + each * k + to_root):
+                yield _area(objects, node - objects.offset("vmap_area.rb_node"))
+        return
+    for entry in objects.entries(objects.place("vmap_area_list"), "vmap_area.list"):
+        yield _area(objects, entry)
+
+
+def _area(objects: Objects, place: int) -> VmapArea:
+    start, end = objects.get(place, "vmap_area.va_start"), objects.get(place, "vmap_area.va_end")
+    vm = objects.get(place, "vmap_area.vm")
+    return VmapArea(start, end, objects.get(vm, "vm_struct.caller") if vm else 0)
+
+
+def unowned(
+    kernel: RunningKernel, objects: Objects, owners: Owners, pages: ExecutablePages
+) -> Iterator[tuple[int, str]]:
+    """Address and description of each run of executable pages without an owner.
+
+    Raises:
+        NotKnownError: a list of owners cannot be read.
+
+    """
+    if not owners.complete:
+        raise NotKnownError("not all owners of code are known")
+    known = list(areas(objects))
+    packs = _packs(objects, known)
+    free = pages.vaddrs[~_of_image(kernel, objects, pages)].tolist()
+    free = [
+        page for page in free
+        if not owners.owns_page(page, pages.size) and not any(pack.start <= page < pack.end for pack in packs)
+    ]  # fmt: skip
+    for run in _runs(np.array(free, np.uint64), pages.size):
+        start, end = int(run[0]), int(run[-1]) + pages.size
+        area = next((one for one in known if one.start <= start < one.end), None)
+        by = f", allocated by {owners.name(area.caller)}" if area is not None and area.caller else ""
+        more = ", some of it writable" if pages.writable[np.isin(pages.vaddrs, run)].any() else ""
+        yield start, f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
+
+
+def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
+    """Areas of BPF's packs."""
+    if not objects.has("pack_list"):
+        return []
+    starts = {
+        objects.get(pack, "bpf_prog_pack.ptr")
+        for pack in objects.entries(objects.place("pack_list"), "bpf_prog_pack.list")
+    }
+    return [area for area in known if area.start in starts]
+
+
+def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:
+    """Which pages are text of the kernel's image, at its own address or another; padding of text has zeros only."""
+    slide, mask = np.uint64(kernel.slide & _MASK), np.uint64(pages.size - 1)
+    away = np.uint64((objects.variable("kimage_voffset") - kernel.slide) & _MASK)
+    linked, alias = pages.vaddrs - slide, pages.paddrs + away
+    owned = np.zeros(len(pages.vaddrs), np.bool_)
+    for section in kernel.image.text_sections:
+        first, end = np.uint64(section.addr) & ~mask, np.uint64(section.addr + section.size)
+        for places in (linked, alias):
+            owned |= (places >= first) & (places < end)
+    start, end = (kernel.symbols.find(name) for name in ("_text", "_etext"))
+    if start is not None and end is not None:
+        for k in np.flatnonzero(~owned & (linked >= np.uint64(start.vaddr)) & (linked < np.uint64(end.vaddr))).tolist():
+            owned[k] = not any(objects.read(int(pages.vaddrs[k]), pages.size))
+    return owned
+
+
+def _runs(vaddrs: U64, size: int) -> list[U64]:
+    if not len(vaddrs):
+        return []
+    return np.split(vaddrs, np.flatnonzero(np.diff(vaddrs) != np.uint64(size)) + 1)

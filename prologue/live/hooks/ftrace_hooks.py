@@ -1,0 +1,164 @@
+"""What listens by way of ftrace: every ftrace_ops, direct calls, users of the function graph, and fprobes.
+
+``struct ftrace_ops``, ``ftrace_hash`` and ``ftrace_func_entry``: include/linux/ftrace.h, kernel/trace/trace.h;
+``fgraph_array``: kernel/trace/fgraph.c (6.10-7.3); ``fprobe_table``: kernel/trace/fprobe.c (6.14-7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.live.hooks.listener import Callback, Listener
+from prologue.live.hooks.objects import NotKnownError, Objects
+
+_MOST_BITS: Final = 24  # FTRACE_HASH_MAX_BITS is 12; a hash with more buckets than 2^24 is damaged memory
+# FTRACE_OPS_FL_* (include/linux/ftrace.h, 5.10-7.3); what is of no interest to a user is left out.
+_FLAGS: Final = {
+    2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
+}  # fmt: skip
+_DELETED: Final = 7
+_GRAPH_SLOTS: Final = 16  # FGRAPH_ARRAY_SIZE
+_FPROBE_BUCKETS: Final = 256  # FPROBE_TABLE_SIZE (6.14-7.3)
+
+
+class Hash(NamedTuple):
+    """An ``ftrace_hash``: functions by the run-time address of their second slot, ascending, and what each leads to."""
+
+    functions: tuple[int, ...]
+    direct: tuple[int, ...]
+
+
+def read_hash(objects: Objects, place: int) -> Hash:
+    """Every bucket of the hash at ``place``; empty for none.
+
+    Raises:
+        NotKnownError: memory or types do not have it, or its count is not that of its entries.
+
+    """
+    if not place:
+        return Hash((), ())
+    bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
+    if bits > _MOST_BITS:
+        raise NotKnownError(f"an ftrace_hash of 2^{bits} buckets at {place:#x}")
+    if not count:
+        return Hash((), ())
+    buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
+    to_ip = objects.offset("ftrace_func_entry.ip")
+    to_direct = objects.offset("ftrace_func_entry.direct") if objects.knows("ftrace_func_entry.direct") else None
+    found = []
+    for first in buckets[buckets != 0].tolist():
+        entry = first
+        while entry:
+            direct = 0 if to_direct is None else objects.number(entry + to_direct)
+            found.append((objects.number(entry + to_ip), direct))
+            entry = objects.number(entry)
+            if len(found) > count:
+                raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
+    if len(found) != count:
+        raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(found):,}")
+    found.sort()
+    return Hash(tuple(ip for ip, _ in found), tuple(direct for _, direct in found))
+
+
+def registered(objects: Objects) -> Iterator[int]:
+    """Every ``ftrace_ops`` on the list, in the order in which they are called."""
+    here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
+    while here != end:
+        if here in seen or not here:
+            raise NotKnownError(f"ftrace_ops_list leads in a circle, or to nothing, at {here:#x}")
+        seen.add(here)
+        yield here
+        here = objects.get(here, "ftrace_ops.next")
+
+
+def read_ops(objects: Objects) -> Iterator[Listener]:
+    """A listener for each registered ``ftrace_ops``."""
+    for ops in registered(objects):
+        yield read_one_ops(objects, ops)
+
+
+def read_one_ops(objects: Objects, ops: int) -> Listener:
+    """What one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
+    flags = objects.get(ops, "ftrace_ops.flags")
+    callbacks = [Callback("callback", objects.get(ops, "ftrace_ops.func"))]
+    if objects.knows("ftrace_ops.direct_call") and (direct := objects.get(ops, "ftrace_ops.direct_call")):
+        callbacks.append(Callback("direct call", direct))
+    if trampoline := objects.get(ops, "ftrace_ops.trampoline"):
+        callbacks.append(Callback("trampoline", trampoline))
+    hashes = objects.get(ops, "ftrace_ops.func_hash")
+    wanted = read_hash(objects, objects.get(hashes, "ftrace_ops_hash.filter_hash"))
+    unwanted = read_hash(objects, objects.get(hashes, "ftrace_ops_hash.notrace_hash"))
+    # An empty filter means all (ops_references_ip, kernel/trace/ftrace.c).
+    every = None if not wanted.functions else tuple(sorted(set(wanted.functions) - set(unwanted.functions)))
+    return Listener(
+        kind="ftrace_ops",
+        at=ops,
+        callbacks=tuple(callbacks),
+        functions=every,
+        excluded=len(unwanted.functions) if every is None else 0,
+        flags=tuple(word for bit, word in _FLAGS.items() if flags >> bit & 1),
+    )
+
+
+def read_direct_calls(objects: Objects) -> Iterator[Listener]:
+    """One for each trampoline in ``direct_functions``, with all functions that it is called for."""
+    if not objects.has("direct_functions"):
+        return
+    table = read_hash(objects, objects.variable("direct_functions"))
+    targets: dict[int, list[int]] = {}
+    for function, target in zip(table.functions, table.direct, strict=True):
+        targets.setdefault(target, []).append(function)
+    for target, functions in sorted(targets.items()):
+        yield Listener(
+            kind="direct call", at=target, callbacks=(Callback("trampoline", target),), functions=tuple(functions)
+        )
+
+
+def read_graph(objects: Objects) -> Iterator[Listener]:
+    """Users of the function graph: slots of ``fgraph_array``, or the two functions that kernels before 6.10 have."""
+    if objects.has("fgraph_array"):
+        stub = objects.maybe(lambda: objects.place("fgraph_stub"))
+        for k in range(_GRAPH_SLOTS):
+            user = objects.number(objects.place("fgraph_array") + 8 * k)
+            if not user or user == stub:
+                continue
+            parts = (("entry", "fgraph_ops.entryfunc"), ("return", "fgraph_ops.retfunc"))
+            ops = read_one_ops(objects, user + objects.offset("fgraph_ops.ops"))
+            calls = [Callback(role, place) for role, path in parts if (place := objects.get(user, path))]
+            yield Listener(
+                kind="function graph", at=user, callbacks=tuple(calls), functions=ops.functions, excluded=ops.excluded
+            )
+    elif objects.has("ftrace_graph_return"):
+        parts = (("entry", "ftrace_graph_entry"), ("return", "ftrace_graph_return"))
+        calls = [Callback(role, objects.variable(name)) for role, name in parts]
+        stubs = {objects.maybe(lambda n=n: objects.place(n)) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph")}
+        if any(call.vaddr not in stubs for call in calls):
+            yield Listener(
+                kind="function graph", at=objects.place("ftrace_graph_return"), callbacks=tuple(calls), functions=None
+            )
+
+
+def read_fprobes(objects: Objects) -> Iterator[Listener]:
+    """fprobes: in ``fprobe_table`` since 6.14; before, each is an ``ftrace_ops`` whose callback is one of fprobe's."""
+    if objects.has("fprobe_table"):
+        for k in range(_FPROBE_BUCKETS):
+            for entry in objects.hash_entries(objects.place("fprobe_table") + 8 * k, "fprobe_hlist.hlist"):
+                count = objects.get(entry, "fprobe_hlist.size", 4)
+                nodes, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
+                to_addr = objects.offset("fprobe_hlist_node.addr")
+                places = {objects.number(nodes + each * n + to_addr) for n in range(count)}
+                yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), tuple(sorted(places - {0})))
+        return
+    handlers = {objects.maybe(lambda n=n: objects.place(n)) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
+    for ops in registered(objects) if handlers - {None} else ():
+        if objects.get(ops, "ftrace_ops.func") in handlers:
+            yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions)
+
+
+def _fprobe(objects: Objects, place: int, functions: tuple[int, ...] | None) -> Listener:
+    parts = (("entry", "fprobe.entry_handler"), ("exit", "fprobe.exit_handler"))
+    calls = [Callback(role, vaddr) for role, path in parts if (vaddr := objects.get(place, path))]
+    return Listener(kind="fprobe", at=place, callbacks=tuple(calls), functions=functions)

@@ -1,0 +1,112 @@
+"""Everything that is attached to one kernel, and what could not be read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prologue.live.audit.layouts import layouts_of
+from prologue.live.audit.variables import Variables
+from prologue.live.hooks.bpf_hooks import read_programs
+from prologue.live.hooks.ftrace_hooks import read_direct_calls, read_fprobes, read_graph, read_ops
+from prologue.live.hooks.listener import Listener
+from prologue.live.hooks.module_views import find_unlisted
+from prologue.live.hooks.modules import ListedModule
+from prologue.live.hooks.objects import NotKnownError, Objects, types_of
+from prologue.live.hooks.other_hooks import read_livepatches, read_tracepoints, read_tracers
+from prologue.live.hooks.owners import Owners, owners_of
+from prologue.live.hooks.probe_hooks import read_kprobes
+from prologue.live.memory.base import Memory
+from prologue.live.system.running_kernel import RunningKernel
+from prologue.releases import version_of
+
+ReadListeners = Callable[[Objects, tuple[ListedModule, ...]], Iterator[Listener]]
+
+_READERS: Final[tuple[tuple[str, ReadListeners], ...]] = (
+    ("ftrace_ops", lambda objects, _: read_ops(objects)),
+    ("direct calls", lambda objects, _: read_direct_calls(objects)),
+    ("function graph", lambda objects, _: read_graph(objects)),
+    ("fprobes", lambda objects, _: read_fprobes(objects)),
+    ("kprobes", lambda objects, _: read_kprobes(objects)),
+    ("BPF programs", lambda objects, _: read_programs(objects)),
+    ("livepatches", lambda objects, _: read_livepatches(objects)),
+    ("tracepoints", read_tracepoints),
+    ("tracers", lambda objects, _: read_tracers(objects)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Listeners of one kernel.
+
+    ``not_known`` says what could not be read, and why; ``types``, what says where structs have their members.
+    """
+
+    source: str
+    release: str
+    listeners: tuple[Listener, ...]
+    owners: Owners
+    unlisted: tuple[ListedModule, ...]
+    objects: Objects
+    kernel: RunningKernel
+    not_known: tuple[str, ...]
+    types: str
+
+
+def objects_of(kernel: RunningKernel) -> Objects:
+    """Return the reader of a kernel's structs."""
+    version = kernel.version or version_of(kernel.memory.info.release)
+    layouts = layouts_of(kernel.image, version, realtime=kernel.is_realtime)
+    variables = Variables(kernel.memory, kernel.symbols, kernel.slide, layouts, kernel.image)
+    return Objects(variables, types_of(kernel))
+
+
+def take_inventory(kernel: RunningKernel, memory: Memory) -> Inventory:
+    """Read every list of listeners."""
+    objects = objects_of(kernel)
+    not_known: list[str] = []
+    if not objects.has_types:
+        return _nothing(kernel, memory, objects)
+    try:
+        owners = owners_of(kernel, objects)
+    except NotKnownError as error:
+        not_known.append(f"modules: {error}")
+        owners = Owners(kernel, objects, None)
+    unlisted: tuple[ListedModule, ...] = ()
+    try:
+        unlisted = find_unlisted(objects, owners.modules) if owners.complete else ()
+    except NotKnownError as error:
+        not_known.append(f"modules that are not listed: {error}")
+    listeners: list[Listener] = []
+    for what, read in _READERS:
+        try:
+            listeners += list(read(objects, owners.modules))
+        except NotKnownError as error:
+            not_known.append(f"{what}: {error}")
+    return Inventory(
+        source=memory.name,
+        release=memory.info.release or kernel.release,
+        listeners=tuple(listeners),
+        owners=owners,
+        unlisted=unlisted,
+        objects=objects,
+        kernel=kernel,
+        not_known=(*not_known, *owners.not_known),
+        types=objects.source,
+    )
+
+
+def _nothing(kernel: RunningKernel, memory: Memory, objects: Objects) -> Inventory:
+    """Without types nothing can be read, and one sentence is enough."""
+    return Inventory(
+        source=memory.name,
+        release=memory.info.release or kernel.release,
+        listeners=(),
+        owners=Owners(kernel, objects, None),
+        unlisted=(),
+        objects=objects,
+        kernel=kernel,
+        not_known=("structs: the vmlinux has neither BTF nor DWARF that describes them",),
+        types=objects.source,
+    )

@@ -1,0 +1,50 @@
+"""Judges what is attached to a kernel: callbacks' owners, hidden modules, executable memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from prologue.live.hooks.executable import unowned
+from prologue.live.hooks.inventory import Inventory
+from prologue.live.hooks.module_views import hidden_modules
+from prologue.live.hooks.objects import NotKnownError
+from prologue.live.hooks.page_tables import PageTables
+from prologue.live.hooks.suspects import Suspect, without_owner
+
+
+class HooksJudged(NamedTuple):
+    """What is wrong, and what could not be judged."""
+
+    suspects: tuple[Suspect, ...]
+    not_known: tuple[str, ...]
+
+
+def _modules(inventory: Inventory) -> Iterator[Suspect]:
+    for vaddr, message in hidden_modules(inventory.objects, inventory.owners, inventory.unlisted):
+        yield Suspect("module", vaddr, message)
+
+
+def _executable(inventory: Inventory) -> Iterator[Suspect]:
+    pages = PageTables(inventory.objects, inventory.kernel.memory.info).executable()
+    for vaddr, message in unowned(inventory.kernel, inventory.objects, inventory.owners, pages):
+        yield Suspect("executable", vaddr, message)
+
+
+_CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (
+    ("owners of callbacks", without_owner),
+    ("hidden modules", _modules),
+    ("executable memory", _executable),
+)
+
+
+def judge(inventory: Inventory) -> HooksJudged:
+    """Run every check; one that cannot be made is named."""
+    suspects: list[Suspect] = []
+    not_known: list[str] = []
+    for what, check in _CHECKS:
+        try:
+            suspects += check(inventory)
+        except NotKnownError as error:
+            not_known.append(f"{what}: {error}")
+    return HooksJudged(tuple(suspects), tuple(not_known))

@@ -1,0 +1,39 @@
+"""One listener: code of somebody's that a running kernel calls at some place. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+ListenerKind = Literal[
+    "direct call", "ftrace_ops", "function graph", "fprobe", "kprobe", "kretprobe", "BPF program", "livepatch",
+    "tracepoint", "tracer", "breakpoint",
+]  # fmt: skip
+"""In this order they are listed."""
+
+
+class Callback(NamedTuple):
+    """Code that is called: its run-time address, and what it is to the listener ("handler", "replacement", ...)."""
+
+    role: str
+    vaddr: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """What listens, at run-time addresses.
+
+    ``name`` is what the kernel or its user calls it: an event, a program, a patch. ``at`` is where its struct is.
+    ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except
+    those of ``excluded``. ``flags`` are words.
+    """
+
+    kind: ListenerKind
+    at: int
+    name: str = ""
+    callbacks: tuple[Callback, ...] = ()
+    functions: tuple[int, ...] | None = ()
+    excluded: int = 0
+    flags: tuple[str, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    ours: bool = False

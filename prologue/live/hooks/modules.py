@@ -1,0 +1,108 @@
+"""Modules as each list of the kernel has them.
+
+``struct module`` and ``module_memory``: include/linux/module.h; ``mod_tree``: kernel/module/{internal.h,tree_lookup.c};
+``module_kset``: kernel/params.c (5.10-7.3). A module has up to seven pieces of memory since 6.4, and before that one
+for what stays, of which text is the first part, and one for init.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from prologue.elf.symbols import SHN_UNDEF, SYM
+from prologue.live.hooks.objects import NotKnownError, Objects
+
+_NAME: Final = 56  # MODULE_NAME_LEN (64-bit kernels)
+_MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)
+_TEXT, _INIT_TEXT = 0, 4  # MOD_TEXT, MOD_INIT_TEXT
+_FIRST_INIT: Final = 4  # MOD_INIT_TEXT and what follows it are init
+_MOST_SYMBOLS: Final = 1 << 20
+_STATES: Final = ("live", "coming", "going", "unformed")  # enum module_state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedModule:
+    """A module: where its struct is, its text (of init, too, until that is freed), and all of its memory."""
+
+    name: str
+    place: int
+    state: str
+    text: tuple[range, ...]
+    memory: tuple[range, ...]
+
+    def has(self, vaddr: int) -> bool:
+        """Whether any of its memory is there."""
+        return any(vaddr in part for part in self.memory)
+
+
+def read_module(objects: Objects, place: int) -> ListedModule:
+    """The module whose struct is at ``place``; errors as ``Objects.read``."""
+    name = objects.text(place + objects.offset("module.name"), _NAME)
+    state = objects.get(place, "module.state", 4)
+    text, memory = _memory(objects, place)
+    said = _STATES[state] if state < len(_STATES) else f"state {state}"
+    return ListedModule(name=name, place=place, state=said, text=text, memory=memory)
+
+
+def _memory(objects: Objects, place: int) -> tuple[tuple[range, ...], tuple[range, ...]]:
+    if objects.knows("module.mem"):
+        start, each = place + objects.offset("module.mem"), objects.size("module_memory")
+        parts = [_part(objects, start + each * k, "module_memory", "size") for k in range(_MEMORIES)]
+        return tuple(part for part in (parts[_TEXT], parts[_INIT_TEXT]) if part), tuple(part for part in parts if part)
+    layouts = [place + objects.offset(f"module.{name}") for name in ("core_layout", "init_layout")]
+    text = [_part(objects, layout, "module_layout", "text_size") for layout in layouts]
+    memory = [_part(objects, layout, "module_layout", "size") for layout in layouts]
+    return tuple(part for part in text if part), tuple(part for part in memory if part)
+
+
+def _part(objects: Objects, place: int, struct: str, size: str) -> range:
+    base = objects.get(place, f"{struct}.base")
+    return range(base, base + (objects.get(place, f"{struct}.{size}", 4) if base else 0))
+
+
+def listed(objects: Objects) -> tuple[ListedModule, ...]:
+    """Modules of the list ``modules``, which /proc/modules shows."""
+    return tuple(read_module(objects, place) for place in objects.entries(objects.place("modules"), "module.list"))
+
+
+def in_tree(objects: Objects) -> tuple[int, ...]:
+    """Structs of modules in ``mod_tree``, by which the kernel finds the module of an address; ascending."""
+    if not objects.knows("mod_tree_root.root.tree"):
+        raise NotKnownError("this kernel has no mod_tree, or no type says how it is laid out")
+    root = objects.place("mod_tree") + objects.offset("mod_tree_root.root.tree")
+    to_module = objects.offset("mod_tree_node.mod") - objects.offset("mod_tree_node.node")
+    return tuple(sorted({objects.number(node + to_module) for node in objects.tree_nodes(root)}))
+
+
+def with_kobject(objects: Objects) -> dict[int, str]:
+    """Modules that have a directory in /sys/module, by their structs, with its name; built-in code has none."""
+    kset = objects.variable("module_kset")
+    head = kset + objects.offset("kset.list")
+    found = {}
+    for kobject in objects.entries(head, "kobject.entry"):
+        place = kobject - objects.offset("module_kobject.kobj")
+        module = objects.get(place, "module_kobject.mod")
+        if module:
+            found[module] = objects.text(objects.get(kobject, "kobject.name"))
+    return found
+
+
+def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, str]]:
+    """Addresses and names of a module's functions and data, from its own kallsyms; none if memory lacks them."""
+    try:
+        place = objects.get(module.place, "module.kallsyms")
+        count = objects.get(place, "mod_kallsyms.num_symtab", 4) if place else 0
+        if not 0 < count <= _MOST_SYMBOLS:
+            return
+        table = np.frombuffer(objects.read(objects.get(place, "mod_kallsyms.symtab"), count * SYM.itemsize), SYM)
+        strings = objects.get(place, "mod_kallsyms.strtab")
+        for row in np.flatnonzero((table["shndx"] != SHN_UNDEF) & (table["name"] != 0)).tolist():
+            name = objects.text(strings + int(table["name"][row]))
+            if name and not name.startswith("$"):
+                yield int(table["value"][row]), name
+    except NotKnownError:
+        return

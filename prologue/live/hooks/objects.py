@@ -1,0 +1,200 @@
+"""Structs of a kernel in memory: members by the types of its vmlinux, lists, trees and strings.
+
+Whatever cannot be followed raises ``NotKnownError``, which says why: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from prologue.elf.struct_types import StructTypes, struct_types
+from prologue.live.audit.variables import Variables
+from prologue.live.memory.ranges import KERNEL_HALF
+from prologue.live.system.running_kernel import RunningKernel
+
+_MOST: Final = 100_000  # entries: a list that is longer is damaged memory
+_LONGEST_NAME: Final = 512  # KSYM_NAME_LEN (include/linux/kallsyms.h, 6.1-7.3)
+# Low bits of an entry of an xarray say what it is (include/linux/xarray.h, 5.10-7.3): 2 for a node.
+_XA_KIND, _XA_NODE = 3, 2
+
+
+class NotKnownError(Exception):
+    """What memory or the vmlinux does not say."""
+
+
+class Types(NamedTuple):
+    """Struct types of a vmlinux, and what they come from: BTF or DWARF."""
+
+    source: str
+    types: StructTypes | None
+
+
+def types_of(kernel: RunningKernel) -> Types:
+    """Return the first types that have what every kernel with modules has."""
+    for source, types in struct_types(kernel.image):
+        if types.offset("module.list") is not None:
+            return Types(source, types)
+    return Types("neither BTF nor DWARF", None)
+
+
+class Objects:
+    """The one reader of structs, for all that is attached to a kernel."""
+
+    def __init__(self, variables: Variables, types: Types) -> None:
+        self.variables = variables
+        self.source = types.source
+        self._types = types.types
+        self._offsets: dict[str, int | None] = {}
+        self._places: dict[str, int | None] = {}
+
+    @property
+    def has_types(self) -> bool:
+        """Whether the vmlinux has any types; without them every struct is unknown."""
+        return self._types is not None
+
+    def has(self, name: str) -> bool:
+        """Whether the vmlinux has a variable of that name, and one only."""
+        return self._find(name) is not None
+
+    def place(self, name: str) -> int:
+        """Run-time address of a variable.
+
+        Raises:
+            NotKnownError: the vmlinux has none of that name, or several.
+
+        """
+        place = self._find(name)
+        if place is None:
+            raise NotKnownError(f"this vmlinux has no symbol {name}, or several")
+        return place
+
+    def _find(self, name: str) -> int | None:
+        if name not in self._places:
+            self._places[name] = self.variables.place(name)
+        return self._places[name]
+
+    def knows(self, path: str) -> bool:
+        """Whether the types have that member (``kprobe.addr``), or struct (``kprobe``)."""
+        return self._look_up(path) is not None
+
+    def offset(self, path: str) -> int:
+        """Bytes from the begin of a struct to a member.
+
+        Raises:
+            NotKnownError: the types do not have it.
+
+        """
+        return self._required(path)
+
+    def size(self, name: str) -> int:
+        """Bytes of a struct; errors as ``offset``."""
+        return self._required(name)
+
+    def _required(self, path: str) -> int:
+        value = self._look_up(path)
+        if value is None:
+            raise NotKnownError(f"no type says where {path} is (types: {self.source})")
+        return value
+
+    def _look_up(self, path: str) -> int | None:
+        if path not in self._offsets:
+            types = self._types
+            self._offsets[path] = None if types is None else types.offset(path) if "." in path else types.size(path)
+        return self._offsets[path]
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Bytes by run-time address.
+
+        Raises:
+            NotKnownError: memory does not have all of them.
+
+        """
+        data = self.variables.read(vaddr, size) if vaddr >= KERNEL_HALF and size else b""
+        if data is None or len(data) < size:
+            raise NotKnownError(f"memory has no {size} bytes at {vaddr:#x}")
+        return data
+
+    def number(self, vaddr: int, size: int = 8) -> int:
+        """An unsigned number by run-time address; errors as ``read``."""
+        return int.from_bytes(self.read(vaddr, size), "little")
+
+    def get(self, vaddr: int, path: str, size: int = 8) -> int:
+        """The member ``path`` of the struct at ``vaddr``, an unsigned number of ``size`` bytes; errors as ``read``."""
+        return self.number(vaddr + self.offset(path), size)
+
+    def variable(self, name: str, size: int = 8) -> int:
+        """The value of a variable; errors as ``place`` and ``read``."""
+        return self.number(self.place(name), size)
+
+    def text(self, vaddr: int, most: int = _LONGEST_NAME) -> str:
+        """A string that ends with a zero byte; empty if memory does not have it."""
+        data = bytearray()
+        while vaddr >= KERNEL_HALF and len(data) < most and b"\0" not in data:
+            step = min(most - len(data), 64 - vaddr % 64)
+            part = self.variables.read(vaddr, step)
+            if part is None:
+                return ""
+            data += part
+            vaddr += step
+        return data.partition(b"\0")[0].decode("utf-8", "backslashreplace")
+
+    def entries(self, head: int, member: str) -> Iterator[int]:
+        """Structs of a ``list_head`` by the path of their member in it; errors as ``read``."""
+        offset = self.offset(member)
+        yield from self._follow(self.number(head), offset, head)
+
+    def hash_entries(self, head: int, member: str) -> Iterator[int]:
+        """Structs of an ``hlist_head`` by the path of their member in it; errors as ``read``."""
+        yield from self._follow(self.number(head), self.offset(member), 0)
+
+    def _follow(self, here: int, offset: int, end: int) -> Iterator[int]:
+        for _ in range(_MOST):
+            # The last node of an hlist_nulls is odd; no node of any list is.
+            if here == end or here & 1:
+                return
+            yield here - offset
+            here = self.number(here)
+        raise NotKnownError(f"a list of more than {_MOST:,} entries at {here:#x}")
+
+    def tree_nodes(self, root: int) -> Iterator[int]:
+        """Nodes of an ``rb_root`` (``rb_node`` by its address), of which the left subtree comes first."""
+        to_left, to_right = self.offset("rb_node.rb_left"), self.offset("rb_node.rb_right")
+        ready: list[int] = []
+        here, seen = self.number(root), 0
+        while here or ready:
+            while here:
+                ready.append(here)
+                here = self.number(here + to_left)
+                seen += 1
+                if seen > _MOST:
+                    raise NotKnownError(f"a tree of more than {_MOST:,} nodes at {root:#x}")
+            node = ready.pop()
+            yield node
+            here = self.number(node + to_right)
+
+    def array_entries(self, root: int) -> Iterator[int]:
+        """Pointers in the ``xarray`` (or ``radix_tree_root``) at ``root``."""
+        level, seen = [self.get(root, "xarray.xa_head")], 0
+        slots, count = self.offset("xa_node.slots"), self._slots()
+        while level:
+            entry = level.pop(0)
+            seen += 1
+            if seen > _MOST:
+                raise NotKnownError(f"an xarray of more than {_MOST:,} entries at {root:#x}")
+            if entry & _XA_KIND == _XA_NODE and entry > 1 << 12:
+                data = self.read(entry - _XA_NODE + slots, 8 * count)
+                level += [value for k in range(count) if (value := int.from_bytes(data[8 * k : 8 * k + 8], "little"))]
+            elif entry and entry & _XA_KIND == 0:
+                yield entry
+
+    def _slots(self) -> int:
+        """Slots of an ``xa_node``: XA_CHUNK_SIZE, what lies between them and the marks."""
+        return (self.offset("xa_node.marks") - self.offset("xa_node.slots")) // 8
+
+    def maybe(self, read: Callable[[], int]) -> int | None:
+        """What ``read`` returns; None if that is not known."""
+        try:
+            return read()
+        except NotKnownError:
+            return None

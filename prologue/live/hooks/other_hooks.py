@@ -1,0 +1,83 @@
+"""Livepatches, tracepoints with probes, and tracers in use.
+
+``klp_patches``: kernel/livepatch/core.c; ``struct tracepoint``: include/linux/tracepoint-defs.h;
+``ftrace_trace_arrays``: kernel/trace/trace.c (5.10-7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from prologue.live.hooks.listener import Callback, Listener
+from prologue.live.hooks.modules import ListedModule
+from prologue.live.hooks.objects import NotKnownError, Objects
+
+_MOST_PROBES: Final = 1000
+
+
+def read_livepatches(objects: Objects) -> Iterator[Listener]:
+    """One for each function that a patch replaces."""
+    if not objects.has("klp_patches"):
+        return
+    for patch in objects.entries(objects.place("klp_patches"), "klp_patch.list"):
+        name = objects.text(objects.get(patch, "klp_patch.mod") + objects.offset("module.name"), 56)
+        enabled = objects.get(patch, "klp_patch.enabled", 1)
+        for entry in objects.entries(patch + objects.offset("klp_patch.obj_list"), "klp_object.node"):
+            part = objects.text(objects.get(entry, "klp_object.name")) or "vmlinux"
+            for func in objects.entries(entry + objects.offset("klp_object.func_list"), "klp_func.node"):
+                old, new = objects.get(func, "klp_func.old_func"), objects.get(func, "klp_func.new_func")
+                yield Listener(
+                    kind="livepatch",
+                    at=func,
+                    name=name,
+                    callbacks=(Callback("replacement", new),) if new else (),
+                    functions=(old,) if old else (),
+                    flags=() if enabled else ("DISABLED",),
+                    details=(("object", part), ("replaces", objects.text(objects.get(func, "klp_func.old_name")))),
+                )
+
+
+def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:
+    """One for each tracepoint that has probes, with all of them."""
+    for place in _tracepoints(objects, modules):
+        probes = objects.get(place, "tracepoint.funcs")
+        if not probes:
+            continue
+        each, calls = objects.size("tracepoint_func"), []
+        while vaddr := objects.get(probes + each * len(calls), "tracepoint_func.func"):
+            calls.append(Callback("probe", vaddr))
+            if len(calls) > _MOST_PROBES:
+                raise NotKnownError(f"more than {_MOST_PROBES:,} probes of the tracepoint at {place:#x}")
+        name = objects.text(objects.get(place, "tracepoint.name"))
+        yield Listener(kind="tracepoint", at=place, name=name, callbacks=tuple(calls))
+
+
+def _tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[int]:
+    """Addresses of all: of the kernel, whose pointers are 32 bits relative to themselves, and of modules."""
+    start, stop = objects.place("__start___tracepoints_ptrs"), objects.place("__stop___tracepoints_ptrs")
+    yield from _relative(objects, start, stop - start)
+    for module in modules:
+        count = objects.get(module.place, "module.num_tracepoints", 4)
+        if count:
+            yield from _relative(objects, objects.get(module.place, "module.tracepoints_ptrs"), 4 * count)
+
+
+def _relative(objects: Objects, start: int, size: int) -> Iterator[int]:
+    for k, distance in enumerate(np.frombuffer(objects.read(start, size), "<i4").tolist()):
+        yield start + 4 * k + distance
+
+
+def read_tracers(objects: Objects) -> Iterator[Listener]:
+    """A listener for each instance whose tracer is not ``nop``: the first is that of tracefs itself, without a name."""
+    if not objects.has("ftrace_trace_arrays"):
+        return
+    for place in objects.entries(objects.place("ftrace_trace_arrays"), "trace_array.list"):
+        tracer = objects.get(place, "trace_array.current_trace")
+        name = objects.text(objects.get(tracer, "tracer.name")) if tracer else "nop"
+        instance = objects.text(objects.get(place, "trace_array.name"))
+        if name != "nop" or instance:
+            details = (("instance", instance),) if instance else ()
+            yield Listener(kind="tracer", at=place, name=name, details=details)

@@ -1,0 +1,161 @@
+"""Who owns code at a run-time address: the kernel, a listed module, BPF, or pages of kprobes; and what it is called.
+
+``bpf_kallsyms`` and ``pack_list``: kernel/bpf/core.c; ``kprobe_insn_slots``: kernel/kprobes.c (5.10-7.3).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.live.hooks.modules import ListedModule, listed, symbols_of
+from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.system.running_kernel import RunningKernel
+
+_MASK: Final = (1 << 64) - 1
+KERNEL: Final = "kernel"
+
+
+class OwnedRange(NamedTuple):
+    """Code of one owner, and what it is called."""
+
+    start: int
+    end: int
+    owner: str
+    name: str = ""
+
+
+class Owners:
+    """Owners of a system's code.
+
+    ``complete`` if every list of code could be read; otherwise ``not_known`` says which could not, and an address
+    without an owner may have one.
+    """
+
+    def __init__(self, kernel: RunningKernel, objects: Objects, modules: tuple[ListedModule, ...] | None) -> None:
+        """``modules`` are those that are listed; None if the list cannot be read."""
+        self._kernel, self._objects, self.modules = kernel, objects, modules or ()
+        self.not_known: list[str] = []
+        self.complete = modules is not None
+        self._ranges = sorted([*self._of_modules(), *self._try("BPF code", self._of_bpf),
+                               *self._try("pages of kprobes", self._of_kprobes)])  # fmt: skip
+        self._starts = [part.start for part in self._ranges]
+        self._names: dict[int, str] = {}
+
+    def _try(self, what: str, read: Callable[[], Iterator[OwnedRange]]) -> list[OwnedRange]:
+        try:
+            return list(read())
+        except NotKnownError as error:
+            self.not_known.append(f"{what}: {error}")
+            self.complete = False
+            return []
+
+    def _of_modules(self) -> Iterator[OwnedRange]:
+        for module in self.modules:
+            for part in module.text:
+                yield OwnedRange(part.start, part.stop, f"module {module.name}")
+
+    def _of_bpf(self) -> Iterator[OwnedRange]:
+        """Programs, trampolines and what else BPF names in kallsyms."""
+        objects = self._objects
+        if not objects.has("bpf_kallsyms"):
+            return
+        for symbol in objects.entries(objects.place("bpf_kallsyms"), "bpf_ksym.lnode"):
+            start, end = objects.get(symbol, "bpf_ksym.start"), objects.get(symbol, "bpf_ksym.end")
+            yield OwnedRange(start, end, "BPF", objects.text(symbol + objects.offset("bpf_ksym.name")))
+
+    def _of_kprobes(self) -> Iterator[OwnedRange]:
+        """Pages with the copies of instructions that kprobes stand on."""
+        objects = self._objects
+        if not objects.has("kprobe_insn_slots"):
+            return
+        head = objects.place("kprobe_insn_slots") + objects.offset("kprobe_insn_cache.pages")
+        for page in objects.entries(head, "kprobe_insn_page.list"):
+            start = objects.get(page, "kprobe_insn_page.insns")
+            yield OwnedRange(start, start + 4096, "kprobes")
+
+    def of(self, vaddr: int) -> str | None:
+        """Who owns code there; None for nobody."""
+        if self._is_kernel_text(vaddr):
+            return KERNEL
+        part = self._part(vaddr)
+        return None if part is None else part.owner
+
+    def owns_page(self, vaddr: int, size: int) -> bool:
+        """Whether any byte of a page belongs to code of somebody's other than the kernel."""
+        at = bisect_right(self._starts, vaddr + size - 1) - 1
+        return at >= 0 and self._ranges[at].end > vaddr
+
+    def _part(self, vaddr: int) -> OwnedRange | None:
+        at = bisect_right(self._starts, vaddr) - 1
+        return self._ranges[at] if at >= 0 and vaddr < self._ranges[at].end else None
+
+    def _is_kernel_text(self, vaddr: int) -> bool:
+        linked = vaddr - self._kernel.slide & _MASK
+        return bool(self._kernel.live_text.in_text(np.array([linked], np.uint64))[0])
+
+    def name(self, vaddr: int) -> str:
+        """Symbol+offset, with the module's or owner's name after it; the address in hexadecimal if nothing names it."""
+        if vaddr not in self._names:
+            self._names[vaddr] = self._name(vaddr)
+        return self._names[vaddr]
+
+    def _name(self, vaddr: int) -> str:
+        linked = vaddr - self._kernel.slide & _MASK
+        where = self._kernel.symbols.locate(linked)
+        if where.symbol is not None and self._is_in_image(linked):
+            return f"{where.symbol}{_plus(where.symbol_offset)}"
+        part = self._part(vaddr)
+        if part is not None and part.name:
+            return f"{part.name}{_plus(vaddr - part.start)} [{part.owner.lower()}]"
+        for module in self.modules:
+            memory = next((piece for piece in module.memory if vaddr in piece), None)
+            if memory is not None:
+                places, names = self._module_symbols
+                at = bisect_right(places, vaddr) - 1
+                known = at >= 0 and places[at] in memory
+                return f"{f'{names[at]}{_plus(vaddr - places[at])}' if known else f'{vaddr:#x}'} [{module.name}]"
+        return f"{vaddr:#x}"
+
+    def start_of(self, vaddr: int) -> int:
+        """The first byte of the function there, by its symbol; the address itself if nothing names it."""
+        linked = vaddr - self._kernel.slide & _MASK
+        where = self._kernel.symbols.locate(linked)
+        if where.symbol is not None and self._is_in_image(linked):
+            return vaddr - where.symbol_offset
+        if any(module.has(vaddr) for module in self.modules):
+            places, _ = self._module_symbols
+            at = bisect_right(places, vaddr) - 1
+            return (
+                places[at]
+                if at >= 0 and any(places[at] in part for module in self.modules for part in module.text)
+                else vaddr
+            )
+        return vaddr
+
+    def _is_in_image(self, linked: int) -> bool:
+        return self._kernel.image.section_at(linked) is not None
+
+    @cached_property
+    def _module_symbols(self) -> tuple[list[int], list[str]]:
+        found = sorted(pair for module in self.modules for pair in symbols_of(self._objects, module))
+        return [vaddr for vaddr, _ in found], [name for _, name in found]
+
+
+def owners_of(kernel: RunningKernel, objects: Objects) -> Owners:
+    """Return the owners by the lists that the kernel itself uses.
+
+    Raises:
+        NotKnownError: the list of modules cannot be read.
+
+    """
+    # A kernel without CONFIG_MODULES has no list, and no modules.
+    return Owners(kernel, objects, listed(objects) if objects.has("modules") else ())
+
+
+def _plus(offset: int) -> str:
+    return f"+{offset:#x}" if offset else ""

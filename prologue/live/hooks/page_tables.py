@@ -1,0 +1,131 @@
+"""The kernel's page tables: which memory is executable to the kernel, and where it lies.
+
+Arm ARM DDI 0487, "VMSAv8-64 translation table format descriptors"; arch/arm64/include/asm/{pgtable-hwdef.h,memory.h}
+(5.10-7.3). The linear map, half of the kernel's addresses, is left out: its tables are as large as memory needs them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64, Bool
+from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.memory.base import KernelInfo
+
+_VALID, _TABLE = np.uint64(1), np.uint64(2)
+_PXN, _PXN_TABLE = np.uint64(1 << 53), np.uint64(1 << 59)
+_READ_ONLY: Final = np.uint64(1 << 7)  # AP[2]
+_LEAF: Final = 3  # the last level
+_MASK: Final = (1 << 64) - 1
+
+
+class ExecutablePages(NamedTuple):
+    """Pages that the kernel may execute, ascending; each array has shape (n,).
+
+    ``vaddrs`` are their run-time addresses, ``paddrs`` their physical ones, ``writable`` says which may be written.
+    """
+
+    vaddrs: U64
+    paddrs: U64
+    writable: Bool
+    size: int  # bytes of a page
+
+
+class _Entries(NamedTuple):
+    """Pages under one table: offsets from where the table begins, as pages; physical addresses; writable or not."""
+
+    offsets: U64
+    paddrs: U64
+    writable: Bool
+
+
+_NONE: Final = _Entries(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
+
+
+class PageTables:
+    """Walks ``swapper_pg_dir``.
+
+    Raises:
+        NotKnownError: memory does not say how large pages and addresses are (VMCOREINFO), or where its tables are.
+
+    """
+
+    def __init__(self, objects: Objects, info: KernelInfo) -> None:
+        numbers = info.numbers
+        missing = [name for name in ("PAGESIZE", "VA_BITS", "TCR_EL1_T1SZ") if name not in numbers]
+        if missing:
+            raise NotKnownError(f"VMCOREINFO does not have {' and '.join(missing)}")
+        self._objects = objects
+        self._size = numbers["PAGESIZE"]
+        if self._size not in (1 << 12, 1 << 14, 1 << 16):
+            raise NotKnownError(f"pages of {self._size:,} bytes")
+        self._shift = self._size.bit_length() - 1
+        self._bits = self._shift - 3  # of an address that one level takes
+        self.address_bits = 64 - numbers["TCR_EL1_T1SZ"]
+        self._linear = (-(1 << numbers["VA_BITS"]) - objects.variable("memstart_addr")) & _MASK
+        self._kept: dict[tuple[int, int], _Entries] = {}
+
+    @property
+    def top(self) -> int:
+        """The first level that is there: 0 if tables have four."""
+        return _LEAF + 1 - -(-(self.address_bits - self._shift) // self._bits)
+
+    def linear(self, paddr: int) -> int:
+        """Where the linear map has a physical address."""
+        return (paddr + self._linear) & _MASK
+
+    def executable(self) -> ExecutablePages:
+        """Every executable page beyond the linear map; errors as ``Objects.read``."""
+        start = -(1 << self.address_bits) & _MASK
+        first = -(1 << min(self.address_bits, 48) - 1) & _MASK  # _PAGE_END(VA_BITS_MIN): here the linear map ends
+        found = self._under(self._objects.place("swapper_pg_dir"), self.top, first=(first - start) >> self._shift)
+        order = np.argsort(found.offsets, kind="stable")
+        vaddrs = (found.offsets[order] << np.uint64(self._shift)) + np.uint64(start)
+        return ExecutablePages(vaddrs, found.paddrs[order], found.writable[order], self._size)
+
+    def _under(self, table: int, level: int, first: int = 0) -> _Entries:
+        """Pages under the table at a kernel address, from page ``first`` on; shared tables are read once."""
+        key = (table, level)
+        if key in self._kept and not first:
+            return self._kept[key]
+        entries = np.frombuffer(self._objects.read(table, self._size), "<u8")
+        if level == self.top:
+            entries = entries[: 1 << self.address_bits - self._shift - self._bits * (_LEAF - level)]
+        span = 1 << self._bits * (_LEAF - level)  # pages that one entry maps
+        used = np.flatnonzero(entries & _VALID)
+        used = used[used >= first // span]
+        parts = [self._leaves(entries, used, level, span)]
+        deeper = used[entries[used] & _TABLE != 0] if level < _LEAF else used[:0]
+        for k in deeper.tolist():
+            entry = entries[k]
+            if not entry & _PXN_TABLE:
+                below = self._under(self.linear(int(self._paddr(entry))), level + 1)
+                parts.append(below._replace(offsets=below.offsets + np.uint64(k * span)))
+        found = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        if not first:
+            self._kept[key] = found
+        return found
+
+    def _leaves(
+        self, entries: U64, used: np.ndarray[tuple[int], np.dtype[np.int64]], level: int, span: int
+    ) -> _Entries:
+        """Executable pages and blocks of one table, a block as all of its pages."""
+        is_page = entries[used] & _TABLE != 0
+        mine = used[is_page] if level == _LEAF else used[~is_page]
+        mine = mine[entries[mine] & _PXN == 0]
+        if not len(mine):
+            return _NONE
+        pages = np.arange(span, dtype=np.uint64)
+        offsets = (mine.astype(np.uint64) * np.uint64(span))[:, None] + pages
+        paddrs = self._paddr(entries[mine])[:, None] + pages * np.uint64(self._size)
+        writable = np.repeat(entries[mine] & _READ_ONLY == 0, span)
+        return _Entries(offsets.ravel(), paddrs.ravel(), writable)
+
+    def _paddr(self, entries: U64) -> U64:
+        """The output address: bits 49 on down; pages of 64 KiB have bits 51 to 48 in bits 15 to 12."""
+        if self._shift == 16:
+            low = entries & np.uint64(0x0000_FFFF_FFFF_0000)
+            return np.asarray(low | (entries & np.uint64(0xF000)) << np.uint64(36), np.uint64)
+        return np.asarray(entries & np.uint64((1 << 50) - self._size), np.uint64)

@@ -1,0 +1,51 @@
+"""What is wrong with listeners and code: each suspect has a rule. And the check of callbacks' owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from prologue.live.hooks.inventory import Inventory
+from prologue.live.hooks.listener import Listener
+from prologue.words import counted
+
+SuspectKind = Literal["owner", "module", "executable", "data", "views"]
+
+
+class Suspect(NamedTuple):
+    """Something at a run-time address that a rule reports; ``message`` says what was read, and what contradicts it."""
+
+    kind: SuspectKind
+    vaddr: int
+    message: str
+    values: tuple[int, ...] = ()
+
+
+def without_owner(inventory: Inventory) -> Iterator[Suspect]:
+    """Callbacks that lead where nobody owns code; nothing if not all owners are known."""
+    owners = inventory.owners
+    if not owners.complete:
+        return
+    for listener in inventory.listeners:
+        for role, vaddr in listener.callbacks:
+            if owners.of(vaddr) is not None:
+                continue
+            place = listener.functions[0] if listener.functions else listener.at
+            message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, where nobody owns code"
+            yield Suspect("owner", place, f"{message}{_whose(inventory, vaddr)}", (vaddr,))
+
+
+def _called(listener: Listener) -> str:
+    name = f" {listener.name}" if listener.name else ""
+    if listener.functions is None:
+        where = " of every traced function"
+    elif len(listener.functions) > 1:
+        where = f" of this and {counted(len(listener.functions) - 1, 'more function')}"
+    else:
+        where = ""
+    return f"{listener.kind}{name} at {listener.at:#x}{where}"
+
+
+def _whose(inventory: Inventory, vaddr: int) -> str:
+    module = next((module for module in inventory.unlisted if module.has(vaddr)), None)
+    return f": in the module {module.name}, which the list of modules lacks" if module else ""

@@ -1,0 +1,119 @@
+"""What ``prologue live hooks`` reports, as data and as text."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from prologue.live.hooks.by_function import Called, CalledFunction, functions_of
+from prologue.live.hooks.inventory import Inventory
+from prologue.live.hooks.listener import Listener
+from prologue.report.printable import printable
+from prologue.words import counted
+
+SCHEMA: Final = "prologue.live-hooks/1"
+_FEW: Final = 3  # functions of a listener that a line names
+_LINES: Final = 40  # functions that the second table names
+
+
+def hooks_data(inventory: Inventory) -> dict[str, Any]:
+    """As documented in docs/json.md; addresses are run-time ones."""
+    return {
+        "schema": SCHEMA,
+        "source": inventory.source,
+        "release": inventory.release,
+        "struct_types": inventory.types,
+        "listeners": [_listener_data(inventory, listener) for listener in inventory.listeners],
+        "functions": [_function_data(inventory, function) for function in _functions(inventory)],
+        "modules": [{"name": m.name, "state": m.state} for m in inventory.owners.modules],
+        "not_known": list(inventory.not_known),
+    }
+
+
+def _listener_data(inventory: Inventory, listener: Listener) -> dict[str, Any]:
+    owners = inventory.owners
+    return {
+        "kind": listener.kind,
+        "name": listener.name,
+        "address": hex(listener.at),
+        "calls": [
+            {"role": role, "address": hex(vaddr), "symbol": owners.name(vaddr), "owner": owners.of(vaddr)}
+            for role, vaddr in listener.callbacks
+        ],
+        "functions": None if listener.functions is None else list(map(owners.name, listener.functions)),
+        "excluded": listener.excluded,
+        "flags": list(listener.flags),
+        "details": dict(listener.details),
+        "ours": listener.ours,
+    }
+
+
+def _function_data(inventory: Inventory, function: CalledFunction) -> dict[str, Any]:
+    numbers = {id(listener): k for k, listener in enumerate(inventory.listeners)}
+    return {
+        "function": inventory.owners.name(function.start),
+        "address": hex(function.start),
+        "called": [
+            {"listener": numbers[id(called.listener)], "kind": called.listener.kind, "offset": called.offset}
+            for called in function.called
+        ],
+    }
+
+
+def _functions(inventory: Inventory) -> tuple[CalledFunction, ...]:
+    places = {place for listener in inventory.listeners for place in listener.functions or ()}
+    return functions_of(inventory.listeners, {place: inventory.owners.start_of(place) for place in places})
+
+
+def hooks_text(inventory: Inventory, *, show_all: bool) -> str:
+    """Two tables, by listener and by function, and what is not known."""
+    from tabulate import tabulate
+
+    rows = [_row(inventory, listener) for listener in inventory.listeners]
+    head = ("what", "name", "where", "calls", "")
+    lines = tabulate(rows, head, tablefmt="plain", disable_numparse=True).splitlines() if rows else []
+    functions = _functions(inventory)
+    shown = functions if show_all else functions[:_LINES]
+    everywhere = [listener for listener in inventory.listeners if listener.functions is None]
+    if functions or everywhere:
+        table = [("every traced function", _called(inventory, Called(listener, None))) for listener in everywhere]
+        for function in shown:
+            name = inventory.owners.name(function.start)
+            for k, called in enumerate(function.called):
+                table.append(("" if k else name, _called(inventory, called)))
+        lines += ["", *tabulate(table, ("when it is called", "in this order"), tablefmt="plain").splitlines()]
+        if len(shown) < len(functions):
+            lines.append(f"... and {counted(len(functions) - len(shown), 'more function')} (--all)")
+    lines += [f"not known: {what}" for what in inventory.not_known]
+    modules = counted(len(inventory.owners.modules), "module")
+    lines.append(
+        f"{inventory.source}: {counted(len(inventory.listeners), 'listener')} ({inventory.release}, {modules}; "
+        f"structs by {inventory.types})"
+    )
+    return "\n".join(map(printable, lines))
+
+
+def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
+    names = [_place(inventory, listener, place) for place in (listener.functions or ())[:_FEW]]
+    count = len(listener.functions or ())
+    where = ", ".join(names) + (f" and {count - _FEW:,} more" if count > _FEW else "")
+    if listener.functions is None:
+        where = f"every traced function{f' except {listener.excluded:,}' if listener.excluded else ''}"
+    calls = ", ".join(f"{role} {inventory.owners.name(vaddr)}" for role, vaddr in listener.callbacks)
+    rest = [*listener.flags, *(f"{key} {value}" for key, value in listener.details)]
+    rest += ["set by live record"] if listener.ours else []
+    return listener.kind, listener.name, where, calls, ", ".join(rest)
+
+
+def _place(inventory: Inventory, listener: Listener, place: int) -> str:
+    """What listens by way of ftrace listens to functions; a kprobe has a place."""
+    by_function = listener.kind not in ("kprobe", "kretprobe")
+    return inventory.owners.name(inventory.owners.start_of(place) if by_function else place)
+
+
+def _called(inventory: Inventory, called: Called) -> str:
+    listener, owners = called.listener, inventory.owners
+    names = ", ".join(owners.name(vaddr) for _, vaddr in listener.callbacks[:2])
+    place = "on return: " if listener.kind == "kretprobe" else ""
+    if listener.kind == "kprobe" and called.offset:
+        place = f"+{called.offset:#x}: "
+    return f"{place}{listener.kind} {' '.join(part for part in (listener.name, names) if part)}"

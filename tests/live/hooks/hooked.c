@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hooked.c - a kernel that does nothing, with one listener of each kind, one module, and the lists they are on
+ *
+ * Structs have the members that are read, in an order of their own: nothing but the types says where they are.
+ */
+typedef unsigned int u32;
+typedef unsigned long u64;
+
+#define IN_LIST(name, node) struct list_head name = { &(node), &(node) }, *name##_back
+#define ALONE(head) { &(head), &(head) }
+
+struct list_head { struct list_head *next, *prev; };
+struct hlist_node { struct hlist_node *next, **pprev; };
+struct hlist_head { struct hlist_node *first; };
+struct rb_node { u64 parent; struct rb_node *rb_right, *rb_left; };
+struct rb_root { struct rb_node *rb_node; };
+struct latch_tree_node { struct rb_node node[2]; };
+struct latch_tree_root { u32 seq; struct rb_root tree[2]; };
+struct mod_tree_root { struct latch_tree_root root; };
+struct mod_tree_node { struct module *mod; struct latch_tree_node node; };
+struct module_memory { void *base; u32 size; struct mod_tree_node mtn; };
+struct module {
+	u64 moved; u32 state; char name[56]; struct list_head list; struct module_memory mem[7];
+	u32 num_tracepoints; const int *tracepoints_ptrs; struct mod_kallsyms *kallsyms;
+};
+struct kobject { u64 moved; const char *name; struct list_head entry; };
+struct kset { u64 moved; struct list_head list; };
+struct module_kobject { u64 moved; struct kobject kobj; struct module *mod; };
+
+struct ftrace_func_entry { struct hlist_node hlist; u64 ip; u64 direct; };
+struct ftrace_hash { u64 size_bits; u64 moved; struct hlist_head *buckets; u64 count; };
+struct ftrace_ops_hash { struct ftrace_hash *notrace_hash, *filter_hash; };
+struct ftrace_ops {
+	void *func; struct ftrace_ops *next; u64 flags; void *moved; struct ftrace_ops_hash local, *func_hash; u64 trampoline, direct_call;
+};
+struct fgraph_ops { void *moved, *entryfunc, *retfunc; struct ftrace_ops ops; };
+struct dyn_ftrace { u64 ip, flags; };
+struct ftrace_page { struct ftrace_page *next; struct dyn_ftrace *records; u32 index; };
+
+struct kprobe {
+	u64 moved; struct hlist_node hlist; struct list_head list; void *addr; u32 opcode; void *pre_handler, *post_handler; u32 flags;
+	struct { struct { void *insn; } api; } ainsn;
+};
+struct kretprobe { u64 moved; struct kprobe kp; void *handler, *entry_handler; };
+
+struct tracepoint_func { void *func, *data; };
+struct static_key { u32 enabled; };
+struct tracepoint { const char *name; struct static_key key; struct tracepoint_func *funcs; };
+struct tracer { const char *name; };
+struct trace_array { u64 moved; struct list_head list; char *name; struct tracer *current_trace; };
+
+struct vm_struct { void *moved, *caller; };
+struct vmap_area { u64 va_start, va_end; struct rb_node rb_node; struct list_head list; struct vm_struct *vm; };
+struct mutex { u64 owner; };
+
+#define TEXT __attribute__((section(".text"), noinline, used))
+TEXT int _stext(int x) { return x; }
+TEXT int vfs_read(int x) { asm volatile("nop\n\tnop"); return x + 1; }
+TEXT int vfs_write(int x) { asm volatile("nop\n\tnop"); return x + 2; }
+TEXT int on_call(int x) { return x + 3; }
+TEXT int on_probe(int x) { return x + 4; }
+TEXT int on_return(int x) { return x + 5; }
+TEXT int pre_handler_kretprobe(int x) { return x + 6; }
+TEXT int allocated_here(int x) { return x + 7; }
+TEXT int _etext(int x) { return x; }
+
+/* A module whose text lies in this kernel's data; nothing has to run it. */
+char module_text[4096] __attribute__((aligned(4096)));
+char orphan_text[4096] __attribute__((aligned(4096)));
+extern struct module loaded;
+struct list_head modules = ALONE(loaded.list);
+struct module loaded = {
+	.name = "good", .list = ALONE(modules),
+	.mem = { { module_text, sizeof(module_text), { &loaded, { { { 0 } } } } } },
+};
+struct mod_tree_root mod_tree = { { 0, { { &loaded.mem[0].mtn.node.node[0] } } } };
+extern struct module_kobject good_kobject;
+struct kset modules_set = { .list = ALONE(good_kobject.kobj.entry) }, *module_kset = &modules_set;
+struct module_kobject good_kobject = { .kobj = { .name = "good", .entry = ALONE(modules_set.list) }, .mod = &loaded };
+
+struct ftrace_ops ftrace_list_end;
+struct ftrace_func_entry wanted = { .ip = (u64)vfs_read + 4 };
+struct hlist_head buckets[2] = { { 0 }, { &wanted.hlist } };
+struct ftrace_hash filter = { .size_bits = 1, .buckets = buckets, .count = 1 }, nothing;
+struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12, .local = { &nothing, &filter }, .func_hash = &hook.local };
+struct ftrace_ops *ftrace_ops_list = &hook;
+struct dyn_ftrace record_of_read = { (u64)vfs_read + 4, 1UL << 31 | 1 };
+struct ftrace_page page = { .records = &record_of_read, .index = 1 }, *ftrace_pages_start = &page;
+
+struct kprobe probe = { .addr = (char *)vfs_write + 4, .pre_handler = on_probe };
+struct kretprobe returns = { .kp = { .addr = vfs_read, .pre_handler = pre_handler_kretprobe }, .handler = on_return };
+struct hlist_head kprobe_table[64] = { [3] = { &probe.hlist }, [60] = { &returns.kp.hlist } };
+
+struct tracepoint_func probes[2] = { { on_call, 0 } };
+struct tracepoint made_tracepoint = { .name = "made", .funcs = probes };
+asm(".section __tracepoints_ptrs, \"aw\"\n.globl __start___tracepoints_ptrs, __stop___tracepoints_ptrs\n"
+    "__start___tracepoints_ptrs: .long made_tracepoint - .\n__stop___tracepoints_ptrs:\n.previous");
+
+struct tracer nop_tracer = { "nop" }, own_tracer = { "function" };
+extern struct trace_array second_trace;
+struct list_head ftrace_trace_arrays;
+struct trace_array first_trace = { .list = { &second_trace.list, &ftrace_trace_arrays }, .current_trace = &nop_tracer };
+struct trace_array second_trace = { .list = { &ftrace_trace_arrays, &first_trace.list }, .name = "mine", .current_trace = &own_tracer };
+struct list_head ftrace_trace_arrays = { &first_trace.list, &second_trace.list };
+
+struct vm_struct orphan_vm = { 0, allocated_here };
+extern struct vmap_area orphan_area;
+struct list_head vmap_area_list = ALONE(orphan_area.list);
+struct vmap_area orphan_area = {
+	.va_start = (u64)orphan_text, .va_end = (u64)orphan_text + sizeof(orphan_text), .list = ALONE(vmap_area_list), .vm = &orphan_vm,
+};
+
+/* Page tables, which the test fills; the linear map has this image where it is. */
+u64 swapper_pg_dir[512] __attribute__((aligned(4096))) = { 1 }, table_1[512] __attribute__((aligned(4096))) = { 1 };
+u64 table_2[512] __attribute__((aligned(4096))) = { 1 }, table_3[512] __attribute__((aligned(4096))) = { 1 };
+u64 memstart_addr, kimage_voffset = 0xffff000000000000;
+const char linux_banner[] = "Linux version 6.12.0 (made for a test)";
+struct mutex ftrace_lock;
+struct static_key unused_key;
+struct rb_node unused_node;
+char _end[8];
+
+/* For their types. */
+struct fgraph_ops unused_graph;
+struct kretprobe *unused_return;

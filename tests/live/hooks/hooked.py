@@ -1,0 +1,84 @@
+"""A small running kernel with one listener of each kind, and the page tables that make memory of it executable."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.mini_kernel.build import run_command
+from tests.support.cores import running
+from tests.support.elf_edit import ElfEdit
+
+_SOURCE = Path(__file__).with_name("hooked.c")
+_TEXT = 0xFFFF_8000_0800_1000  # where tests' VMCOREINFO has _stext
+_LINEAR = 0xFFFF_0000_0000_0000
+_PXN = 1 << 53
+
+
+def make(directory: Path) -> Path:
+    """Compile and link it."""
+    made, out = directory / "hooked.o", directory / "vmlinux"
+    flags = [
+        "-g",
+        "-O1",
+        "-ffreestanding",
+        "-fno-pic",
+        "-fno-stack-protector",
+        "-fno-toplevel-reorder",
+        "-mno-outline-atomics",
+    ]
+    run_command(["aarch64-linux-gnu-gcc", "-c", *flags, str(_SOURCE), "-o", str(made)])
+    run_command(
+        [
+            "aarch64-linux-gnu-ld",
+            f"-Ttext={_TEXT:#x}",
+            "-z",
+            "max-page-size=4096",
+            "-e",
+            "_stext",
+            "-o",
+            str(out),
+            str(made),
+        ]
+    )
+    return out
+
+
+def quads(values: Mapping[int, int]) -> dict[int, int]:
+    """Words of 32 bits that write these of 64, by address."""
+    return {place + 4 * k: value >> 32 * k & 0xFFFFFFFF for place, value in values.items() for k in (0, 1)}
+
+
+def mapped(elf: ElfEdit, executable: tuple[str, ...]) -> dict[int, int]:
+    """Page tables in which the text and these variables, a page each, are executable."""
+    tables = [elf.value(name) for name in ("swapper_pg_dir", "table_1", "table_2", "table_3")]
+    pages = [_TEXT, *(elf.value(name) for name in executable)]
+    found = {}
+    for table, below, shift in zip(tables, tables[1:], (39, 30, 21), strict=False):
+        found[table] = 0  # the compiler left it something there, so that it is in the file
+        found[table + 8 * (_TEXT >> shift & 511)] = below - _LINEAR | 3
+    found[tables[3]] = 0
+    for k in range(512):
+        page = (_TEXT & ~0x1FFFFF) + 4096 * k
+        if page >= _TEXT:
+            found[tables[3] + 8 * k] = page - _LINEAR | 3 | (0 if page in pages else _PXN)
+    return quads(found)
+
+
+def saved(vmlinux: Path, changes: Mapping[str, int] = {}, executable: tuple[str, ...] = ("module_text",)) -> Path:
+    """A core of it, with 64-bit values by ``SYMBOL`` or ``SYMBOL+OFFSET``."""
+    elf, core = ElfEdit(vmlinux), vmlinux.with_name("core")
+    places = {place(elf, name): value for name, value in changes.items()}
+    core.write_bytes(running(vmlinux, mapped(elf, executable) | quads(places), 0))
+    return core
+
+
+def place(elf: ElfEdit, name: str) -> int:
+    """The address of ``SYMBOL+OFFSET``."""
+    symbol, _, offset = name.partition("+")
+    return elf.value(symbol) + int(offset or "0", 0)
+
+
+def pointer(data: bytes, at: int) -> int:
+    return int(struct.unpack_from("<Q", data, at)[0])

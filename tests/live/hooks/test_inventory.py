@@ -1,0 +1,89 @@
+"""``live hooks``: what is attached to a small kernel, and what cannot be read is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from tests.live.hooks.hooked import make, saved
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("hooked"))
+
+
+def hooks(vmlinux: Path, core: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["live", "hooks", str(vmlinux), str(core), "--json"]) == 0
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def test_each_listener_is_listed(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = hooks(vmlinux, saved(vmlinux), capsys)
+    said = [
+        (one["kind"], one["name"], one["functions"], [call["symbol"] for call in one["calls"]], one["flags"])
+        for one in data["listeners"]
+    ]
+    assert said == [
+        ("ftrace_ops", "", ["vfs_read+0x4"], ["on_call"], ["IPMODIFY"]),
+        ("kprobe", "", ["vfs_write+0x4"], ["on_probe"], []),
+        ("kretprobe", "", ["vfs_read"], ["on_return"], []),
+        ("tracepoint", "made", [], ["on_call"], []),
+        ("tracer", "function", [], [], []),
+    ]
+    assert {call["owner"] for one in data["listeners"] for call in one["calls"]} == {"kernel"}
+    assert data["listeners"][-1]["details"] == {"instance": "mine"}
+    assert data["modules"] == [{"name": "good", "state": "live"}]
+    assert data["not_known"] == []
+
+
+def test_functions_have_their_listeners_in_order(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = hooks(vmlinux, saved(vmlinux), capsys)
+    said = {
+        one["function"]: [(called["kind"], called["offset"]) for called in one["called"]] for one in data["functions"]
+    }
+    assert said == {"vfs_read": [("ftrace_ops", 4), ("kretprobe", None)], "vfs_write": [("kprobe", 4)]}
+
+
+def test_the_tables(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    core = saved(vmlinux, {"filter+24": 0})  # an empty hash means all
+    assert main(["live", "hooks", str(vmlinux), str(core)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["ftrace_ops", "every", "traced", "function", "callback", "on_call", "IPMODIFY"] in lines
+    assert ["every", "traced", "function", "ftrace_ops", "on_call"] in lines
+    assert ["on", "return:", "kretprobe", "on_return"] in [line[1:] for line in lines if line[:1] == ["vfs_read"]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"filter+24": 2}, "counts 2 entries, and has 1"),
+        ({"filter": 60}, "an ftrace_hash of 2^60 buckets"),
+        ({"hook+8": 0}, "leads in a circle, or to nothing"),
+        ({"ftrace_ops_list": 0xFFFF_8000_0000_0000}, "memory has no 8 bytes at 0xffff8000000000"),
+    ],
+)
+def test_a_damaged_list_is_not_known(
+    vmlinux: Path, changes: dict[str, int], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the other lists are read all the same."""
+    data = hooks(vmlinux, saved(vmlinux, changes), capsys)
+    (reason, *_) = data["not_known"]
+    assert reason.startswith("ftrace_ops: ")
+    assert said in reason
+    assert [one["kind"] for one in data["listeners"]][-4:] == ["kprobe", "kretprobe", "tracepoint", "tracer"]
+
+
+def test_without_types_nothing_is_known(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = tmp_path / "vmlinux"
+    subprocess.run(["aarch64-linux-gnu-objcopy", "-g", vmlinux, bare], check=True)
+    data = hooks(bare, saved(vmlinux), capsys)
+    assert data["listeners"] == []
+    assert data["not_known"] == ["structs: the vmlinux has neither BTF nor DWARF that describes them"]
