@@ -25,7 +25,7 @@ from prologue.errors import InputError
 from prologue.live.memory.base import Memory
 from prologue.live.memory.kallsyms import KnownSymbol, kernel_symbols
 from prologue.live.memory.ranges import PAGE, Range
-from prologue.live.memory.reading import Steady, read_twice, zero_pages
+from prologue.live.memory.reading import StableReading, read_until_stable, zero_pages
 from prologue.live.memory.state import LoadedModule
 
 # Text outside of .text, between symbols of arch/arm64/kernel/vmlinux.lds.S and include/asm/sections.h, 6.1 to 7.2.
@@ -82,20 +82,20 @@ def read_bare_kernel(memory: Memory) -> BareKernel:
 
     """
     symbols = sorted(kernel_symbols(memory))
-    places = {one.name: one.vaddr for one in symbols if not one.owner}
+    places = {symbol.name: symbol.vaddr for symbol in symbols if not symbol.owner}
     main = _between(places, "_stext", "_etext")
     if main is None:
         raise InputError("its kallsyms does not say where the kernel's text is (_stext, _etext)", path=memory.name)
     wanted = [_Wanted(main, ".text"), *_islands(places, main), *_others(memory, symbols, main, places)]
-    read = read_twice(memory, [one.where for one in wanted])
-    texts = sorted((text for one, found in zip(wanted, read, strict=True) for text in _texts(one, found)),
+    read = read_until_stable(memory, [piece.where for piece in wanted])
+    texts = sorted((text for piece, reading in zip(wanted, read, strict=True) for text in _texts(piece, reading)),
                    key=lambda text: text.vaddr)  # fmt: skip
     if not any(text.name == ".text" for text in texts):
         raise InputError("has none of the kernel's text, which kallsyms has from _stext to _etext", path=memory.name)
     missing = Counter[str]()
-    for one, found in zip(wanted, read, strict=True):
-        if not _is_unsized(one) and not found.there.all():
-            missing[one.name] += 4 * int((~found.there).sum())
+    for piece, reading in zip(wanted, read, strict=True):
+        if not _is_unsized(piece) and not reading.there.all():
+            missing[piece.name] += 4 * int((~reading.there).sum())
     sections = [
         *(NewSection(text.name, text.vaddr, len(text.data), text.data) for text in texts),
         *_data_sections(texts, places),
@@ -165,37 +165,37 @@ def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> 
             yield _Edge(symbol.vaddr, symbol.owner, is_text=symbol.is_text or module_ is None)
 
 
-def _is_unsized(one: _Wanted) -> bool:
+def _is_unsized(piece: _Wanted) -> bool:
     """Whether nothing says that all of it is there."""
-    return bool(one.owner)
+    return bool(piece.owner)
 
 
-def _texts(one: _Wanted, found: Steady) -> Iterator[BareText]:
+def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
     """The runs of words that memory has; zeros after the last word fill a page, or all that is mapped there.
 
     Where no size is known, text ends at the first page that is not there: what comes after it is another's.
     """
-    blank = np.repeat(zero_pages(found.data, one.where.vaddr), PAGE // 4)[one.where.vaddr % PAGE // 4 :]
-    zeros: Bool = found.there & blank[: len(found.there)]
-    there = found.there & ~zeros if _is_unsized(one) else found.there
+    blank = np.repeat(zero_pages(reading.data, piece.where.vaddr), PAGE // 4)[piece.where.vaddr % PAGE // 4 :]
+    zeros: Bool = reading.there & blank[: len(reading.there)]
+    there = reading.there & ~zeros if _is_unsized(piece) else reading.there
     edges = np.flatnonzero(np.diff(there.astype(np.int8), prepend=0, append=0)).tolist()
-    if _is_unsized(one):
+    if _is_unsized(piece):
         edges = edges[:2] if len(there) and there[0] else []
     for low, high in zip(edges[::2], edges[1::2], strict=True):
-        data = found.data[4 * low : 4 * high]
+        data = reading.data[4 * low : 4 * high]
         filled = -(-len(data.rstrip(b"\0")) // 4)
         if not filled:
             continue
-        data = data[: 4 * filled] if _is_unsized(one) else data
-        start = one.where.vaddr + 4 * low
+        data = data[: 4 * filled] if _is_unsized(piece) else data
+        start = piece.where.vaddr + 4 * low
         inside = range(start, start + len(data))
         yield BareText(
-            name=one.name,
-            owner=one.owner,
+            name=piece.name,
+            owner=piece.owner,
             vaddr=start,
             data=data,
             zeros=int(zeros[low : low + filled].sum()),
-            unstable=sum(place in inside for place in found.unstable),
+            unstable=sum(place in inside for place in reading.unstable),
         )
 
 
