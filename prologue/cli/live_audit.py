@@ -14,9 +14,9 @@ from prologue.errors import UNDECIDED, UsageError
 from prologue.gate.config import Config
 from prologue.gate.settings import combine
 from prologue.kernel.load import require_unstripped
-from prologue.live.audit.compare import audit_both
 from prologue.live.audit.outcome import all_errors
-from prologue.live.audit.run import LIVE_RULES, Audit, audit
+from prologue.live.audit.run import LIVE_RULES, Audit
+from prologue.live.hooks.run import audit, audit_both
 from prologue.live.memory.sources import open_memory
 from prologue.live.system.module_files import module_files
 from prologue.outputs import require_distinct, require_other, write_text

@@ -16,8 +16,8 @@ from prologue.errors import Location, UsageError
 from prologue.kernel.load import require_unstripped
 from prologue.library.files import File, FileName, path_of
 from prologue.library.verifying import rule_names
-from prologue.live.audit.compare import audit_both
-from prologue.live.audit.run import LIVE_RULES, Audit, audit
+from prologue.live.audit.run import LIVE_RULES, Audit
+from prologue.live.hooks.run import audit, audit_both
 from prologue.live.memory.base import Memory
 from prologue.live.memory.ranges import Range
 from prologue.live.memory.reading import read_until_stable

@@ -36,6 +36,9 @@ _MODULES: Final = (
     "pl506_live_write_without_maintenance",
     "pl507_live_write_by_unknown",
     "pl508_live_word_wrong",
+    "pl509_hook_without_owner",
+    "pl510_module_not_listed",
+    "pl511_executable_memory_without_owner",
     "pl513_live_write_before_execution",
 )
 

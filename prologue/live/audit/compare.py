@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -36,9 +37,15 @@ _NO_MECHANISM: Final = "no mechanism"
 
 
 def audit_both(
-    vmlinux: Path, memories: tuple[Memory, Memory], modules: dict[str, list[Path]] | None, rules: tuple[Rule, ...]
+    vmlinux: Path,
+    memories: tuple[Memory, Memory],
+    modules: dict[str, list[Path]] | None,
+    rules: tuple[Rule, ...],
+    judge: Callable[[Look, tuple[Rule, ...], Look | None], Audit] = audit_of,
 ) -> Audit:
     """Judge both, and what became of words in between; the result is the second's, with the first's as ``before``.
+
+    ``judge`` makes an audit of one look, and may be given an earlier one.
 
     Raises:
         InputError: as ``audit``; or they are of two boots.
@@ -54,8 +61,8 @@ def audit_both(
     if old.slide != new.slide or (old.boot_id and new.boot_id and old.boot_id != new.boot_id):
         raise InputError(f"is of another boot than {old.source}: they cannot be compared", path=new.source)
     transitions, notes = _transitions(old, new)
-    done = audit_of(new, rules, old)
-    return replace(done, before=audit_of(old, rules), transitions=tuple(transitions), notes=(*done.notes, *notes))
+    done = judge(new, rules, old)
+    return replace(done, before=judge(old, rules, None), transitions=tuple(transitions), notes=(*done.notes, *notes))
 
 
 def _transitions(old: Look, new: Look) -> tuple[list[Transition], list[str]]:

@@ -44,7 +44,7 @@ def judge(inventory: Inventory) -> HooksJudged:
     not_known: list[str] = []
     for what, check in _CHECKS:
         try:
-            suspects += check(inventory)
+            suspects.extend(check(inventory))  # what it finds before it fails counts
         except NotKnownError as error:
             not_known.append(f"{what}: {error}")
     return HooksJudged(tuple(suspects), tuple(not_known))

@@ -6,7 +6,8 @@ kobjects of ``module_kset`` are the directories of /sys/module. ftrace has recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import numpy as np
 
@@ -17,14 +18,19 @@ from prologue.live.hooks.objects import NotKnownError, Objects
 from prologue.live.hooks.owners import Owners
 from prologue.words import counted
 
-_APART = np.uint64(1 << 16)  # bytes between records that are those of different modules
+# What else has a module, by the address of its struct.
+_VIEWS: Final[tuple[tuple[str, Callable[[Objects], Iterable[int]]], ...]] = (
+    ("mod_tree", in_tree),
+    ("/sys/module", with_kobject),
+)
+_APART: Final = np.uint64(1 << 12)  # bytes between records that are those of different modules
 
 
 def find_unlisted(objects: Objects, modules: tuple[ListedModule, ...]) -> tuple[ListedModule, ...]:
     """Modules in ``mod_tree`` or with a kobject that the list lacks; errors as ``Objects.read``."""
     known = {module.place for module in modules}
     found: dict[int, ListedModule] = {}
-    for read in (in_tree, with_kobject):
+    for _, read in _VIEWS:
         try:
             places = tuple(read(objects))
         except NotKnownError:
@@ -39,22 +45,26 @@ def hidden_modules(objects: Objects, owners: Owners, unlisted: tuple[ListedModul
     """Address and what contradicts, for each module that a list has and another lacks.
 
     Raises:
-        NotKnownError: a list cannot be read.
+        NotKnownError: after the others, that a list cannot be read.
 
     """
-    tree, named = set(in_tree(objects)), with_kobject(objects)
+    views, unread = [], []
+    for name, read in _VIEWS:
+        try:
+            views.append((name, set(read(objects))))
+        except NotKnownError as error:
+            unread.append(f"{name}: {error}")
     for module in unlisted:
-        having = [name for name, places in (("mod_tree", tree), ("/sys/module", set(named))) if module.place in places]
-        yield _start(module), f"module {module.name} is in {' and '.join(having)}, and not in the list of modules"
+        having = " and ".join(name for name, places in views if module.place in places)
+        yield _start(module), f"module {module.name} is in {having}, and not in the list of modules"
     for module in owners.modules:
         # What is being loaded or unloaded is in some lists already, or still.
-        if module.state != "live":
-            continue
-        if module.place not in tree:
-            yield _start(module), f"module {module.name} is in the list of modules, and not in mod_tree"
-        if module.place not in named:
-            yield _start(module), f"module {module.name} is in the list of modules, and has no kobject in /sys/module"
+        for name, places in views if module.state == "live" else ():
+            if module.place not in places:
+                yield _start(module), f"module {module.name} is in the list of modules, and not in {name}"
     yield from _recorded(objects, owners)
+    if unread:
+        raise NotKnownError("; ".join(unread))
 
 
 def _start(module: ListedModule) -> int:

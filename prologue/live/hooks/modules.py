@@ -70,12 +70,32 @@ def listed(objects: Objects) -> tuple[ListedModule, ...]:
 
 
 def in_tree(objects: Objects) -> tuple[int, ...]:
-    """Structs of modules in ``mod_tree``, by which the kernel finds the module of an address; ascending."""
+    """Structs of modules in ``mod_tree``, by which the kernel finds the module of an address; ascending.
+
+    It is two trees, of which one may be half changed at any time (include/linux/rbtree_latch.h).
+
+    Raises:
+        NotKnownError: neither can be followed.
+
+    """
     if not objects.knows("mod_tree_root.root.tree"):
         raise NotKnownError("this kernel has no mod_tree, or no type says how it is laid out")
     root = objects.place("mod_tree") + objects.offset("mod_tree_root.root.tree")
-    to_module = objects.offset("mod_tree_node.mod") - objects.offset("mod_tree_node.node")
-    return tuple(sorted({objects.number(node + to_module) for node in objects.tree_nodes(root)}))
+    each, to_module = (
+        objects.size("rb_node"),
+        objects.offset("mod_tree_node.mod") - objects.offset("mod_tree_node.node"),
+    )
+    found: set[int] = set()
+    errors: list[NotKnownError] = []
+    for k in (0, 1):
+        try:
+            nodes = list(objects.tree_nodes(root + k * objects.size("rb_root")))
+            found |= {objects.number(node - k * each + to_module) for node in nodes}
+        except NotKnownError as error:
+            errors.append(error)
+    if len(errors) > 1:
+        raise errors[0]
+    return tuple(sorted(found))
 
 
 def with_kobject(objects: Objects) -> dict[int, str]:

@@ -1,0 +1,93 @@
+"""An audit with what is attached to the kernel: findings about listeners and owners beside those about words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Final
+
+from prologue.errors import Location
+from prologue.live.audit.compare import audit_both as compare
+from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
+from prologue.live.hooks.inventory import Inventory, take_inventory
+from prologue.live.hooks.judge import HooksJudged, judge
+from prologue.live.hooks.suspects import Suspect, SuspectKind
+from prologue.live.memory.base import Memory
+from prologue.live.system.own_text import AnotherKernelError
+from prologue.live.system.running_kernel import RunningKernel
+from prologue.releases import not_known
+from prologue.rules.base import Finding, Hit, Rule
+
+_CODES: Final[dict[SuspectKind, str]] = {"owner": "PL509", "module": "PL510", "executable": "PL511"}
+REPORTED: Final = frozenset(_CODES.values())
+"""Codes of the rules whose findings only this makes."""
+_MASK: Final = (1 << 64) - 1
+
+
+def audit(
+    vmlinux: Path, memory: Memory, modules: dict[str, list[Path]] | None = None, rules: tuple[Rule, ...] = LIVE_RULES
+) -> Audit:
+    """Judge the text of the kernel in memory and of its modules, and what is attached to the kernel.
+
+    Raises:
+        InputError: the vmlinux cannot be read or is stripped, or memory cannot be read.
+
+    """
+    try:
+        return audit_with_hooks(look_at(vmlinux, memory, modules), rules)
+    except AnotherKernelError as error:
+        return mismatch_audit(vmlinux, memory, error)
+
+
+def audit_both(
+    vmlinux: Path, memories: tuple[Memory, Memory], modules: dict[str, list[Path]] | None, rules: tuple[Rule, ...]
+) -> Audit:
+    """Judge both, and what became of words in between; errors as ``compare.audit_both``."""
+    return compare(vmlinux, memories, modules, rules, audit_with_hooks)
+
+
+def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = None) -> Audit:
+    """Let the rules say what was found in one look; ``before`` is an earlier look at the same boot."""
+    done = audit_of(look, rules, before)
+    kernel = next(binary for name, binary, _ in look.files if name == KERNEL)
+    chosen = {rule.code: rule for rule in rules if rule.code in REPORTED}
+    if not chosen or not isinstance(kernel, RunningKernel):
+        return done
+    inventory = take_inventory(kernel, kernel.memory)
+    judged = _judged(kernel, inventory)
+    notes = [f"what is attached to the kernel: {what}" for what in (*inventory.not_known, *judged.not_known)]
+    why = next((said for name in (kernel.release, look.release) if name and (said := not_known(name))), "")
+    found: list[Finding] = []
+    for suspect in judged.suspects:
+        rule = chosen.get(_CODES[suspect.kind])
+        if rule is not None and why:
+            notes.append(f"{rule.code} was not decided ({why}): {suspect.message}")
+        elif rule is not None:
+            hit = Hit(suspect.vaddr, suspect.message, suspect.values)
+            found.append(rule.finding(str(kernel.path), _where(inventory, suspect), hit))
+    files = tuple(
+        replace(one, findings=tuple(sorted([*one.findings, *found], key=attrgetter("code"))))
+        if one.name == KERNEL
+        else one
+        for one in done.files
+    )
+    return replace(done, files=files, notes=(*done.notes, *notes))
+
+
+def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
+    """What is wrong; on a running kernel, what is wrong in a second reading, too: lists change while they are read."""
+    judged = judge(inventory)
+    if not judged.suspects or not kernel.memory.live:
+        return judged
+    again = {(one.kind, one.vaddr) for one in judge(take_inventory(kernel, kernel.memory)).suspects}
+    return judged._replace(suspects=tuple(one for one in judged.suspects if (one.kind, one.vaddr) in again))
+
+
+def _where(inventory: Inventory, suspect: Suspect) -> Location:
+    """The place in the vmlinux, or the run-time address of what is outside of it."""
+    kernel = inventory.kernel
+    linked = suspect.vaddr - kernel.slide & _MASK
+    if kernel.image.section_at(linked) is not None:
+        return kernel.symbols.locate(linked)
+    return Location(suspect.vaddr, symbol=inventory.owners.name(suspect.vaddr))
