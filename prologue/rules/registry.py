@@ -39,6 +39,7 @@ _MODULES: Final = (
     "pl509_hook_without_owner",
     "pl510_module_not_listed",
     "pl511_executable_memory_without_owner",
+    "pl512_readonly_data_changed",
     "pl513_live_write_before_execution",
 )
 

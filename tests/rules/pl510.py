@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.rules.fixture import AUDIT, Arguments, Fixture
 from tests.rules.hooked import hooked
 from tests.support.built import Mini
@@ -11,7 +13,7 @@ from tests.support.elf_edit import ElfEdit
 def broken(mini: Mini) -> Arguments:
     """Its text is executable no more, so that there is nothing else to report."""
     vmlinux, _ = hooked(mini, {})
-    modules = ElfEdit(vmlinux).value("modules")
+    modules = ElfEdit(Path(vmlinux)).value("modules")
     return hooked(mini, {"modules": modules, "modules+8": modules}, ())
 
 

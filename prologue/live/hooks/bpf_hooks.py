@@ -13,9 +13,8 @@ from typing import Final
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.objects import NotKnownError, Objects
-from prologue.live.hooks.probe_hooks import kprobe_structs
+from prologue.live.hooks.probe_hooks import call_of, is_kretprobe, kprobe_structs, trace_kprobe_of
 
-_TRAMPOLINES: Final = 1024  # TRAMPOLINE_TABLE_SIZE
 _KINDS: Final = ("fentry", "fexit", "fmod_ret")  # BPF_TRAMP_FENTRY, ...; kinds after these are of replaced programs
 _MOST_PROGRAMS: Final = 64  # BPF_TRACE_MAX_PROGS
 # enum bpf_prog_type (include/uapi/linux/bpf.h: numbers never change), of what the kernel calls by itself.
@@ -95,8 +94,8 @@ def _attached(objects: Objects, known: set[int]) -> dict[int, set[tuple[int, str
 def trampolines(objects: Objects) -> Iterator[int]:
     """Every ``struct bpf_trampoline``."""
     if objects.has("trampoline_table"):
-        for bucket in range(_TRAMPOLINES):
-            yield from objects.hash_entries(objects.place("trampoline_table") + 8 * bucket, "bpf_trampoline.hlist")
+        for bucket in objects.slots("trampoline_table"):
+            yield from objects.hash_entries(bucket, "bpf_trampoline.hlist")
 
 
 def _by_trampolines(objects: Objects) -> Iterator[tuple[int, int, str]]:
@@ -116,16 +115,12 @@ def _by_kprobes(objects: Objects) -> Iterator[tuple[int, int, str]]:
     """Programs on kprobe events, those of perf that have no name in tracefs among them."""
     if not objects.knows("trace_event_call.prog_array"):
         return
-    for name, path in (("kprobe", "trace_kprobe.rp.kp"), ("kretprobe", "trace_kprobe.rp")):
-        dispatcher = objects.maybe(lambda n=name: objects.place(f"{n}_dispatcher"))
-        handler = "kprobe.pre_handler" if name == "kprobe" else "kretprobe.handler"
-        for probe in kprobe_structs(objects) if dispatcher is not None else ():
-            if objects.maybe(lambda p=probe, h=handler: objects.get(p, h)) != dispatcher:
-                continue
-            event = objects.get(probe - objects.offset(path), "trace_kprobe.tp.event")
-            call = event + objects.offset("trace_probe_event.call")
-            for program in _of_call(objects, call):
-                yield program, objects.get(probe, "kprobe.addr"), name
+    for probe in kprobe_structs(objects):
+        event = trace_kprobe_of(objects, probe)
+        if event is not None:
+            way = "kretprobe" if is_kretprobe(objects, probe) else "kprobe"
+            for program in _of_call(objects, call_of(objects, event)):
+                yield program, objects.get(probe, "kprobe.addr"), way
 
 
 def _by_events(objects: Objects) -> Iterator[tuple[int, int, str]]:

@@ -61,7 +61,7 @@ def unowned(
     if not owners.complete:
         raise NotKnownError("not all owners of code are known")
     known = list(areas(objects))
-    packs = _packs(objects, known)
+    packs = [*_packs(objects, known), *_of_classic_bpf(known, owners)]
     free = pages.vaddrs[~_of_image(kernel, objects, pages)].tolist()
     free = [
         page for page in free
@@ -86,6 +86,11 @@ def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
     return [area for area in known if area.start in starts]
 
 
+def _of_classic_bpf(known: list[VmapArea], owners: Owners) -> list[VmapArea]:
+    """Areas that BPF's allocator got before there were packs: no list has filters of classic BPF (sockets, seccomp)."""
+    return [area for area in known if area.caller and owners.name(area.caller).startswith("bpf_jit_alloc_exec+")]
+
+
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:
     """Which pages are text of the kernel's image, at its own address or another; padding of text has zeros only."""
     slide, mask = np.uint64(kernel.slide & _MASK), np.uint64(pages.size - 1)
@@ -96,9 +101,9 @@ def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -
         first, end = np.uint64(section.addr) & ~mask, np.uint64(section.addr + section.size)
         for places in (linked, alias):
             owned |= (places >= first) & (places < end)
-    start, end = (kernel.symbols.find(name) for name in ("_text", "_etext"))
-    if start is not None and end is not None:
-        for k in np.flatnonzero(~owned & (linked >= np.uint64(start.vaddr)) & (linked < np.uint64(end.vaddr))).tolist():
+    low, high = (kernel.symbols.find(name) for name in ("_text", "_etext"))
+    if low is not None and high is not None:
+        for k in np.flatnonzero(~owned & (linked >= np.uint64(low.vaddr)) & (linked < np.uint64(high.vaddr))).tolist():
             owned[k] = not any(objects.read(int(pages.vaddrs[k]), pages.size))
     return owned
 

@@ -20,8 +20,7 @@ _FLAGS: Final = {
     2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
 }  # fmt: skip
 _DELETED: Final = 7
-_GRAPH_SLOTS: Final = 16  # FGRAPH_ARRAY_SIZE
-_FPROBE_BUCKETS: Final = 256  # FPROBE_TABLE_SIZE (6.14-7.3)
+_MOST_PLACES: Final = 1 << 20  # functions of one fprobe
 
 
 class Hash(NamedTuple):
@@ -120,9 +119,9 @@ def read_direct_calls(objects: Objects) -> Iterator[Listener]:
 def read_graph(objects: Objects) -> Iterator[Listener]:
     """Users of the function graph: slots of ``fgraph_array``, or the two functions that kernels before 6.10 have."""
     if objects.has("fgraph_array"):
-        stub = objects.maybe(lambda: objects.place("fgraph_stub"))
-        for k in range(_GRAPH_SLOTS):
-            user = objects.number(objects.place("fgraph_array") + 8 * k)
+        stub = objects.maybe_place("fgraph_stub")
+        for slot in objects.slots("fgraph_array"):
+            user = objects.number(slot)
             if not user or user == stub:
                 continue
             parts = (("entry", "fgraph_ops.entryfunc"), ("return", "fgraph_ops.retfunc"))
@@ -134,7 +133,7 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
     elif objects.has("ftrace_graph_return"):
         parts = (("entry", "ftrace_graph_entry"), ("return", "ftrace_graph_return"))
         calls = [Callback(role, objects.variable(name)) for role, name in parts]
-        stubs = {objects.maybe(lambda n=n: objects.place(n)) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph")}
+        stubs = {objects.maybe_place(n) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph")}
         if any(call.vaddr not in stubs for call in calls):
             yield Listener(
                 kind="function graph", at=objects.place("ftrace_graph_return"), callbacks=tuple(calls), functions=None
@@ -144,15 +143,17 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
 def read_fprobes(objects: Objects) -> Iterator[Listener]:
     """fprobes: in ``fprobe_table`` since 6.14; before, each is an ``ftrace_ops`` whose callback is one of fprobe's."""
     if objects.has("fprobe_table"):
-        for k in range(_FPROBE_BUCKETS):
-            for entry in objects.hash_entries(objects.place("fprobe_table") + 8 * k, "fprobe_hlist.hlist"):
+        for bucket in objects.slots("fprobe_table"):
+            for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):
                 count = objects.get(entry, "fprobe_hlist.size", 4)
+                if count > _MOST_PLACES:
+                    raise NotKnownError(f"an fprobe with {count:,} functions at {entry:#x}")
                 nodes, each = entry + objects.offset("fprobe_hlist.array"), objects.size("fprobe_hlist_node")
                 to_addr = objects.offset("fprobe_hlist_node.addr")
                 places = {objects.number(nodes + each * n + to_addr) for n in range(count)}
                 yield _fprobe(objects, objects.get(entry, "fprobe_hlist.fp"), tuple(sorted(places - {0})))
         return
-    handlers = {objects.maybe(lambda n=n: objects.place(n)) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
+    handlers = {objects.maybe_place(n) for n in ("fprobe_handler", "fprobe_kprobe_handler")}
     for ops in registered(objects) if handlers - {None} else ():
         if objects.get(ops, "ftrace_ops.func") in handlers:
             yield _fprobe(objects, ops - objects.offset("fprobe.ops"), read_one_ops(objects, ops).functions)

@@ -10,6 +10,7 @@ from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.module_views import hidden_modules
 from prologue.live.hooks.objects import NotKnownError
 from prologue.live.hooks.page_tables import PageTables
+from prologue.live.hooks.readonly import changed_data
 from prologue.live.hooks.suspects import Suspect, without_owner
 
 
@@ -31,10 +32,17 @@ def _executable(inventory: Inventory) -> Iterator[Suspect]:
         yield Suspect("executable", vaddr, message)
 
 
+def _data(inventory: Inventory) -> Iterator[Suspect]:
+    for one in changed_data(inventory):
+        place = one.vaddr + inventory.kernel.slide & (1 << 64) - 1
+        yield Suspect("data", place, one.message, (one.live, one.linked))
+
+
 _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (
     ("owners of callbacks", without_owner),
     ("hidden modules", _modules),
     ("executable memory", _executable),
+    ("read-only data", _data),
 )
 
 

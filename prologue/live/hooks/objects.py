@@ -5,7 +5,7 @@ Whatever cannot be followed raises ``NotKnownError``, which says why: nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from prologue.elf.struct_types import StructTypes, struct_types
@@ -127,6 +127,11 @@ class Objects:
         """The value of a variable; errors as ``place`` and ``read``."""
         return self.number(self.place(name), size)
 
+    def slots(self, name: str) -> range:
+        """Run-time addresses of the pointers in an array, as long as its symbol says; errors as ``place``."""
+        place = self.place(name)
+        return range(place, place + self.variables.size(name) // 8 * 8, 8)
+
     def text(self, vaddr: int, most: int = _LONGEST_NAME) -> str:
         """A string that ends with a zero byte; empty if memory does not have it."""
         data = bytearray()
@@ -192,9 +197,6 @@ class Objects:
         """Slots of an ``xa_node``: XA_CHUNK_SIZE, what lies between them and the marks."""
         return (self.offset("xa_node.marks") - self.offset("xa_node.slots")) // 8
 
-    def maybe(self, read: Callable[[], int]) -> int | None:
-        """What ``read`` returns; None if that is not known."""
-        try:
-            return read()
-        except NotKnownError:
-            return None
+    def maybe_place(self, name: str) -> int | None:
+        """Run-time address of a variable or function; None if the vmlinux has none of that name, or several."""
+        return self._find(name)

@@ -46,7 +46,8 @@ def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Ite
         probes = objects.get(place, "tracepoint.funcs")
         if not probes:
             continue
-        each, calls = objects.size("tracepoint_func"), []
+        each = objects.size("tracepoint_func")
+        calls: list[Callback] = []
         while vaddr := objects.get(probes + each * len(calls), "tracepoint_func.func"):
             calls.append(Callback("probe", vaddr))
             if len(calls) > _MOST_PROBES:

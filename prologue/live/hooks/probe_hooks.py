@@ -7,12 +7,11 @@ include/linux/kprobes.h; ``struct trace_kprobe``: kernel/trace/trace_kprobe.c (5
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from prologue.live.hooks.listener import Callback, Listener
 from prologue.live.hooks.objects import NotKnownError, Objects
 
-_BUCKETS: Final = 64  # KPROBE_TABLE_SIZE
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)
 OURS: Final = "prologue"
 """The beginning of the group of events that ``live record`` sets."""
@@ -20,50 +19,54 @@ OURS: Final = "prologue"
 
 def kprobe_structs(objects: Objects) -> Iterator[int]:
     """Every ``struct kprobe``; of several at one place each one, and not what holds them together."""
-    table = objects.place("kprobe_table")
-    together = objects.maybe(lambda: objects.place("aggr_pre_handler"))
-    for bucket in range(_BUCKETS):
-        for probe in objects.hash_entries(table + 8 * bucket, "kprobe.hlist"):
+    together = objects.maybe_place("aggr_pre_handler")
+    for bucket in objects.slots("kprobe_table"):
+        for probe in objects.hash_entries(bucket, "kprobe.hlist"):
             if objects.get(probe, "kprobe.pre_handler") == together:
                 yield from objects.entries(probe + objects.offset("kprobe.list"), "kprobe.list")
             else:
                 yield probe
 
 
+def is_kretprobe(objects: Objects, probe: int) -> bool:
+    """Whether a ``struct kprobe`` is a part of a ``struct kretprobe``."""
+    return objects.get(probe, "kprobe.pre_handler") == objects.maybe_place("pre_handler_kretprobe")
+
+
+def trace_kprobe_of(objects: Objects, probe: int) -> int | None:
+    """The ``struct trace_kprobe`` of the event of tracefs or perf that a ``struct kprobe`` is for; None if for none."""
+    if is_kretprobe(objects, probe):
+        place = probe - objects.offset("kretprobe.kp")
+        if objects.get(place, "kretprobe.handler") == objects.maybe_place("kretprobe_dispatcher"):
+            return place - objects.offset("trace_kprobe.rp")
+    elif objects.get(probe, "kprobe.pre_handler") == objects.maybe_place("kprobe_dispatcher"):
+        return probe - objects.offset("trace_kprobe.rp.kp")
+    return None
+
+
 def read_kprobes(objects: Objects) -> Iterator[Listener]:
     """A listener for each."""
-    of_return = objects.maybe(lambda: objects.place("pre_handler_kretprobe"))
     for probe in kprobe_structs(objects):
-        returns = objects.get(probe, "kprobe.pre_handler") == of_return
-        yield _kretprobe(objects, probe) if returns else _kprobe(objects, probe)
+        if is_kretprobe(objects, probe):
+            place = probe - objects.offset("kretprobe.kp")
+            roles = (("handler", "kretprobe.handler"), ("entry", "kretprobe.entry_handler"))
+            yield _listener(objects, "kretprobe", probe, _calls(objects, place, roles))
+        else:
+            roles = (("handler", "kprobe.pre_handler"), ("after", "kprobe.post_handler"))
+            yield _listener(objects, "kprobe", probe, _calls(objects, probe, roles))
 
 
-def _kprobe(objects: Objects, probe: int) -> Listener:
-    roles = (("handler", "kprobe.pre_handler"), ("after", "kprobe.post_handler"))
-    calls = tuple(Callback(role, place) for role, path in roles if (place := objects.get(probe, path)))
-    dispatcher = objects.maybe(lambda: objects.place("kprobe_dispatcher"))
-    event = ""
-    if dispatcher is not None and calls and calls[0].vaddr == dispatcher:
-        event = event_name(objects, probe - objects.offset("trace_kprobe.rp.kp"))
-    return _listener(objects, "kprobe", probe, calls, event)
+def _calls(objects: Objects, place: int, roles: tuple[tuple[str, str], ...]) -> tuple[Callback, ...]:
+    return tuple(Callback(role, vaddr) for role, path in roles if (vaddr := objects.get(place, path)))
 
 
-def _kretprobe(objects: Objects, probe: int) -> Listener:
-    place = probe - objects.offset("kretprobe.kp")
-    roles = (("handler", "kretprobe.handler"), ("entry", "kretprobe.entry_handler"))
-    calls = tuple(Callback(role, vaddr) for role, path in roles if (vaddr := objects.get(place, path)))
-    dispatcher = objects.maybe(lambda: objects.place("kretprobe_dispatcher"))
-    event = ""
-    if dispatcher is not None and calls and calls[0].vaddr == dispatcher:
-        event = event_name(objects, place - objects.offset("trace_kprobe.rp"))
-    return _listener(objects, "kretprobe", probe, calls, event)
-
-
-def _listener(objects: Objects, kind: str, probe: int, calls: tuple[Callback, ...], event: str) -> Listener:
-    assert kind in ("kprobe", "kretprobe")  # noqa: S101 - for the type checker
+def _listener(
+    objects: Objects, kind: Literal["kprobe", "kretprobe"], probe: int, calls: tuple[Callback, ...]
+) -> Listener:
     flags = objects.get(probe, "kprobe.flags", 4)
+    event = event_name(objects, probe)
     return Listener(
-        kind="kprobe" if kind == "kprobe" else "kretprobe",
+        kind=kind,
         at=probe,
         name=event,
         callbacks=calls,
@@ -73,14 +76,18 @@ def _listener(objects: Objects, kind: str, probe: int, calls: tuple[Callback, ..
     )
 
 
-def event_name(objects: Objects, trace_kprobe: int) -> str:
-    """GROUP:EVENT of a ``struct trace_kprobe``; empty if types do not say where it is."""
+def event_name(objects: Objects, probe: int) -> str:
+    """GROUP:EVENT of a ``struct kprobe``; empty if it is for no event, or if types do not say where its name is."""
     try:
-        event = objects.get(trace_kprobe, "trace_kprobe.tp.event")
-        call = event + objects.offset("trace_probe_event.call")
-        return call_name(objects, call)
+        place = trace_kprobe_of(objects, probe)
+        return "" if place is None else call_name(objects, call_of(objects, place))
     except NotKnownError:
         return ""
+
+
+def call_of(objects: Objects, trace_kprobe: int) -> int:
+    """The ``struct trace_event_call`` of a ``struct trace_kprobe``."""
+    return objects.get(trace_kprobe, "trace_kprobe.tp.event") + objects.offset("trace_probe_event.call")
 
 
 def call_name(objects: Objects, call: int) -> str:

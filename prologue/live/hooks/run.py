@@ -19,7 +19,7 @@ from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import not_known
 from prologue.rules.base import Finding, Hit, Rule
 
-_CODES: Final[dict[SuspectKind, str]] = {"owner": "PL509", "module": "PL510", "executable": "PL511"}
+_CODES: Final[dict[SuspectKind, str]] = {"owner": "PL509", "module": "PL510", "executable": "PL511", "data": "PL512"}
 REPORTED: Final = frozenset(_CODES.values())
 """Codes of the rules whose findings only this makes."""
 _MASK: Final = (1 << 64) - 1
@@ -64,7 +64,7 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
         if rule is not None and why:
             notes.append(f"{rule.code} was not decided ({why}): {suspect.message}")
         elif rule is not None:
-            hit = Hit(suspect.vaddr, suspect.message, suspect.values)
+            hit = Hit(suspect.vaddr, suspect.message, suspect.values[:1], suspect.values[1:])
             found.append(rule.finding(str(kernel.path), _where(inventory, suspect), hit))
     files = tuple(
         replace(one, findings=tuple(sorted([*one.findings, *found], key=attrgetter("code"))))

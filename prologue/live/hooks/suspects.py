@@ -13,7 +13,10 @@ SuspectKind = Literal["owner", "module", "executable", "data", "views"]
 
 
 class Suspect(NamedTuple):
-    """Something at a run-time address that a rule reports; ``message`` says what was read, and what contradicts it."""
+    """Something at a run-time address that a rule reports; ``message`` says what was read, and what contradicts it.
+
+    ``values`` are what stands there, and what should.
+    """
 
     kind: SuspectKind
     vaddr: int

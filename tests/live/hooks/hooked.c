@@ -111,6 +111,15 @@ struct vmap_area orphan_area = {
 	.va_start = (u64)orphan_text, .va_end = (u64)orphan_text + sizeof(orphan_text), .list = ALONE(vmap_area_list), .vm = &orphan_vm,
 };
 
+/* Read-only data, the last of which boot chooses. */
+#define READ_ONLY(section_name) __attribute__((section(section_name), used))
+asm(".section .rodata.first, \"a\"\n.balign 8\n.globl __start_rodata\n__start_rodata:\n.previous");
+void *const operations[3] READ_ONLY(".rodata.first") = { vfs_read, vfs_write, on_call };
+asm(".section .rodata.later, \"a\"\n.balign 8\n.globl __start_ro_after_init\n__start_ro_after_init:\n.previous");
+void *const chosen READ_ONLY(".rodata.later") = on_probe;
+asm(".section .rodata.last, \"a\"\n.balign 8\n.globl __end_ro_after_init, __end_rodata\n"
+    "__end_ro_after_init: .quad 0\n__end_rodata:\n.previous");
+
 /* Page tables, which the test fills; the linear map has this image where it is. */
 u64 swapper_pg_dir[512] __attribute__((aligned(4096))) = { 1 }, table_1[512] __attribute__((aligned(4096))) = { 1 };
 u64 table_2[512] __attribute__((aligned(4096))) = { 1 }, table_3[512] __attribute__((aligned(4096))) = { 1 };

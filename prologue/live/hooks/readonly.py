@@ -1,0 +1,146 @@
+"""Read-only data of a kernel: what was linked, relocated by the slide, or a word that somebody wrote.
+
+Between ``__start_rodata`` and ``__end_rodata`` (include/asm-generic/vmlinux.lds.h, 5.10-7.3) nothing is written after
+boot, and before it only two things: what is read-only after init, where variables get their values, and alternatives of
+the vDSO, whose image lies there (``apply_alternatives_vdso``, arch/arm64/kernel/alternative.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U64
+from prologue.elf.dynrelocs import relocated
+from prologue.elf.image import ElfImage
+from prologue.elf.sections import Section
+from prologue.errors import InputError
+from prologue.live.hooks.inventory import Inventory
+from prologue.live.hooks.objects import NotKnownError
+from prologue.words import counted
+
+_MASK: Final = (1 << 64) - 1
+# struct alt_instr (arch/arm64/include/asm/alternative-macros.h): both places are relative to their own field.
+_ALTERNATIVE: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cap", "<u2"), ("size", "u1"), ("alt_size", "u1")])
+
+
+class ChangedData(NamedTuple):
+    """A word of 64 bits that is not as linked, by link-time address, and how many after it are not, either."""
+
+    vaddr: int
+    live: int
+    linked: int
+    message: str
+
+
+def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
+    """Every change that no mechanism explains; neighbours are one.
+
+    Raises:
+        NotKnownError: the vmlinux does not say where read-only data are, or memory lacks some.
+
+    """
+    kernel = inventory.kernel
+    start, end = _between(inventory, "__start_rodata", "__end_rodata")
+    after_init = range(*_between(inventory, "__start_ro_after_init", "__end_ro_after_init"))
+    places, values = relocated(kernel.image)
+    values = values + np.uint64(kernel.slide & _MASK)
+    lacking: list[NotKnownError] = []
+    for section in kernel.image.sections:
+        overlaps = section.addr < end and section.addr + section.size > start
+        if section.allocated and section.has_bytes and not section.executable and overlaps:
+            try:
+                live, linked = _words(inventory, section, places, values)
+            except NotKnownError as error:
+                lacking.append(error)
+                continue
+            vaddrs = np.uint64(section.addr) + np.arange(len(live), dtype=np.uint64) * np.uint64(8)
+            differ = (live != linked) & (vaddrs >= np.uint64(start)) & (vaddrs < np.uint64(end))
+            differ &= (vaddrs < np.uint64(after_init.start)) | (vaddrs >= np.uint64(after_init.stop))
+            differ &= ~np.isin(vaddrs, _of_vdso(inventory, section, live))
+            at = np.flatnonzero(differ)
+            for run in np.split(at, np.flatnonzero(np.diff(at) != 1) + 1) if len(at) else ():
+                yield _changed(inventory, int(vaddrs[run[0]]), int(live[run[0]]), int(linked[run[0]]), len(run))
+    yield from _pointers_after_init(inventory, after_init, places, values)
+    if lacking:
+        raise lacking[0]
+
+
+def _between(inventory: Inventory, low: str, high: str) -> tuple[int, int]:
+    """Link-time addresses of two symbols."""
+    found = [inventory.kernel.symbols.find(name) for name in (low, high)]
+    if found[0] is None or found[1] is None:
+        raise NotKnownError(f"this vmlinux has no {low} and {high}")
+    return found[0].vaddr, found[1].vaddr
+
+
+def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> tuple[U64, U64]:
+    """Words of a section in memory, and as they have to be; what follows the last whole word is padded with zeros."""
+    size, start = section.size, np.uint64(section.addr)
+    data = bytearray(inventory.kernel.image.data(section))
+    mine = np.flatnonzero((places >= start) & (places + np.uint64(8) <= start + np.uint64(size)))
+    view = memoryview(data)
+    for place, value in zip((places[mine] - start).tolist(), values[mine].tolist(), strict=True):
+        view[place : place + 8] = value.to_bytes(8, "little")
+    live = inventory.objects.read(section.addr + inventory.kernel.slide & _MASK, size)
+    padding = bytes(-size % 8)
+    return np.frombuffer(live + padding, "<u8"), np.frombuffer(bytes(data) + padding, "<u8")
+
+
+def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: int) -> ChangedData:
+    owners = inventory.owners
+    where = "" if owners.of(live) is not None else ", where nobody owns code"
+    leads = f" ({owners.name(live)}{where})" if live >> 47 == 0x1FFFF and owners.complete else ""
+    was = f" ({owners.name(linked)})" if linked >> 47 == 0x1FFFF else ""
+    more = f", and {counted(count - 1, 'word')} after it" if count > 1 else ""
+    message = f"holds {live:#x}{leads}, linked {linked:#x}{was}{more}: nothing writes there after boot"
+    return ChangedData(vaddr, live, linked, message)
+
+
+def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[ChangedData]:
+    """Pointers to functions that are read-only after init: boot may have chosen others, of an owner."""
+    kernel, owners = inventory.kernel, inventory.owners
+    if not owners.complete:
+        return
+    slide = np.uint64(kernel.slide & _MASK)
+    mine = (places >= np.uint64(where.start)) & (places < np.uint64(where.stop))
+    mine &= kernel.live_text.in_text(values - slide)
+    for place, value in zip(places[mine].tolist(), values[mine].tolist(), strict=True):
+        live = inventory.objects.number(place + kernel.slide & _MASK)
+        if live not in (0, value) and owners.of(live) is None:
+            name = owners.name(live)
+            message = f"a pointer to {owners.name(value)} when linked, now {name}, where nobody owns code"
+            yield ChangedData(place, live, value, message)
+
+
+def _of_vdso(inventory: Inventory, section: Section, live: U64) -> U64:
+    """Addresses of words of the vDSO's image that differ by its alternatives alone: each half is one or the other."""
+    allowed = []
+    for name in ("vdso", "vdso32"):
+        start, end = (inventory.kernel.symbols.find(f"{name}_{edge}") for edge in ("start", "end"))
+        if start is None or end is None or not section.addr <= start.vaddr < section.addr + section.size:
+            continue
+        data = inventory.kernel.image.read_at(start.vaddr, end.vaddr - start.vaddr)
+        runs = live.tobytes()[start.vaddr - section.addr :][: end.vaddr - start.vaddr]
+        for place in _alternatives(inventory, data or b"", runs):
+            allowed.append(start.vaddr + place & ~7)
+    return np.array(sorted(set(allowed)), np.uint64)
+
+
+def _alternatives(inventory: Inventory, data: bytes, runs: bytes) -> Iterator[int]:
+    """Offsets of instructions of a vDSO that became their alternatives."""
+    try:
+        table = ElfImage(inventory.kernel.path, data).section(".altinstructions")
+    except InputError:
+        return
+    if table is None:
+        return
+    entries = np.frombuffer(data[table.offset : table.offset + table.size // 12 * 12], _ALTERNATIVE)
+    for k, (orig, alt, _, size, _) in enumerate(entries.tolist()):
+        field = table.offset + k * _ALTERNATIVE.itemsize
+        first, other = field + orig, field + 4 + alt
+        if all(runs[first + at : first + at + 4] in (data[first + at :][:4], data[other + at :][:4])
+               for at in range(0, size, 4)):  # fmt: skip
+            yield from (first + at for at in range(0, size, 4))
