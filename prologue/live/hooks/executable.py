@@ -20,6 +20,7 @@ from prologue.live.hooks.page_tables import ExecutablePages
 from prologue.live.system.running_kernel import RunningKernel
 
 _MASK: Final = (1 << 64) - 1
+_MOST_NODES: Final = 1 << 12  # there are twice as many as CPUs at most, and never more than 128 (mm/vmalloc.c)
 
 
 class VmapArea(NamedTuple):
@@ -35,7 +36,10 @@ def areas(objects: Objects) -> Iterator[VmapArea]:
     if objects.has("vmap_nodes"):
         each, start = objects.size("vmap_node"), objects.variable("vmap_nodes")
         to_root = objects.offset("vmap_node.busy.root")
-        for k in range(objects.variable("nr_vmap_nodes", 4)):
+        count = objects.variable("nr_vmap_nodes", 4)
+        if count > _MOST_NODES:
+            raise NotKnownError(f"{count:,} vmap_nodes")
+        for k in range(count):
             for node in objects.tree_nodes(start + each * k + to_root):
                 yield _area(objects, node - objects.offset("vmap_area.rb_node"))
         return

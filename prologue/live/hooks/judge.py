@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from prologue.live.audit.locks import is_held
 from prologue.live.hooks.executable import unowned
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.module_views import hidden_modules
@@ -22,14 +23,25 @@ class HooksJudged(NamedTuple):
 
 
 def _modules(inventory: Inventory) -> Iterator[Suspect]:
+    _require_rest(inventory)
     for vaddr, message in hidden_modules(inventory.objects, inventory.owners, inventory.unlisted):
         yield Suspect("module", vaddr, message)
 
 
 def _executable(inventory: Inventory) -> Iterator[Suspect]:
+    _require_rest(inventory)
     pages = PageTables(inventory.objects, inventory.kernel.memory.info).executable()
     for vaddr, message in unowned(inventory.kernel, inventory.objects, inventory.owners, pages):
         yield Suspect("executable", vaddr, message)
+
+
+def _require_rest(inventory: Inventory) -> None:
+    """Refuse to judge while modules are loaded or unloaded: one that goes is on no list, and still in memory.
+
+    ``free_module`` (kernel/module/main.c, 6.1-7.3) waits for RCU in between, with ``module_mutex``.
+    """
+    if is_held(inventory.objects.variables, "module_mutex"):
+        raise NotKnownError("a module was being loaded or unloaded (module_mutex is held)")
 
 
 def _data(inventory: Inventory) -> Iterator[Suspect]:

@@ -16,6 +16,7 @@ from prologue.live.hooks.modules import ListedModule
 from prologue.live.hooks.objects import NotKnownError, Objects
 
 _MOST_PROBES: Final = 1000
+_MOST_TRACEPOINTS: Final = 1 << 16  # of one module
 
 
 def read_livepatches(objects: Objects) -> Iterator[Listener]:
@@ -62,6 +63,8 @@ def _tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterato
     yield from _relative(objects, start, stop - start)
     for module in modules:
         count = objects.get(module.place, "module.num_tracepoints", 4)
+        if count > _MOST_TRACEPOINTS:
+            raise NotKnownError(f"{count:,} tracepoints of the module {module.name}")
         if count:
             yield from _relative(objects, objects.get(module.place, "module.tracepoints_ptrs"), 4 * count)
 

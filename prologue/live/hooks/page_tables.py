@@ -19,6 +19,7 @@ _PXN, _PXN_TABLE = np.uint64(1 << 53), np.uint64(1 << 59)
 _READ_ONLY: Final = np.uint64(1 << 7)  # AP[2]
 _LEAF: Final = 3  # the last level
 _MASK: Final = (1 << 64) - 1
+_MOST: Final = 1 << 20  # executable pages: more are damaged tables
 
 
 class ExecutablePages(NamedTuple):
@@ -103,6 +104,8 @@ class PageTables:
             if not entry & _PXN_TABLE:
                 below = self._under(self.linear(int(self._paddr(entry))), level + 1)
                 parts.append(below._replace(offsets=below.offsets + np.uint64(k * span)))
+            if sum(len(part.offsets) for part in parts) > _MOST:
+                raise NotKnownError(f"more than {_MOST:,} executable pages under the table at {table:#x}")
         found = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         if not first:
             self._kept[key] = found
@@ -117,6 +120,8 @@ class PageTables:
         mine = mine[entries[mine] & _PXN == 0]
         if not len(mine):
             return _NONE
+        if len(mine) * span > _MOST:
+            raise NotKnownError(f"more than {_MOST:,} executable pages by one table")
         pages = np.arange(span, dtype=np.uint64)
         offsets = (mine.astype(np.uint64) * np.uint64(span))[:, None] + pages
         paddrs = self._paddr(entries[mine])[:, None] + pages * np.uint64(self._size)

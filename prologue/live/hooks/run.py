@@ -14,6 +14,7 @@ from prologue.live.hooks.inventory import Inventory, take_inventory
 from prologue.live.hooks.judge import HooksJudged, judge
 from prologue.live.hooks.suspects import Suspect, SuspectKind
 from prologue.live.memory.base import Memory
+from prologue.live.memory.capture import Capture
 from prologue.live.system.own_text import AnotherKernelError
 from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import not_known
@@ -22,6 +23,7 @@ from prologue.rules.base import Finding, Hit, Rule
 _CODES: Final[dict[SuspectKind, str]] = {"owner": "PL509", "module": "PL510", "executable": "PL511", "data": "PL512"}
 REPORTED: Final = frozenset(_CODES.values())
 """Codes of the rules whose findings only this makes."""
+_OTHER_MOMENT: Final = "lists of a capture may be of different moments: a dump decides"
 _MASK: Final = (1 << 64) - 1
 
 
@@ -62,10 +64,9 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     for suspect in judged.suspects:
         rule = chosen.get(_CODES[suspect.kind])
         if rule is not None and why:
-            notes.append(f"{rule.code} was not decided ({why}): {suspect.message}")
+            notes.append(f"{rule.code} is not decided ({why}): {suspect.message}")
         elif rule is not None:
-            hit = Hit(suspect.vaddr, suspect.message, suspect.values[:1], suspect.values[1:])
-            found.append(rule.finding(str(kernel.path), _where(inventory, suspect), hit))
+            found.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
     files = tuple(
         replace(one, findings=tuple(sorted([*one.findings, *found], key=attrgetter("code"))))
         if one.name == KERNEL
@@ -82,6 +83,14 @@ def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
         return judged
     again = {(one.kind, one.vaddr) for one in judge(take_inventory(kernel, kernel.memory)).suspects}
     return judged._replace(suspects=tuple(one for one in judged.suspects if (one.kind, one.vaddr) in again))
+
+
+def _hit(kernel: RunningKernel, suspect: Suspect) -> Hit:
+    """What a rule reports; a warning where lists were read one after the other, and may be of different moments."""
+    values, expected = suspect.values[:1], suspect.values[1:]
+    if suspect.kind != "data" and isinstance(kernel.memory, Capture):
+        return Hit(suspect.vaddr, f"{suspect.message} ({_OTHER_MOMENT})", values, expected, severity="warn")
+    return Hit(suspect.vaddr, suspect.message, values, expected)
 
 
 def _where(inventory: Inventory, suspect: Suspect) -> Location:

@@ -22,6 +22,10 @@ from prologue.elf.symbols import Symbols
 from prologue.insn import a64
 from prologue.kernel.kernel import Kernel
 from prologue.live.audit.run import audit
+from prologue.live.hooks.inventory import take_inventory
+from prologue.live.hooks.judge import HooksJudged, judge
+from prologue.live.hooks.probe_hooks import kprobe_structs
+from prologue.live.hooks.run import audit as audit_all
 from prologue.live.memory.sources import open_memory
 from prologue.live.pokes.recorder import script
 from prologue.live.pokes.sources import read_any
@@ -269,6 +273,28 @@ def test_changes_of_a_module_are_found(traced: Traced) -> None:
     done = audit(traced.guest.vmlinux, ChangedMemory(memory, changes), module_files(traced.guest.modules))
     assert {finding.where.vaddr for finding in done.findings} == places
     assert {Path(finding.path).name for finding in done.findings} == {"loop.ko"}
+
+
+def test_what_hides_is_found(traced: Traced) -> None:
+    """As public rootkits hide: a module off the list, a handler in its text, a system call that leads there."""
+    memory = open_memory(str(traced.dumped))
+    kernel = RunningKernel(open_running(traced.guest.vmlinux, memory), memory)
+    inventory = take_inventory(kernel, memory)
+    assert judge(inventory) == HooksJudged((), ())
+    objects = inventory.objects
+    (brd,) = [module for module in inventory.owners.modules if module.name == "brd"]
+    (probe,) = kprobe_structs(objects)
+    node, code = brd.place + objects.offset("module.list"), brd.text[0].start
+    after, before = objects.number(node), objects.number(node + 8)
+    calls = objects.place("sys_call_table") + 8 * 104
+    changes = {
+        before: after, after + 8: before, probe + objects.offset("kprobe.pre_handler"): code, calls: code,
+    }  # fmt: skip
+    words = {place + 4 * k: value >> 32 * k & 0xFFFFFFFF for place, value in changes.items() for k in (0, 1)}
+    done = audit_all(traced.guest.vmlinux, ChangedMemory(memory, words))
+    found = {(finding.code, finding.where.symbol) for finding in done.findings}
+    assert {("PL509", "vfs_read"), ("PL512", "sys_call_table")} < found
+    assert {code for code, _ in found} == {"PL509", "PL510", "PL511", "PL512"}
 
 
 def test_other_tools_open_a_capture(traced: Traced) -> None:
