@@ -9,6 +9,7 @@ from prologue.cli import trace_etm
 from prologue.cli.arguments import Once, number_from
 from prologue.cli.bench import add_bench_command
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
+from prologue.trace.exports.formats import FORMATS
 
 _MOST_SKEW: Final = 10**6  # ms
 
@@ -37,6 +38,16 @@ def add_trace(group: Subcommand) -> None:
         "  prologue trace check decoded.txt.zst --vmlinux vmlinux.live --json | jq .stale",
     )  # fmt: skip
     check.when_chosen(_check)
+    export = add_command(
+        actions, "export", "prologue.cli.trace_export:run",
+        "write a trace as other tools read it: time lines, profiles for compilers, line coverage",
+        "  prologue trace export perf.data --vmlinux vmlinux --format perfetto -o run.pftrace\n"
+        "  prologue trace export run.ptrace --vmlinux vmlinux.live --format autofdo -o run.afdo\n"
+        "  prologue trace export run.ptrace --vmlinux vmlinux.live --format lcov -o run.info && genhtml run.info\n"
+        "\nwhat opens the file of each format:\n"
+        + "".join(f"  {name:<11} {form.opened_by}\n" for name, form in FORMATS.items()),
+    )  # fmt: skip
+    export.when_chosen(_export)
     add_bench_command(
         actions, "record", "trace_record",
         "record in QEMU which instructions a kernel executes: each range, with CPU, level and task",
@@ -56,6 +67,16 @@ def _check(command: Subcommand) -> None:
     command.add_argument("--explain", action=Once, metavar="SOURCE",
                          help="a capture or other memory of that kernel: name who writes each word")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-check/1)")
+
+
+def _export(command: Subcommand) -> None:
+    add_images(command)
+    add_filters(command)
+    command.add_argument("--format", choices=tuple(FORMATS), required=True, help="what to write: see below")
+    command.add_argument("--axis", choices=("time", "instructions"),
+                         help="what time lines show: time (default, if the trace has any), or instructions "
+                              "that each CPU executed")  # fmt: skip
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the file to write")
 
 
 def _stats(command: Subcommand) -> None:

@@ -22,7 +22,8 @@ STEP: Final = np.dtype(
 )
 
 
-_SOURCE: Final = 33  # bits of a CPU or a task in a lane
+LANE_SOURCE: Final = 33
+"""Bits of a CPU or a task in a lane; above them is the trace, of several that were merged."""
 
 
 class Taken(NamedTuple):
@@ -37,7 +38,7 @@ def lanes(ranges: TraceRanges) -> I64:
     cpu = ranges["cpu"].astype(np.int64)
     own = np.where(cpu == NO_CPU, -2 - ranges["task"].astype(np.int64), cpu)
     source = ranges["source"]
-    return own + (source.astype(np.int64) << _SOURCE) if source.any() else own
+    return own + (source.astype(np.int64) << LANE_SOURCE) if source.any() else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,10 @@ DWARF 5, sections 6.1.2 (look-up by address) and 6.2 (line numbers).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,13 +61,25 @@ class SourceBlocks:
         return f"  {text[line - 1].strip()}" if 0 < line <= len(text) else ""
 
 
+class UnitLines(NamedTuple):
+    """The line table of a unit: row k is of the code from ``addresses[k]`` up to the next row's; shape (n,).
+
+    ``lines`` has -1 where the code is of no line, and ``file`` the rows of ``files``.
+    """
+
+    addresses: U64
+    lines: I64
+    files: list[str]
+    file: I64
+
+
 class LineTables:
     """File and line of addresses of one image, as it is linked."""
 
     def __init__(self, owner: Owner) -> None:
         self._path = owner.image.path
         self._content = owner.image.content
-        self._units: dict[int, tuple[U64, I64, list[str], I64]] = {}
+        self._units: dict[int, UnitLines] = {}
         self._dwarf: Any = None
         self._starts = np.zeros(0, np.uint64)
         self._stops = np.zeros(0, np.uint64)
@@ -78,25 +92,50 @@ class LineTables:
             InputError: there are no line tables, or they are damaged.
 
         """
-        from elftools.common.exceptions import DWARFError
-
-        from prologue.elf.headers import PARSE_ERRORS
-
-        try:
+        with self._readable():
             if self._dwarf is None:
                 self._open()
             unit = int(np.searchsorted(self._starts, np.uint64(vaddr), side="right")) - 1
             if unit < 0 or vaddr >= int(self._stops[unit]):
                 return None
             addresses, lines, files, file = self._unit(self._offsets[unit])
-        except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
-            raise InputError(
-                f"its line tables cannot be read ({error or type(error).__name__})", path=self._path
-            ) from error
         row = int(np.searchsorted(addresses, np.uint64(vaddr), side="right")) - 1
         if row < 0 or lines[row] < 0:
             return None
         return files[int(file[row])], int(lines[row])
+
+    def units_of(self, vaddrs: U64) -> Iterator[tuple[UnitLines, int, int]]:
+        """Give the units that have one of these addresses, with each span of their code: its first address, its end.
+
+        Raises:
+            InputError: there are no line tables, or they are damaged.
+
+        """
+        with self._readable():
+            if self._dwarf is None:
+                self._open()
+        rows = np.searchsorted(self._starts, vaddrs, side="right") - 1
+        rows = np.unique(rows[(rows >= 0) & (vaddrs < self._stops[np.maximum(rows, 0)])])
+        wanted = {self._offsets[row] for row in rows.tolist()}
+        for start, stop, offset in zip(self._starts.tolist(), self._stops.tolist(), self._offsets, strict=True):
+            if offset in wanted:
+                with self._readable():
+                    unit = self._unit(offset)
+                yield unit, start, stop
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Make errors of the tables and their reader errors of the input."""
+        from elftools.common.exceptions import DWARFError
+
+        from prologue.elf.headers import PARSE_ERRORS
+
+        try:
+            yield
+        except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
+            raise InputError(
+                f"its line tables cannot be read ({error or type(error).__name__})", path=self._path
+            ) from error
 
     def _open(self) -> None:
         import io
@@ -125,7 +164,7 @@ class LineTables:
             spans += [(low, high, unit.cu_offset) for low, high in code_of(self._dwarf, unit.get_top_DIE()) if low]
         return spans
 
-    def _unit(self, offset: int) -> tuple[U64, I64, list[str], I64]:
+    def _unit(self, offset: int) -> UnitLines:
         if offset not in self._units:
             unit = self._dwarf.get_CU_at(offset)
             program = self._dwarf.line_program_for_CU(unit)
@@ -137,7 +176,7 @@ class LineTables:
             lines = np.array([-1 if state.end_sequence else state.line for state in rows], np.int64)
             names = [] if program is None else _file_names(program, base)
             file = np.array([min(state.file, max(len(names) - 1, 0)) for state in rows], np.int64)
-            self._units[offset] = (addresses, lines, names or [""], file)
+            self._units[offset] = UnitLines(addresses, lines, names or [""], file)
         return self._units[offset]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from prologue.arrays import I64, U64, Bool
-from prologue.trace.path.assign import UNDECIDED, USER, WORLD
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
-from prologue.trace.ranges import Batch, count_instructions
-from prologue.trace.views.walk import Walk
+from prologue.trace.ranges import Batch
+from prologue.trace.views.stacks import StackSegments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,61 +78,22 @@ def by_function(program: Program, row: int, done: Executed) -> list[FunctionUse]
     ]
 
 
-@dataclass(slots=True)
-class _Node:
-    """A function in a tree of stacks; ``own`` counts the instructions while it was on top."""
-
-    own: int = 0
-    callees: dict[tuple[int, int], _Node] = field(default_factory=dict)
-
-
 class FoldedStacks:
     """Instructions by call stack, in the form that flame graph tools read: names from the outermost on, and a count."""
 
     def __init__(self, known: KnownRanges) -> None:
-        self._known = known
-        self._walk = Walk(known)
-        self._root = _Node()
-        self._open: dict[int, list[_Node]] = {}  # for each lane, the nodes of its stack, the root first
+        self._segments = StackSegments(known, by_time=False)
+        self._counts: Counter[int] = Counter()
 
     def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
         """Take in a batch; only the ranges that are kept are counted, but stacks are of all that ran."""
-        from prologue.trace.path.steps import lanes
-
-        ranges = batch.ranges
-        lane = lanes(ranges)
-        sizes = np.where(keep, count_instructions(ranges), 0)
-        totals: dict[int, tuple[I64, I64]] = {}
-        for own in np.unique(lane).tolist():
-            rows = np.flatnonzero(lane == own)
-            totals[own] = rows, np.append(0, np.cumsum(sizes[rows]))
-        done = dict.fromkeys(totals, 0)
-        for change in self._walk.changes(batch, numbers):
-            rows, sums = totals[change.lane]
-            upto = int(sums[np.searchsorted(rows, change.row)])
-            nodes = self._open.setdefault(change.lane, [self._root])
-            nodes[-1].own += upto - done[change.lane]
-            done[change.lane] = upto
-            del nodes[len(change.stack) :]  # of what stays, only the top may be another function
-            for frame in change.stack[len(nodes) - 1 :]:
-                nodes.append(nodes[-1].callees.setdefault((frame.program, frame.function), _Node()))
-        for own, (_, sums) in totals.items():
-            self._open.setdefault(own, [self._root])[-1].own += int(sums[-1]) - done[own]
+        for segment in self._segments.take(batch, numbers, keep):
+            self._counts[segment.node] += segment.instructions
 
     def lines(self) -> Iterator[str]:
-        """A line for each stack that executed something."""
-        todo: list[tuple[str, _Node]] = [("", self._root)]
-        while todo:
-            path, node = todo.pop()
-            if node.own and path:
-                yield f"{path} {node.own}"
-            for (program, function), callee in node.callees.items():
-                name = self._name(program, function)
-                todo.append((f"{path};{name}" if path else name, callee))
-
-    def _name(self, program: int, function: int) -> str:
-        if program == USER:
-            return "[user]"
-        if program in (UNDECIDED, WORLD) or not function:
-            return "[unknown]"
-        return self._known.kernels.programs[program].name_at(function).replace(";", ":")
+        """Give a line for each stack that executed something."""
+        for segment in self._segments.close():
+            self._counts[segment.node] += segment.instructions
+        tree = self._segments.tree
+        for node, count in sorted(self._counts.items()):
+            yield f"{';'.join(tree.name(one).replace(';', ':') for one in tree.path(node))} {count}"

@@ -1,0 +1,77 @@
+"""``prologue trace export``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from prologue.arrays import I64
+from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
+from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
+from prologue.errors import UsageError
+from prologue.outputs import new_file
+from prologue.trace.exports.formats import FORMATS
+from prologue.trace.exports.subject import ExportSubject
+from prologue.trace.path.check import ImageCheck
+from prologue.trace.path.filters import Selection
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.ranges import Batch
+from prologue.trace.readers.sources import Trace
+from prologue.trace.views.summary import TraceSummary
+
+
+def run(args: Namespace) -> int:
+    """Write the file."""
+    form = FORMATS[args.format]
+    if args.axis is not None and not form.timed:
+        raise UsageError(f"--axis is for time lines: {', '.join(name for name, one in FORMATS.items() if one.timed)}")
+    require_no_input(args.output, args)
+    with open_traces(args) as trace:
+        kernels = open_kernels(args, trace)
+        known = KnownRanges(kernels, open_history(args, trace, kernels))
+        check = ImageCheck(known, trace)
+        filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
+        selection, (start, batches) = Selection(), _begin(check.executed(trace))
+        by_time = _by_time(args.axis, trace, start) if form.timed else False
+        subject = ExportSubject(name=trace.name, known=known, by_time=by_time, start=start if by_time else 0)
+        with new_file(args.output) as temporary, temporary.open("wb") as stream:
+            export = form.start(subject, stream)
+            for batch, every in batches:
+                keep = filters.mask(batch, every, known)
+                summary.add(*selection.take(batch, every, keep))
+                export.add(batch, every, keep)
+            notes = export.finish()
+        if form.timed and not by_time and args.axis is None:
+            notes.append("the trace has no times: 1 ns of the time line is 1 instruction of that CPU")
+        rest = [*summary.lines(), *notes, *left_out_lines(check), *trace.account.lines()]
+        print_notes([*warnings(check, trace, args), *unmatched(args, filters, known), *rest])
+    return 0
+
+
+def _begin(batches: Iterator[tuple[Batch, I64]]) -> tuple[int, Iterator[tuple[Batch, I64]]]:
+    """Return the first time of the first batch that has ranges, 0 if it has none, and all batches."""
+    held: list[tuple[Batch, I64]] = []
+    for one in batches:
+        held.append(one)
+        times = one[0].ranges["time"]
+        if len(times):
+            known = times[times != 0]
+            return int(np.min(known)) if len(known) else 0, chain(held, batches)
+    return 0, iter(held)
+
+
+def _by_time(axis: str | None, trace: Trace, start: int) -> bool:
+    """Whether a time line shows times.
+
+    Raises:
+        UsageError: it should, and the trace has none.
+
+    """
+    has = start > 0 and (trace.header is None or trace.header.clocked)
+    if axis == "time" and not has:
+        raise UsageError(f"--axis time: {trace.name} has no times")
+    return has if axis is None else axis == "time"

@@ -1,0 +1,1 @@
+"""Writes traces in the formats of other tools."""

@@ -1,0 +1,35 @@
+"""The formats that a trace can be exported in, and what opens each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from prologue.trace.exports.subject import Export, ExportSubject
+
+
+class ExportFormat(NamedTuple):
+    """A format: its module and class here, whether it is a time line, and what opens its files."""
+
+    place: str
+    timed: bool
+    opened_by: str
+
+    def start(self, subject: ExportSubject, stream: BinaryIO) -> Export:
+        """Begin a file."""
+        module, _, name = self.place.partition(":")
+        made: Export = getattr(import_module(f"prologue.trace.exports.{module}"), name)(subject, stream)
+        return made
+
+
+FORMATS: Final = {
+    "perfetto": ExportFormat("perfetto:PerfettoExport", True, "ui.perfetto.dev, trace_processor"),
+    "firefox": ExportFormat("firefox:FirefoxExport", True, "profiler.firefox.com"),
+    "speedscope": ExportFormat("speedscope:SpeedscopeExport", True, "speedscope.app"),
+    "folded": ExportFormat("folded:FoldedExport", False, "flamegraph.pl, inferno, speedscope.app"),
+    "autofdo": ExportFormat("autofdo:AutofdoExport", False, "create_llvm_prof --profiler=text"),
+    "bolt": ExportFormat("bolt:BoltExport", False, "perf2bolt -pa"),
+    "lcov": ExportFormat("lcov:LcovExport", False, "genhtml, lcov"),
+    "brstack": ExportFormat("brstack:BranchStackExport", False, "llvm-profgen --perfscript"),
+}

@@ -1,0 +1,103 @@
+"""Line coverage as lcov's tracefile (geninfo(1)), for genhtml: source lines and functions, and how often each ran.
+
+The file has the units (C files with what they include) of which something ran; their other lines and functions have
+count 0. A line's count is that of its instruction that ran most often, a function's that of its first instruction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from os.path import normpath
+from typing import BinaryIO
+
+import numpy as np
+
+from prologue.arrays import I64, U64, Bool
+from prologue.trace.exports.profile import linked_addresses
+from prologue.trace.exports.subject import ExportSubject
+from prologue.trace.ranges import TOP, Batch
+from prologue.trace.readers.intern import RunCounts
+from prologue.trace.views.source_lines import LineTables, UnitLines
+from prologue.trace.views.stats import Executed, executed
+from prologue.words import counted
+
+
+class LcovExport:
+    """Counts distinct ranges, and makes lines of them at the end."""
+
+    def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
+        self._known, self._stream = subject.known, stream
+        self._program = subject.known.kernels.host
+        self._runs = RunCounts()
+        self._lines: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._functions: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+
+    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
+        """See ``Export``."""
+        self._runs.add(numbers[keep])
+
+    def finish(self) -> list[str]:
+        """See ``Export``.
+
+        Raises:
+            InputError: the vmlinux has no line tables, or damaged ones.
+
+        """
+        done, notes = self._linked(executed(self._known, self._runs.upto(len(self._known.table)), 0))
+        for unit, start, stop in LineTables(self._program.kernel).units_of(done.vaddrs):
+            self._take_lines(unit, start, stop, done)
+            self._take_functions(unit, start, stop, done)
+        for file in sorted(self._lines):
+            self._write(file)
+        return notes
+
+    def _linked(self, done: Executed) -> tuple[Executed, list[str]]:
+        """What was executed at the addresses of the kernel's file, where some of it may be mapped twice."""
+        places, there = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
+        vaddrs, inverse = np.unique(places[there], return_inverse=True)
+        counts = np.zeros(len(vaddrs), np.int64)
+        np.add.at(counts, inverse, done.counts[there])
+        elsewhere = int(done.counts[~there].sum())
+        note = f"{counted(elsewhere, 'instruction')} of modules left out: the lines are of {self._program.name}"
+        return Executed(vaddrs, counts), [note] if elsewhere else []
+
+    def _take_lines(self, unit: UnitLines, start: int, stop: int, done: Executed) -> None:
+        begins, ends = unit.addresses, np.append(unit.addresses[1:], unit.addresses[-1:])
+        own = (unit.lines > 0) & (begins < ends) & (begins >= np.uint64(start)) & (begins < np.uint64(stop))
+        most = _most(done, begins[own], ends[own])
+        for file, line, count in zip(unit.file[own].tolist(), unit.lines[own].tolist(), most.tolist(), strict=True):
+            lines = self._lines[normpath(unit.files[file])]
+            lines[line] = max(lines.get(line, 0), count)
+
+    def _take_functions(self, unit: UnitLines, start: int, stop: int, done: Executed) -> None:
+        slide = self._program.kernel.slide
+        places = np.array(self._program.starts_within(start + slide & TOP, stop + slide & TOP), np.uint64)
+        linked = places - np.uint64(slide & TOP)
+        # Of several rows for its first instruction, the first is of the function's own line; what ends there has none.
+        known = np.flatnonzero(unit.lines > 0)
+        rows = np.append(known, -1)[np.searchsorted(unit.addresses[known], linked)]
+        found = (rows >= 0) & (unit.addresses[rows] == linked)
+        for place, row, count in zip(places[found].tolist(), rows[found], done.at(linked)[found].tolist(), strict=True):
+            file = normpath(unit.files[int(unit.file[row])])
+            self._functions[file][self._program.name_at(place)] = int(unit.lines[row]), count
+
+    def _write(self, file: str) -> None:
+        functions, lines = self._functions[file], self._lines[file]
+        records = ["TN:", f"SF:{file}"]
+        records += [f"FN:{line},{name}" for name, (line, _) in functions.items()]
+        records += [f"FNDA:{count},{name}" for name, (_, count) in functions.items()]
+        records += [f"FNF:{len(functions)}", f"FNH:{sum(count > 0 for _, count in functions.values())}"]
+        records += [f"DA:{line},{count}" for line, count in sorted(lines.items())]
+        records += [f"LF:{len(lines)}", f"LH:{sum(count > 0 for count in lines.values())}", "end_of_record"]
+        self._stream.write("".join(f"{record}\n" for record in records).encode("utf-8", "surrogateescape"))
+
+
+def _most(done: Executed, begins: U64, ends: U64) -> I64:
+    """How often the most frequent instruction of each span was executed."""
+    low, high = np.searchsorted(done.vaddrs, begins), np.searchsorted(done.vaddrs, ends)
+    most = np.zeros(len(begins), np.int64)
+    some = np.flatnonzero(low < high)
+    bounds = np.stack([low[some], high[some]], axis=1).reshape(-1)
+    counts = np.append(done.counts, 0)  # reduceat takes no index past the end
+    most[some] = np.maximum.reduceat(counts, bounds)[::2] if len(some) else 0
+    return most

@@ -1,0 +1,111 @@
+"""Perfetto's trace: a track for each CPU, below it one for each of its tasks, with call stacks as slices.
+
+The schema is Perfetto's protos/perfetto/trace/track_event; its Python package has the classes. A trace is packets one
+after the other, so that pieces of a file are traces, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, BinaryIO, Final
+
+from prologue.arrays import I64, Bool
+from prologue.errors import InputError, how_to_install
+from prologue.trace.exports.slices import SliceEdge, Slices, Track, lane_name, task_name
+from prologue.trace.exports.subject import ExportSubject
+from prologue.trace.ranges import Batch, TracedTask
+from prologue.trace.views.stacks import StackSegments
+
+_AT_ONCE: Final = 1 << 12  # packets
+_SEQUENCE: Final = 1
+_COUNT: Final = 1  # number of the name "instructions"
+_ROOT: Final = 1  # uuid of the track above all
+
+
+class PerfettoExport:
+    """Writes packets as the trace is read; function names and tracks once, when they are first met."""
+
+    def __init__(self, subject: ExportSubject, stream: BinaryIO) -> None:
+        try:
+            from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+        except ImportError as error:
+            raise InputError(f"perfetto's Python package is missing: {how_to_install('export')}") from error
+        self._schema: Any = schema
+        self._stream = stream
+        self._segments = StackSegments(subject.known, by_time=subject.by_time)
+        self._slices = Slices(self._segments.tree)
+        self._names: dict[str, int] = {}
+        self._uuids: dict[Track | int, int] = {}
+        self._tasks: list[TracedTask] = []
+        self._packets = schema.Trace()
+        first = self._packet(clears=True)
+        annotation = first.interned_data.debug_annotation_names.add()
+        annotation.iid, annotation.name = _COUNT, "instructions"
+        self._describe(_ROOT, 0, subject.title)
+
+    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
+        """See ``Export``."""
+        self._tasks = batch.tasks
+        self._write(self._slices.take(self._segments.take(batch, numbers, keep)))
+
+    def finish(self) -> list[str]:
+        """See ``Export``."""
+        self._write(self._slices.take(self._segments.close()))
+        self._write(self._slices.close())
+        self._flush()
+        return []
+
+    def _write(self, edges: Iterable[SliceEdge]) -> None:
+        kind = self._schema.TrackEvent
+        for edge in edges:
+            uuid = self._uuid(edge.track)
+            name = self._name(edge.node) if edge.instructions is None else 0
+            packet = self._packet()
+            packet.timestamp = edge.time
+            event = packet.track_event
+            event.track_uuid = uuid
+            if edge.instructions is None:
+                event.type, event.name_iid = kind.TYPE_SLICE_BEGIN, name
+            else:
+                event.type = kind.TYPE_SLICE_END
+                count = event.debug_annotations.add()
+                count.name_iid, count.uint_value = _COUNT, edge.instructions
+            if len(self._packets.packet) >= _AT_ONCE:
+                self._flush()
+
+    def _packet(self, *, clears: bool = False) -> Any:
+        packet = self._packets.packet.add()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        flags = self._schema.TracePacket
+        packet.sequence_flags = flags.SEQ_INCREMENTAL_STATE_CLEARED if clears else flags.SEQ_NEEDS_INCREMENTAL_STATE
+        return packet
+
+    def _name(self, node: int) -> int:
+        text = self._segments.tree.name(node)
+        number = self._names.get(text)
+        if number is None:
+            number = self._names[text] = len(self._names) + 1
+            entry = self._packet().interned_data.event_names.add()
+            entry.iid, entry.name = number, text
+        return number
+
+    def _uuid(self, track: Track) -> int:
+        uuid = self._uuids.get(track)
+        if uuid is None:
+            cpu = self._uuids.get(track.lane)
+            if cpu is None:
+                cpu = self._uuids[track.lane] = _ROOT + 1 + len(self._uuids)
+                self._describe(cpu, _ROOT, lane_name(track.lane))
+            uuid = self._uuids[track] = _ROOT + 1 + len(self._uuids)
+            self._describe(uuid, cpu, task_name(self._tasks[track.task]))
+        return uuid
+
+    def _describe(self, uuid: int, parent: int, name: str) -> None:
+        track = self._packet().track_descriptor
+        track.uuid, track.name = uuid, name
+        if parent:
+            track.parent_uuid = parent
+
+    def _flush(self) -> None:
+        self._stream.write(self._packets.SerializeToString())
+        self._packets.Clear()

@@ -1,0 +1,88 @@
+"""A profile of the kernel's file: how often each straight run and each branch was, at link-time addresses."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prologue.arrays import I64, U64, Bool
+from prologue.errors import InternalError
+from prologue.trace.exports.runs import BRANCH, RunJoiner, Runs
+from prologue.trace.exports.subject import ExportSubject
+from prologue.trace.path.filters import Selection
+from prologue.trace.path.programs import Program
+from prologue.trace.ranges import TOP, Batch
+from prologue.trace.readers.intern import Interner, RunCounts, mixed
+from prologue.words import counted
+
+_WORD: Final = np.uint64(4)
+
+
+class CountedPairs(NamedTuple):
+    """Two addresses and how often; shape (n,), ascending."""
+
+    first: U64
+    second: U64
+    counts: I64
+
+
+class _Pairs:
+    """Counts pairs of addresses; memory grows with distinct ones only."""
+
+    def __init__(self) -> None:
+        self._interner, self._counts = Interner(), RunCounts()
+        self._first, self._second = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+
+    def add(self, first: U64, second: U64) -> None:
+        numbers, fresh = self._interner.numbers(mixed(first, second))
+        self._first = np.concatenate([self._first, first[fresh]])
+        self._second = np.concatenate([self._second, second[fresh]])
+        if (self._first[numbers] != first).any() or (self._second[numbers] != second).any():
+            raise InternalError("two pairs of addresses have one key")
+        self._counts.add(numbers)
+
+    def counted(self) -> CountedPairs:
+        order = np.lexsort((self._second, self._first))
+        counts = self._counts.upto(len(order))
+        return CountedPairs(self._first[order], self._second[order], counts[order])
+
+
+class KernelProfile:
+    """Takes in a trace. What is not in the host's vmlinux (modules, guests, processes) is counted and left out."""
+
+    def __init__(self, subject: ExportSubject) -> None:
+        self._program = subject.known.kernels.host
+        self._joiner, self._selection = RunJoiner(subject.known), Selection()
+        self._runs, self._branches = _Pairs(), _Pairs()
+        self._elsewhere = 0
+
+    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
+        """Take in a batch; a range that is not kept is a gap."""
+        for runs in self._joiner.take(*self._selection.take(batch, numbers, keep)):
+            self._add(runs)
+
+    def finish(self) -> tuple[CountedPairs, CountedPairs, list[str]]:
+        """Return runs (first and last instruction), branches (from and to), and what was left out."""
+        for runs in self._joiner.close():
+            self._add(runs)
+        count = self._elsewhere
+        note = f"{counted(count, 'instruction')} not of {self._program.name} left out: such a file is of one image"
+        return self._runs.counted(), self._branches.counted(), [note] if count else []
+
+    def _add(self, runs: Runs) -> None:
+        starts, there = linked_addresses(self._program, runs["start"], runs["end"])
+        there &= runs["program"] == 0
+        self._elsewhere += int(((runs["end"] - runs["start"])[~there] // _WORD).sum())
+        self._runs.add(starts[there], starts[there] + (runs["end"] - runs["start"])[there] - _WORD)
+        origins, known = linked_addresses(self._program, runs["origin"], runs["origin"] + _WORD)
+        known &= there & (runs["before"] == 0) & (runs["entry"] == BRANCH)
+        self._branches.add(origins[known], starts[known])
+
+
+def linked_addresses(program: Program, starts: U64, ends: U64) -> tuple[U64, Bool]:
+    """Return where the kernel's file has each range, and whether it has it; shape of ``starts``."""
+    rows = program.piece_of(starts, ends)
+    slides = np.array([piece.owner.slide & TOP for piece in program.pieces] or [0], np.uint64)
+    own = np.array([piece.owner.image is program.kernel.image for piece in program.pieces] or [False])
+    return starts - slides[rows], (rows >= 0) & own[rows]

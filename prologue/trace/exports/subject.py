@@ -1,0 +1,41 @@
+"""What an export is of: the trace, what ran, and what its times count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from prologue.arrays import I64, Bool
+from prologue.trace.path.known import KnownRanges
+from prologue.trace.ranges import Batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSubject:
+    """A trace that is exported.
+
+    ``by_time``: times are ns of the trace's clock, otherwise instructions of each CPU. ``start`` is what formats whose
+    numbers are floats count from: 0, or the first time.
+    """
+
+    name: str
+    known: KnownRanges
+    by_time: bool
+    start: int = 0
+
+    @property
+    def title(self) -> str:
+        """What the file says of itself: numbers of a time line have no name of their own."""
+        if not self.by_time:
+            return f"{self.name}: 1 ns is 1 instruction of that CPU"
+        return f"{self.name}: from {self.start // 10**9}.{self.start % 10**9:09} s on" if self.start else self.name
+
+
+class Export(Protocol):
+    """A file that is being written while a trace is read."""
+
+    def add(self, batch: Batch, numbers: I64, keep: Bool) -> None:
+        """Take in a batch; only the ranges that are kept are exported, but call stacks are of all that ran."""
+
+    def finish(self) -> list[str]:
+        """Write what is left, and say what of the trace the file cannot hold."""

@@ -1,0 +1,180 @@
+"""Every export has the instructions that ``trace stats`` counts, by function, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from tests.support.needs import needs_module
+from tests.trace.exports.exporting import TRACES, Traced, by_function, function_counts, traced
+from tests.trace.made import BASE, KERNEL
+
+__all__ = ["traced"]  # a fixture
+Capture = pytest.CaptureFixture[str]
+
+
+def test_folded(traced: Traced, capsys: Capture) -> None:
+    counts: Counter[str] = Counter()
+    tasks = set()
+    for line in traced.export("folded").read_text().splitlines():
+        stack, _, count = line.rpartition(" ")
+        tasks.add(stack.split(";")[0])
+        counts[stack.split(";")[-1]] += int(count)
+    assert counts == function_counts(traced.stats(capsys))
+    assert tasks in ({"cat 77"}, {"task 70", "task 71", "task 72"})
+
+
+def read_perfetto(path: Path) -> Any:
+    """The packets, by the classes of Perfetto's own package."""
+    needs_module("perfetto")
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+
+    trace = perfetto_trace_pb2.Trace()
+    trace.ParseFromString(path.read_bytes())
+    return trace.packet
+
+
+def test_perfetto(traced: Traced, capsys: Capture) -> None:
+    names, tracks, parents = dict[int, str](), dict[int, str](), dict[int, int]()
+    stacks: defaultdict[int, list[str]] = defaultdict(list)
+    last, counts = Counter[int](), Counter[str]()
+    for packet in read_perfetto(traced.export("perfetto")):
+        names.update({entry.iid: entry.name for entry in packet.interned_data.event_names})
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            tracks[track.uuid], parents[track.uuid] = track.name, track.parent_uuid
+        if packet.HasField("track_event"):
+            event = packet.track_event
+            assert packet.timestamp >= last[event.track_uuid]
+            last[event.track_uuid] = packet.timestamp
+            if event.type == event.TYPE_SLICE_BEGIN:
+                stacks[event.track_uuid].append(names[event.name_iid])
+            else:
+                counts[stacks[event.track_uuid].pop()] += event.debug_annotations[0].uint_value
+    assert counts == function_counts(traced.stats(capsys))
+    assert set(stacks) <= set(tracks)
+    assert not any(stacks.values())
+    assert {tracks[parents[uuid]] for uuid in stacks} <= {"CPU 0", "CPU 1"}
+
+
+def test_firefox(traced: Traced, capsys: Capture) -> None:
+    data = json.loads(traced.export("firefox").read_text())
+    shared, counts = data["shared"], Counter[str]()
+    for thread in data["threads"]:
+        samples = thread["samples"]
+        assert {len(samples[name]) for name in ("stack", "time", "weight")} == {samples["length"]}
+        assert samples["time"] == sorted(samples["time"])
+        for stack, weight in zip(samples["stack"], samples["weight"], strict=True):
+            if stack is None:
+                assert weight == 0
+            else:
+                counts[shared["stringArray"][shared["stackTable"]["frame"][stack]]] += weight
+    assert counts == function_counts(traced.stats(capsys))
+
+
+def test_speedscope_of_instructions(traced: Traced, capsys: Capture) -> None:
+    data = json.loads(traced.export("speedscope", "--axis", "instructions").read_text())
+    frames, counts = [frame["name"] for frame in data["shared"]["frames"]], Counter[str]()
+    for profile in data["profiles"]:
+        stack, at = list[int](), profile["startValue"]
+        for event in profile["events"]:
+            if stack:
+                counts[frames[stack[-1]]] += event["at"] - at
+            at = event["at"]
+            if event["type"] == "O":
+                stack.append(event["frame"])
+            else:
+                assert stack.pop() == event["frame"]
+        assert (stack, at) == ([], profile["endValue"])
+    assert counts == function_counts(traced.stats(capsys))
+
+
+def autofdo(path: Path) -> list[list[tuple[int, int, int]]]:
+    """Ranges and branches with counts."""
+    lines = iter(path.read_text().splitlines())
+    ranges = [next(lines) for _ in range(int(next(lines)))]
+    assert next(lines) == "0"
+    branches = [next(lines) for _ in range(int(next(lines)))]
+    assert not list(lines)
+    return [
+        [(int(a, 16), int(b, 16), int(c)) for a, b, c in (re.split("->?|:", line) for line in part)]
+        for part in (ranges, branches)
+    ]
+
+
+def bolt(path: Path, kind: str) -> list[tuple[int, int, int]]:
+    """The rows of a kind."""
+    rows = [line.split() for line in path.read_text().splitlines()]
+    return [(int(row[1], 16), int(row[2], 16), int(row[3])) for row in rows if row[0] == kind]
+
+
+def test_profiles_of_branches(traced: Traced, capsys: Capture) -> None:
+    want = function_counts(traced.stats(capsys))
+    del want["[user]"]
+    path = traced.export("bolt")
+    runs, branches = bolt(path, "F"), bolt(path, "B")
+    assert by_function(runs) == want
+    assert autofdo(traced.export("autofdo")) == [runs, branches]  # the made kernel has no segments to be relative to
+    assert {target for _, target, _ in branches} <= {first for first, _, _ in runs}
+    # Branches are what the program does: no interrupt, and no return from one.
+    vectors = range(KERNEL.at("vectors"), KERNEL.at("vfs_read"))
+    assert branches
+    assert not [one for one in branches if one[0] in vectors or one[1] in vectors]
+    for first, last, _ in runs:  # a run ends at a branch, at an interrupt, or at a gap
+        assert BASE <= first <= last
+
+
+def test_branch_stacks_have_each_branch_once(traced: Traced) -> None:
+    counts: Counter[tuple[int, int]] = Counter()
+    for line in traced.export("brstack").read_text().splitlines():
+        where, *stack = line.split()
+        pairs = [tuple(int(part, 16) for part in one.split("/")[:2]) for one in stack]
+        assert {one.partition("/P")[2] for one in stack} == {"/-/-/0"}
+        assert len(stack) <= 64
+        assert int(where, 16) == pairs[0][1]
+        counts.update((pair[0], pair[1]) for pair in pairs)
+    for origin, target, count in bolt(traced.export("bolt"), "B"):
+        assert counts[origin, target] == count
+
+
+@pytest.mark.parametrize("format_", ["perfetto", "firefox", "speedscope"])
+def test_the_axis_is_said_where_there_is_no_time(tmp_path: Path, capsys: Capture, format_: str) -> None:
+    trace = tmp_path / "trace"
+    for name, said in (("a recording", False), ("a recording without times", True)):
+        trace.write_bytes(TRACES[name])
+        Traced(trace, KERNEL.write(tmp_path / "vmlinux")).export(format_)
+        assert ("the trace has no times: 1 ns of the time line is 1 instruction" in capsys.readouterr().err) == said
+    args = ["trace", "export", str(trace), "--vmlinux", str(tmp_path / "vmlinux"), "-o", str(tmp_path / "out")]
+    assert main([*args, "--format", format_, "--axis", "time"]) == 2
+    assert "has no times" in capsys.readouterr().err
+    assert main([*args, "--format", "bolt", "--axis", "time"]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_times_are_those_of_the_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.write_bytes(TRACES["a recording"])
+    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
+    times = [packet.timestamp for packet in read_perfetto(traced.export("perfetto")) if packet.HasField("track_event")]
+    assert (min(times), max(times)) == (5_000_000_000, 5_000_039_060)
+    profiles = json.loads(traced.export("speedscope").read_text())["profiles"]
+    assert [one["unit"] for one in profiles] == ["nanoseconds"] * 6
+    assert (min(one["startValue"] for one in profiles), max(one["endValue"] for one in profiles)) == (0, 39_060)
+
+
+def test_filters_choose_what_is_exported(tmp_path: Path, capsys: Capture) -> None:
+    trace = tmp_path / "trace"
+    trace.write_bytes(TRACES["a recording"])
+    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
+    for options in (("--cpu", 1), ("--pid", 71), ("--symbols", "read_zero"), ("--time", "5.00001,5.00002")):
+        want = function_counts(traced.stats(capsys, *options))
+        assert want
+        assert by_function(bolt(traced.export("bolt", *options), "F")) == want
+        samples = json.loads(traced.export("firefox", *options).read_text())["threads"]
+        assert sum(sum(one["samples"]["weight"]) for one in samples) == want.total()
