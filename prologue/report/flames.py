@@ -1,19 +1,43 @@
-"""A flame graph of folded stacks: a bar for each function under each caller, as wide as its share of instructions."""
+"""A flame graph of folded stacks: a bar for each function under each caller, as wide as its share of instructions.
+
+As SVG it has titles, zoom and search in itself (``flames.js``), and asks no network; other pictures are matplotlib's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
 from zlib import crc32
 
+from prologue.outputs import write_text
 from prologue.report.pictures import save_picture
+from prologue.words import counted
 
 _WIDTH, _ROW, _HEAD = 13.0, 0.19, 1.0  # inches
-_SMALLEST: Final = 0.001  # share of all instructions below which a bar is not drawn
+_SMALLEST: Final = 0.0001  # share of all instructions below which a bar is not drawn
 _LETTERS: Final = 190  # characters of the font that fit into the whole width
 _COLOURS: Final = ("#d9c48f", "#e0b576", "#e2a25f", "#d98c52", "#cf7a4d", "#e6cf9d")
+_FEWEST: Final = 3  # letters of a name that is shown
+
+# pixels of the SVG
+_PIXELS, _BAR, _TOP, _FOOT, _LETTER = 1200, 17, 40, 24, 6.7
+_STYLE: Final = """
+text { font: 11px monospace; fill: #222; pointer-events: none }
+.head { font-size: 13px }
+.search, .reset { visibility: hidden; fill: #06c; cursor: pointer; pointer-events: all; text-anchor: end }
+.live .search, .live .reset { visibility: visible }
+.found { text-anchor: end }
+.frame rect { stroke: #fff; stroke-width: .5 }
+.live .frame { cursor: pointer }
+.frame:hover rect { stroke: #222 }
+.hidden { display: none }
+.outer { opacity: .5 }
+.match rect { fill: #b76be0 }
+"""
 
 
 @dataclass(slots=True)
@@ -23,12 +47,12 @@ class _Bar:
 
 
 class FlameBar(NamedTuple):
-    """A function under its callers; left edge and width are shares of the whole."""
+    """A function under its callers: instructions drawn left of it, and its own with those of what it called."""
 
     name: str
     depth: int
-    left: float
-    width: float
+    left: int
+    count: int
 
 
 def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
@@ -38,24 +62,78 @@ def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
         OutputError: ``path`` cannot be written.
 
     """
+    bars, total = place_bars(lines)
+    if path.suffix.lower() == ".svg":
+        write_text(path, flame_svg(bars, total, title))
+    else:
+        _plot(bars, max(total, 1), title, path)
+
+
+def flame_svg(bars: Iterable[FlameBar], total: int, title: str) -> str:
+    """Return a flame graph of ``total`` instructions as an SVG file that works by itself."""
+    drawn = [FlameBar("all", 0, 0, total), *(bar._replace(depth=bar.depth + 1) for bar in bars)]
+    height = _TOP + _BAR * (1 + max(bar.depth for bar in drawn)) + _FOOT
+    script = files("prologue.report").joinpath("flames.js").read_text("utf-8")
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PIXELS} {height}" width="{_PIXELS}"'
+        f' data-width="{_PIXELS}" data-letter="{_LETTER}" data-fewest="{_FEWEST}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect width="{_PIXELS}" height="{height}" fill="#fff"/>',
+        f'<text class="head" x="4" y="18">{escape(title)}</text>',
+        f'<text class="reset" x="{_PIXELS - 70}" y="18">reset (Esc)</text>',
+        f'<text class="search" x="{_PIXELS - 4}" y="18">find (/)</text>',
+        f'<text class="line" x="4" y="{height - 8}"/>',
+        f'<text class="found" x="{_PIXELS - 4}" y="{height - 8}"/>',
+        *(_frame(bar, total, height - _FOOT) for bar in drawn),
+        f"<script><![CDATA[\n{script}]]></script>",
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _frame(bar: FlameBar, total: int, bottom: int) -> str:
+    """One bar with its title, and its name if there is room for it."""
+    scale = _PIXELS / max(total, 1)
+    x, width, y = scale * bar.left, scale * bar.count, bottom - _BAR * (bar.depth + 1)
+    room = int((width - _LETTER) / _LETTER)
+    share = 100 * bar.count / max(total, 1)
+    said = f"{bar.name}: {counted(bar.count, 'instruction')}, {share:.2f}%"
+    return (
+        f'<g class="frame" data-name={quoteattr(bar.name)} data-depth="{bar.depth}" data-left="{bar.left}"'
+        f' data-count="{bar.count}"><title>{escape(said)}</title>'
+        f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.5):.2f}" height="{_BAR - 1}" fill="{_colour(bar.name)}"/>'
+        f'<text x="{x + _LETTER / 2:.2f}" y="{y + 12}">{escape(_shortened(bar.name, room))}</text></g>'
+    )
+
+
+def _shortened(name: str, room: int) -> str:
+    if len(name) <= room:
+        return name
+    return f"{name[: room - 2]}.." if room >= _FEWEST else ""
+
+
+def _colour(name: str) -> str:
+    return _COLOURS[crc32(name.encode()) % len(_COLOURS)]
+
+
+def _plot(bars: list[FlameBar], total: int, title: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import PatchCollection
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
-    bars = place_bars(lines)
     depth = max((bar.depth for bar in bars), default=0) + 1
     figure = Figure(figsize=(_WIDTH, _HEAD + _ROW * depth), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.subplots()
-    boxes = [Rectangle((bar.left, bar.depth), bar.width, 1) for bar in bars]
-    colours = [_COLOURS[crc32(bar.name.encode()) % len(_COLOURS)] for bar in bars]
+    boxes = [Rectangle((bar.left / total, bar.depth), bar.count / total, 1) for bar in bars]
+    colours = [_colour(bar.name) for bar in bars]
     axis.add_collection(PatchCollection(boxes, facecolors=colours, edgecolors="white", linewidths=0.4))
     for bar in bars:
-        room = int(bar.width * _LETTERS)
-        if room >= 3:
-            name = bar.name if len(bar.name) <= room else f"{bar.name[: room - 2]}.."
-            axis.text(bar.left + 0.001, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, parse_math=False)
+        name = _shortened(bar.name, int(bar.count / total * _LETTERS))
+        if name:
+            left = bar.left / total + 0.001
+            axis.text(left, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, parse_math=False)
     axis.set_xlim(0, 1)
     axis.set_ylim(0, depth)
     axis.axis("off")
@@ -63,9 +141,10 @@ def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
     save_picture(figure, path)
 
 
-def place_bars(lines: Iterable[str]) -> list[FlameBar]:
-    """Where each function of folded stacks is drawn; those too narrow to be seen are left out."""
-    return list(_placed(_tree(lines)))
+def place_bars(lines: Iterable[str]) -> tuple[list[FlameBar], int]:
+    """Return where each function of folded stacks is drawn, except those too narrow to be seen, and the whole."""
+    root = _tree(lines)
+    return list(_placed(root)), root.count
 
 
 def _tree(lines: Iterable[str]) -> _Bar:
@@ -87,6 +166,6 @@ def _placed(root: _Bar) -> Iterator[FlameBar]:
         for name in sorted(bar.callees):
             callee = bar.callees[name]
             if callee.count >= _SMALLEST * root.count:
-                yield FlameBar(name, depth + 1, left / root.count, callee.count / root.count)
+                yield FlameBar(name, depth + 1, left, callee.count)
                 todo.append((callee, depth + 1, left))
             left += callee.count

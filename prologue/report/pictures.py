@@ -16,8 +16,10 @@ _UNDATED: Final = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {
 _SALT: Final = "prologue"  # of names inside of an SVG
 
 
-def require_plottable(path: Path) -> None:
+def require_plottable(path: Path, *, by_hand: tuple[str, ...] = ()) -> None:
     """Refuse a name that no picture can have, and a machine that has no matplotlib, before the work.
+
+    ``by_hand`` are suffixes of pictures that need no matplotlib.
 
     Raises:
         UsageError: another suffix.
@@ -26,6 +28,8 @@ def require_plottable(path: Path) -> None:
     """
     if path.suffix.lower() not in _UNDATED:
         raise UsageError(f"{path}: a picture ends in {', '.join(_UNDATED)}")
+    if path.suffix.lower() in by_hand:
+        return
     try:
         import matplotlib  # noqa: F401 - whether it is there
     except ImportError as error:

@@ -2,52 +2,105 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from prologue.cli.main import main
 from prologue.report.flames import place_bars, plot_flames
-from tests.support.needs import needs_module
+from tests.support.needs import needs_module, needs_tools
 from tests.trace.made import KERNEL, perf_text
 
+SVG = "{http://www.w3.org/2000/svg}"
+PAGE = """<!doctype html><body>%s<pre id="said"></pre><script>
+const frames = [...document.querySelectorAll(".frame")];
+const click = (name) => frames.find((one) => one.dataset.name === name).dispatchEvent(new Event("click"));
+const find = (text) => {
+  window.prompt = () => text;
+  document.querySelector(".search").dispatchEvent(new Event("click"));
+};
+%s;
+const shown = frames.filter((one) => !one.classList.contains("hidden"));
+const width = (one) => Math.round(one.querySelector("rect").getAttribute("width"));
+document.getElementById("said").textContent = JSON.stringify({
+  widths: Object.fromEntries(shown.map((one) => [one.dataset.name, width(one)])),
+  matches: frames.filter((one) => one.classList.contains("match")).map((one) => one.dataset.name),
+  found: document.querySelector(".found").textContent,
+});
+</script></body>"""
 LINES = ["[user] 10", "vfs_read 30", "vfs_read;read_zero 50", "vfs_read;read_zero;memset 10", "rare 0"]
 
 
-def test_bars_are_as_wide_as_their_share() -> None:
-    bars = {bar.name: (bar.depth, round(bar.left, 3), round(bar.width, 3)) for bar in place_bars(LINES)}
-    assert bars == {
-        "[user]": (0, 0.0, 0.1), "vfs_read": (0, 0.1, 0.9), "read_zero": (1, 0.1, 0.6), "memset": (2, 0.1, 0.1),
+def test_bars_are_as_wide_as_their_count() -> None:
+    bars, total = place_bars(LINES)
+    assert total == 100
+    assert {bar.name: (bar.depth, bar.left, bar.count) for bar in bars} == {
+        "[user]": (0, 0, 10), "vfs_read": (0, 10, 90), "read_zero": (1, 10, 60), "memset": (2, 10, 10),
     }  # fmt: skip
 
 
 def test_what_is_too_narrow_to_see_is_left_out() -> None:
-    assert [bar.name for bar in place_bars(["much 99999", "little 1"])] == ["much"]
-    assert list(place_bars([])) == []
+    assert [bar.name for bar in place_bars(["much 99999", "little 1"])[0]] == ["much"]
+    assert place_bars([]) == ([], 0)
 
 
 def test_the_picture_names_them(tmp_path: Path) -> None:
-    needs_module("matplotlib")
     paths = tmp_path / "a.svg", tmp_path / "b.svg"
     for path in paths:
-        plot_flames(LINES, "a title <&>", path)
-    text = paths[0].read_text()
-    assert text == paths[1].read_text()
-    assert re.findall(r">([a-z_\[\]]+)</text>", text).count("read_zero") == 1
-    assert "a title &lt;&amp;&gt;" in text
+        plot_flames([*LINES, "a_function_of_a_long_name<&> 1"], "a title <&>", path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    root = ElementTree.parse(paths[0]).getroot()  # noqa: S314 - ours
+    frames = [one for one in root.iter(f"{SVG}g") if one.get("class") == "frame"]
+    said = {one.get("data-name"): one.findtext(f"{SVG}title") for one in frames}
+    assert said["read_zero"] == "read_zero: 60 instructions, 59.41%"
+    assert said["a_function_of_a_long_name<&>"] == "a_function_of_a_long_name<&>: 1 instruction, 0.99%"
+    labels = {one.get("data-name"): one.findtext(f"{SVG}text") for one in frames}
+    assert labels["read_zero"] == "read_zero"
+    assert labels["a_function_of_a_long_name<&>"] == ""  # 12 pixels
+    assert root.findtext(f"{SVG}text") == "a title <&>"
+    assert "http" not in paths[0].read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
+
+
+@pytest.mark.thorough
+def test_zoom_and_search(tmp_path: Path) -> None:
+    """In a browser: what the script in the picture does."""
+    needs_tools("chromium")
+    plot_flames(LINES, "run", tmp_path / "a.svg")
+    dumped = []
+    for deed in ("", "click('vfs_read')", "find('read_zero|memset')"):
+        page = tmp_path / "page.html"
+        page.write_text(PAGE % ((tmp_path / "a.svg").read_text(), deed))
+        command = [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=2000",
+            "--dump-dom",
+        ]
+        command += [f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
+        dom = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+        match = re.search(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
+        assert match is not None
+        dumped.append(json.loads(match[1]))
+    whole, zoomed, searched = dumped
+    assert whole["widths"] == {"all": 1200, "[user]": 120, "vfs_read": 1080, "read_zero": 720, "memset": 120}
+    assert zoomed["widths"] == {"all": 1200, "vfs_read": 1200, "read_zero": 800, "memset": 133}
+    assert (whole["matches"], searched["matches"]) == ([], ["read_zero", "memset"])
+    assert searched["found"] == "read_zero|memset: 60.00%"
 
 
 def test_dollars_are_no_formula(tmp_path: Path) -> None:
     needs_module("matplotlib")
-    plot_flames(["the_$a^^$_one 10", "other 5"], "run $a^^$.txt", tmp_path / "a.svg")
-    text = (tmp_path / "a.svg").read_text()
-    assert ">run $a^^$.txt</text>" in text
-    assert ">the_$a^^$_one</text>" in text
+    plot_flames(["the_$a^^$_one 10", "other 5"], "run $a^^$.txt", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_stats_draws_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    needs_module("matplotlib")
     vmlinux, trace, out = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace", tmp_path / "out.svg"
     trace.write_text(perf_text([("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"),
                                 ("read_zero+0x18", "vfs_read+0x14")] * 3))  # fmt: skip
