@@ -83,10 +83,13 @@ def _stats(command: Subcommand) -> None:
     add_images(command)
     add_filters(command)
     command.add_argument("--top", type=number_from(0), metavar="N", help="functions to print (30)")
+    command.add_argument("--times", action="store_true",
+                         help="how long each function ran, when first and last, if the trace says it")  # fmt: skip
     command.add_argument("--folded", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
     command.add_argument("--flames", type=Path, metavar="FILE",
-                         help="draw them: a flame graph, .svg, .png or .pdf (needs matplotlib)")  # fmt: skip
+                         help="draw them: a flame graph, .svg to zoom and search in a browser, .png or .pdf "
+                              "(these two need matplotlib)")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-stats/1)")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,19 +21,22 @@ from prologue.trace.path.programs import Program
 from prologue.trace.ranges import SAMPLE
 from prologue.trace.views.stats import Executed, FoldedStacks, FunctionUse, by_function, executed
 from prologue.trace.views.summary import TraceSummary
+from prologue.trace.views.times import FunctionTimes, TimeUse
 from prologue.words import counted
 
 SCHEMA: Final = "prologue.trace-stats/1"
 _TOP: Final = 30
 
 
-class _ProgramStats(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ProgramStats:
     """What was executed of one image; ``slots`` is how often each first slot was, None for a kernel without any."""
 
     program: Program
     done: Executed
     functions: list[FunctionUse]
     slots: np.ndarray[tuple[int], np.dtype[np.int64]] | None
+    times: dict[int, TimeUse] | None  # of each function by address; None without --time
 
     @property
     def instructions(self) -> int:
@@ -48,7 +51,7 @@ def run(args: Namespace) -> int:
     if args.flames is not None:
         from prologue.report.pictures import require_plottable
 
-        require_plottable(args.flames)
+        require_plottable(args.flames, by_hand=(".svg",))
         require_no_input(args.flames, args)
         require_distinct(args.folded, args.flames)
     with open_traces(args) as trace:
@@ -57,6 +60,7 @@ def run(args: Namespace) -> int:
         check = ImageCheck(known, trace)
         filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
         selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
+        times = FunctionTimes(known) if args.times else None
         for batch, every in check.executed(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
             trace.account.add("instruction samples: not counted", samples, singular="instruction sample: not counted")
@@ -64,6 +68,8 @@ def run(args: Namespace) -> int:
             summary.add(*selection.take(batch, every, keep))
             if stacks is not None:
                 stacks.add(batch, every, keep)
+            if times is not None:
+                times.add(batch, every, keep)
         rest = [
             *warnings(check, trace, args),
             *unmatched(args, filters, known),
@@ -71,7 +77,10 @@ def run(args: Namespace) -> int:
             *left_out_lines(check),
             *trace.account.lines(),
         ]
-    found = [_stats(known, summary, row) for row in range(len(kernels.programs))]
+        clocked = trace.header is None or trace.header.clocked
+    found = [_stats(known, summary, row, times if clocked else None) for row in range(len(kernels.programs))]
+    if times is not None and not any(one.times for one in found):
+        rest.insert(0, "--times: the trace has no times")
     if stacks is not None and args.flames is not None:
         from prologue.report.flames import plot_flames
 
@@ -93,11 +102,17 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _stats(known: KnownRanges, summary: TraceSummary, row: int) -> _ProgramStats:
+def _stats(known: KnownRanges, summary: TraceSummary, row: int, times: FunctionTimes | None) -> _ProgramStats:
     program = known.kernels.programs[row]
     done = executed(known, summary.runs, row)
     slots = first_slots(program)
-    return _ProgramStats(program, done, by_function(program, row, done), None if slots is None else done.at(slots))
+    return _ProgramStats(
+        program=program,
+        done=done,
+        functions=by_function(program, row, done),
+        slots=None if slots is None else done.at(slots),
+        times=None if times is None else times.by_function(row),
+    )
 
 
 def first_slots(program: Program) -> U64 | None:
@@ -129,11 +144,21 @@ def _text(one: _ProgramStats, top: int) -> list[str]:
             f", in {int((one.slots > 0).sum()):,} of {len(one.slots):,} functions with one"
         )
     if one.functions:
-        said.append(f"{'instructions':>14} {'%':>6} {'entries':>12}  function")
+        head = f" {'us':>14} {'first s':>18} {'last s':>18}" if one.times else ""
+        said.append(f"{'instructions':>14} {'%':>6} {'entries':>12}{head}  function")
     for use in one.functions[:top]:
         percent = 100 * use.instructions / one.instructions
-        said.append(f"{use.instructions:>14,} {percent:>6.2f} {use.entries:>12,}  {use.name}")
+        when = _when(one.times.get(use.vaddr)) if one.times else ""
+        said.append(f"{use.instructions:>14,} {percent:>6.2f} {use.entries:>12,}{when}  {use.name}")
     return said
+
+
+def _when(use: TimeUse | None) -> str:
+    """The columns of time of a function; it has none before the first timestamp of its CPU."""
+    if use is None:
+        return f" {'-':>14} {'-':>18} {'-':>18}"
+    first, last = (f"{time // 10**9}.{time % 10**9:09}" for time in (use.first, use.last))
+    return f" {use.ns / 1000:>14,.3f} {first:>18} {last:>18}"
 
 
 def _data(one: _ProgramStats) -> dict[str, Any]:
@@ -147,7 +172,12 @@ def _data(one: _ProgramStats) -> dict[str, Any]:
         "prologues": None if one.slots is None else int(one.slots.sum()),
         "functions": [
             {"name": use.name, "vaddr": hex(use.vaddr), "instructions": use.instructions, "entries": use.entries,
-             "words_executed": use.distinct}
+             "words_executed": use.distinct, **_time_data(one.times, use.vaddr)}
             for use in one.functions
         ],
     }  # fmt: skip
+
+
+def _time_data(times: dict[int, TimeUse] | None, vaddr: int) -> dict[str, Any]:
+    use = (times or {}).get(vaddr)
+    return {} if use is None else {"ns": round(use.ns), "first_ns": use.first, "last_ns": use.last}

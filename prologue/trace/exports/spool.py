@@ -9,19 +9,19 @@ from typing import Final, Generic, TypeVar
 
 _HELD: Final = 1 << 16
 """Bytes of each track in memory."""
-Key = TypeVar("Key", bound=Hashable)
+SpoolKey = TypeVar("SpoolKey", bound=Hashable)
 
 
-class Spool(Generic[Key]):
+class Spool(Generic[SpoolKey]):
     """A temporary file with the bytes of each key in pieces."""
 
     def __init__(self) -> None:
         self._file = TemporaryFile()  # noqa: SIM115 - it lives as long as this
-        self._held: defaultdict[Key, list[bytes]] = defaultdict(list)
-        self._sizes: defaultdict[Key, int] = defaultdict(int)
-        self._pieces: defaultdict[Key, list[tuple[int, int]]] = defaultdict(list)
+        self._held: defaultdict[SpoolKey, list[bytes]] = defaultdict(list)
+        self._sizes: defaultdict[SpoolKey, int] = defaultdict(int)
+        self._pieces: defaultdict[SpoolKey, list[tuple[int, int]]] = defaultdict(list)
 
-    def add(self, key: Key, data: bytes) -> None:
+    def add(self, key: SpoolKey, data: bytes) -> None:
         """Put bytes at the end of a key's."""
         self._held[key].append(data)
         self._sizes[key] += len(data)
@@ -31,7 +31,7 @@ class Spool(Generic[Key]):
             self._file.write(whole)
             self._sizes[key] = 0
 
-    def read(self, key: Key) -> Iterator[bytes]:
+    def read(self, key: SpoolKey) -> Iterator[bytes]:
         """Give the bytes of a key, in order."""
         for at, size in self._pieces[key]:
             self._file.seek(at)

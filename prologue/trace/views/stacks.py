@@ -84,7 +84,7 @@ class StackSegment:
     joined: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Lane:
     """The stack of a lane as nodes, the root first, and its segment that is open; ``last`` is the latest time."""
 

@@ -1,0 +1,71 @@
+"""``trace stats --times``: the time between two timestamps, divided among what ran between them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.trace.readers.recording import RecordingHeader
+from tests.trace.made import KERNEL, recording
+
+
+def functions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, *options: str
+) -> dict[str, dict[str, Any]]:
+    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
+    trace.write_bytes(content)
+    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--times", "--json", *options]) == 0
+    return {one["name"]: one for one in json.loads(capsys.readouterr().out)["images"][0]["functions"]}
+
+
+def rows(*ranges: tuple[str, int, int]) -> list[dict[str, int]]:
+    return [{"start": KERNEL.at(place), "count": count, "time": time} for place, count, time in ranges]
+
+
+CALL = (("vfs_read", 5, 1000), ("read_zero", 5, 1000), ("read_zero+24", 1, 1600), ("vfs_read+20", 2, 1900))
+
+
+def test_time_is_divided_by_instructions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    use = functions(tmp_path, capsys, recording(rows(*CALL)))
+    # 600 ns for five instructions of each, then 300 of the return; after the last timestamp nothing is known.
+    assert (use["vfs_read"]["ns"], use["read_zero"]["ns"]) == (300, 600)
+    assert [use["vfs_read"][name] for name in ("first_ns", "last_ns")] == [1000, 1900]
+    assert [use["read_zero"][name] for name in ("first_ns", "last_ns")] == [1000, 1600]
+
+
+def test_no_time_over_a_gap_and_none_that_goes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = rows(*CALL[:2])
+    lost = [*made, {"flags": 17}, *rows(*CALL[2:])]
+    assert functions(tmp_path, capsys, recording(lost))["vfs_read"]["ns"] == 0
+    assert functions(tmp_path, capsys, recording(lost))["read_zero"]["ns"] == 300
+    back = [*made, *rows(("read_zero+24", 1, 900), ("vfs_read+20", 2, 950))]
+    assert functions(tmp_path, capsys, recording(back))["read_zero"]["ns"] == 50
+
+
+def test_what_is_left_out_takes_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    use = functions(tmp_path, capsys, recording(rows(*CALL)), "--symbols", "read_zero")
+    assert {name: one["ns"] for name, one in use.items()} == {"read_zero": 600}
+
+
+@pytest.mark.parametrize("header", [RecordingHeader(), RecordingHeader(clocked=False)])
+def test_a_trace_without_times(tmp_path: Path, capsys: pytest.CaptureFixture[str], header: RecordingHeader) -> None:
+    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
+    made = [{**row, "time": row["time"] if not header.clocked else 0} for row in rows(*CALL)]
+    trace.write_bytes(recording(made, header))
+    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--times"]) == 0
+    said = capsys.readouterr()
+    assert "--times: the trace has no times" in said.err
+    assert "first s" not in said.out
+
+
+def test_the_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, vmlinux = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux")
+    trace.write_bytes(recording(rows(*CALL)))
+    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--times", "--top", "1"]) == 0
+    head, row = capsys.readouterr().out.splitlines()[1:]
+    assert head.split() == ["instructions", "%", "entries", "us", "first", "s", "last", "s", "function"]
+    assert row.split() == ["7", "53.85", "1", "0.300", "0.000001000", "0.000001900", "vfs_read"]
