@@ -21,7 +21,7 @@ _WIDTH, _ROW, _HEAD = 13.0, 0.19, 1.0  # inches
 _SMALLEST: Final = 0.0001  # share of all instructions below which a bar is not drawn
 _LETTERS: Final = 190  # characters of the font that fit into the whole width
 _COLOURS: Final = ("#d9c48f", "#e0b576", "#e2a25f", "#d98c52", "#cf7a4d", "#e6cf9d")
-_FEWEST: Final = 3  # letters of a name that is shown
+_FEWEST: Final = 6  # letters of a name that is shown, its two dots included
 
 # pixels of the SVG
 _PIXELS, _BAR, _TOP, _FOOT, _LETTER = 1200, 17, 40, 24, 6.7
@@ -75,7 +75,7 @@ def flame_svg(bars: Iterable[FlameBar], total: int, title: str) -> str:
     height = _TOP + _BAR * (1 + max(bar.depth for bar in drawn)) + _FOOT
     script = files("prologue.report").joinpath("flames.js").read_text("utf-8")
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PIXELS} {height}" width="{_PIXELS}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PIXELS} {height}" width="{_PIXELS}" height="{height}"'
         f' data-width="{_PIXELS}" data-letter="{_LETTER}" data-fewest="{_FEWEST}">',
         f"<style>{_STYLE}</style>",
         f'<rect width="{_PIXELS}" height="{height}" fill="#fff"/>',

@@ -67,6 +67,6 @@ class BranchStackExport:
 
     def _flush(self, stack: list[tuple[int, int]]) -> None:
         if stack:
-            branches = " ".join(f"0x{origin:x}/0x{target:x}/P/-/-/0" for origin, target in reversed(stack))
-            self._stream.write(f"{stack[-1][1]:16x} {branches} \n".encode())
+            branches = "".join(f" 0x{origin:x}/0x{target:x}/P/-/-/0/ " for origin, target in reversed(stack))
+            self._stream.write(f" {stack[-1][1]:16x}{branches}\n".encode())
             stack.clear()

@@ -135,7 +135,7 @@ def test_branch_stacks_have_each_branch_once(traced: Traced) -> None:
     for line in traced.export("brstack").read_text().splitlines():
         where, *stack = line.split()
         pairs = [tuple(int(part, 16) for part in one.split("/")[:2]) for one in stack]
-        assert {one.partition("/P")[2] for one in stack} == {"/-/-/0"}
+        assert {one.partition("/P")[2] for one in stack} == {"/-/-/0/"}
         assert len(stack) <= 64
         assert int(where, 16) == pairs[0][1]
         counts.update((pair[0], pair[1]) for pair in pairs)

@@ -1,0 +1,165 @@
+"""Exports are opened by the tools that they are for: a program of C, and a walk through it."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prologue.insn.rows import flows
+from prologue.trace.path.branching import BL, CONDITIONAL, RET, B, targets
+from prologue.trace.path.programs import Program, linked_program
+from tests.support.needs import needs_tools
+from tests.trace.exports.exporting import Traced
+from tests.trace.made import recording
+
+pytestmark = pytest.mark.thorough
+SOURCE = """\
+volatile int sink;
+__attribute__((noinline)) int leaf(int x)
+{
+	if (x & 1)
+		sink += x;
+	return x * 3;
+}
+__attribute__((noinline)) int never(int x)
+{
+	return x + sink;
+}
+int caller(int n)
+{
+	int sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += leaf(i);
+	return sum;
+}
+"""
+BASE = 0xFFFF800080010000
+# Called perf2bolt-19, it takes itself for llvm-bolt.
+PERF2BOLT = "/usr/lib/llvm-19/bin/perf2bolt"
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Traced:
+    """2,000 ranges of the program, with DWARF 4 and relocations, as these tools want it."""
+    needs_tools("clang-19", "ld.lld-19")
+    (tmp_path / "program.c").write_text(SOURCE)
+    options = ["--target=aarch64-linux-gnu", "-O1", "-g", "-gdwarf-4", "-gdwarf-aranges", "-nostdlib", "-static",
+               "-fdebug-info-for-profiling", "-fuse-ld=lld", "-Wl,-q", f"-Wl,-Ttext={BASE:#x}", "-Wl,-e,caller",
+               "-Wl,--build-id=none"]  # fmt: skip
+    command = ["clang-19", *options, "program.c", "-o", "vmlinux"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    program = linked_program(tmp_path / "vmlinux", 0)
+    rows = [{"start": start, "count": (end - start) // 4, "level": 1} for start, end in walk(program, 2000)]
+    (tmp_path / "trace").write_bytes(recording(rows))
+    return Traced(tmp_path / "trace", tmp_path / "vmlinux")
+
+
+def walk(program: Program, count: int) -> list[tuple[int, int]]:
+    """Ranges: conditional branches are taken two times of three, a return that leads nowhere begins anew."""
+    (entry,), stack, turn = program.find("caller"), list[int](), 0
+    at, ranges = entry, []
+    while len(ranges) < count:
+        start = at
+        while True:
+            word = program.words_at(np.array([at], np.uint64))[0]
+            kind, place = flows(word)[0], at
+            at += 4
+            turn += kind == CONDITIONAL
+            if kind in (B, BL, RET) or (kind == CONDITIONAL and turn % 3):
+                break
+        ranges.append((start, at))
+        if kind == BL:
+            stack.append(at)
+        at = (stack.pop() if stack else entry) if kind == RET else int(targets(word, np.array([place], np.uint64))[0])
+    return ranges
+
+
+def entries(traced: Traced, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+    """How often each function was entered."""
+    (image,) = traced.stats(capsys)["images"]
+    return {one["name"]: one["entries"] for one in image["functions"]}
+
+
+def test_autofdo(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("create_llvm_prof", "llvm-profdata-19")
+    profile = tmp_path / "profile"
+    where = [f"--profile={traced.export('autofdo')}", f"--binary={traced.vmlinux}", f"--out={profile}"]
+    subprocess.run(["create_llvm_prof", "--profiler=text", "--format=text", *where], check=True)
+    shown = subprocess.run(
+        ["llvm-profdata-19", "show", "--sample", profile], check=True, capture_output=True, text=True
+    )
+    heads = {name: int(count) for name, count in re.findall(r"Function: (\w+): \d+, (\d+),", shown.stdout)}
+    want = entries(traced, capsys)
+    assert want["leaf"] > 100
+    assert heads["leaf"] == want["leaf"]
+    assert "never" not in heads
+
+
+def test_branch_stacks(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("llvm-profgen-19")
+    profile = tmp_path / "profile"
+    where = [f"--perfscript={traced.export('brstack')}", f"--binary={traced.vmlinux}", f"--output={profile}"]
+    subprocess.run(["llvm-profgen-19", *where, "--format=text"], check=True)
+    heads = dict(re.findall(r"^(\w+):\d+:(\d+)$", profile.read_text(), re.MULTILINE))
+    assert int(heads["leaf"]) == entries(traced, capsys)["leaf"]
+
+
+def test_bolt(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools(PERF2BOLT)
+    out = tmp_path / "fdata"
+    command = [PERF2BOLT, "-pa", "-p", traced.export("bolt"), traced.vmlinux, "-o", out]
+    subprocess.run(command, check=True)
+    calls: Counter[str] = Counter()
+    for line in out.read_text().splitlines():
+        _, _, _, _, target, offset, _, count = line.split()
+        if int(offset, 16) == 0:
+            calls[target] += int(count)
+    assert calls["leaf"] == entries(traced, capsys)["leaf"]
+
+
+def test_line_coverage(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs_tools("genhtml")
+    path = traced.export("lcov")
+    said = subprocess.run(["genhtml", path, "-o", tmp_path / "html"], check=True, capture_output=True, text=True)
+    assert "functions..: 66.7% (2 of 3 functions)" in said.stdout
+    assert (tmp_path / "html" / "index.html").is_file()
+    lines = path.read_text().splitlines()
+    counts = {int(line): int(count) for line, count in re.findall(r"^DA:(\d+),(\d+)$", path.read_text(), re.MULTILINE)}
+    want = entries(traced, capsys)
+    assert {f"FNDA:{want['leaf']},leaf", f"FNDA:{want['caller']},caller", "FNDA:0,never"} <= set(lines)
+    assert {"FN:4,leaf", "FN:10,never", "FN:13,caller"} <= set(lines)
+    assert 0 < counts[5] < counts[4] == want["leaf"]  # the branch, and what it skips
+    assert counts[10] == 0
+
+
+def test_branch_stacks_as_perf_prints_them(traced: Traced, tmp_path: Path) -> None:
+    needs_tools("perf")
+    lines = traced.export("brstack").read_text().splitlines(keepends=True)
+    stacks = [[tuple(int(part, 16) for part in one.split("/")[:2]) for one in line.split()[1:]] for line in lines]
+    data = tmp_path / "perf.data"
+    data.write_bytes(perf_data(stacks))
+    command = ["perf", "script", "-i", str(data), "-F", "ip,brstack"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert len(lines) > 10
+    assert printed.splitlines(keepends=True) == lines
+
+
+def perf_data(stacks: list[list[tuple[int, ...]]]) -> bytes:
+    """A file with a sample for each branch stack (include/uapi/linux/perf_event.h, 6.1)."""
+    ip, branch_stack, any_branch, predicted = 1, 1 << 11, 1 << 3, 1 << 1
+    attr = struct.pack("<IIQQQQQ", 0, 128, 0, 1, ip | branch_stack, 0, 0).ljust(72, b"\0")
+    attr = (attr + struct.pack("<Q", any_branch)).ljust(128, b"\0") + bytes(16)
+    samples = []
+    for stack in stacks:
+        body = struct.pack("<QQ", stack[0][1], len(stack))
+        body += b"".join(struct.pack("<QQQ", *pair, predicted) for pair in stack)
+        samples.append(struct.pack("<IHH", 9, 1, 8 + len(body)) + body)
+    data, header = b"".join(samples), 104
+    sections = struct.pack("<6Q", header, len(attr), header + len(attr), len(data), 0, 0)
+    return b"PERFILE2" + struct.pack("<QQ", header, len(attr)) + sections + bytes(32) + attr + data
