@@ -52,7 +52,7 @@ class FlameBar(NamedTuple):
     name: str
     depth: int
     left: int
-    count: int
+    instructions: int
 
 
 def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
@@ -94,13 +94,13 @@ def flame_svg(bars: Iterable[FlameBar], total: int, title: str) -> str:
 def _frame(bar: FlameBar, total: int, bottom: int) -> str:
     """One bar with its title, and its name if there is room for it."""
     scale = _PIXELS / max(total, 1)
-    x, width, y = scale * bar.left, scale * bar.count, bottom - _BAR * (bar.depth + 1)
+    x, width, y = scale * bar.left, scale * bar.instructions, bottom - _BAR * (bar.depth + 1)
     room = int((width - _LETTER) / _LETTER)
-    share = 100 * bar.count / max(total, 1)
-    said = f"{bar.name}: {counted(bar.count, 'instruction')}, {share:.2f}%"
+    share = 100 * bar.instructions / max(total, 1)
+    said = f"{bar.name}: {counted(bar.instructions, 'instruction')}, {share:.2f}%"
     return (
         f'<g class="frame" data-name={quoteattr(bar.name)} data-depth="{bar.depth}" data-left="{bar.left}"'
-        f' data-count="{bar.count}"><title>{escape(said)}</title>'
+        f' data-count="{bar.instructions}"><title>{escape(said)}</title>'
         f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.5):.2f}" height="{_BAR - 1}" fill="{_colour(bar.name)}"/>'
         f'<text x="{x + _LETTER / 2:.2f}" y="{y + 12}">{escape(_shortened(bar.name, room))}</text></g>'
     )
@@ -126,11 +126,11 @@ def _plot(bars: list[FlameBar], total: int, title: str, path: Path) -> None:
     figure = Figure(figsize=(_WIDTH, _HEAD + _ROW * depth), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.subplots()
-    boxes = [Rectangle((bar.left / total, bar.depth), bar.count / total, 1) for bar in bars]
+    boxes = [Rectangle((bar.left / total, bar.depth), bar.instructions / total, 1) for bar in bars]
     colours = [_colour(bar.name) for bar in bars]
     axis.add_collection(PatchCollection(boxes, facecolors=colours, edgecolors="white", linewidths=0.4))
     for bar in bars:
-        name = _shortened(bar.name, int(bar.count / total * _LETTERS))
+        name = _shortened(bar.name, int(bar.instructions / total * _LETTERS))
         if name:
             left = bar.left / total + 0.001
             axis.text(left, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, parse_math=False)

@@ -38,7 +38,7 @@ LINES = ["[user] 10", "vfs_read 30", "vfs_read;read_zero 50", "vfs_read;read_zer
 def test_bars_are_as_wide_as_their_count() -> None:
     bars, total = place_bars(LINES)
     assert total == 100
-    assert {bar.name: (bar.depth, bar.left, bar.count) for bar in bars} == {
+    assert {bar.name: (bar.depth, bar.left, bar.instructions) for bar in bars} == {
         "[user]": (0, 0, 10), "vfs_read": (0, 10, 90), "read_zero": (1, 10, 60), "memset": (2, 10, 10),
     }  # fmt: skip
 

@@ -115,4 +115,4 @@ class FunctionTimes:
 def _summed(numbers: I64, sizes: npt.NDArray[np.float64]) -> tuple[I64, npt.NDArray[np.float64]]:
     """Sum up by distinct range: a clock that stands still must not fill memory."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    return distinct, np.bincount(inverse, sizes, len(distinct))
+    return distinct, np.bincount(inverse, sizes, len(distinct)).astype(np.float64)

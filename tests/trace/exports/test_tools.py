@@ -113,7 +113,7 @@ def test_branch_stacks(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFix
 def test_bolt(traced: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools(PERF2BOLT)
     out = tmp_path / "fdata"
-    command = [PERF2BOLT, "-pa", "-p", traced.export("bolt"), traced.vmlinux, "-o", out]
+    command = [PERF2BOLT, "-pa", "-p", str(traced.export("bolt")), str(traced.vmlinux), "-o", str(out)]
     subprocess.run(command, check=True)
     calls: Counter[str] = Counter()
     for line in out.read_text().splitlines():
