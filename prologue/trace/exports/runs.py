@@ -95,4 +95,5 @@ class RunJoiner:
         exceptional = (steps["flags"] & np.uint8(EXCEPTION | RETURN) != 0) | np.isin(after["start"], vectors)
         exceptional |= here & ~onward & ~np.isin(flow, _BRANCHES)
         kinds = np.where(onward, ONWARD, BRANCH)
+        kinds[onward & (before["piece"] != after["piece"])] = UNKNOWN  # into, or out of, what no image has
         return np.where(exceptional, EXCEPTIONAL, kinds).astype(np.uint8)

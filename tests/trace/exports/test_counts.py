@@ -13,7 +13,7 @@ import pytest
 from prologue.cli.main import main
 from tests.support.needs import needs_module
 from tests.trace.exports.exporting import TRACES, Traced, by_function, function_counts, traced
-from tests.trace.made import BASE, KERNEL
+from tests.trace.made import BASE, KERNEL, recording
 
 __all__ = ["traced"]  # a fixture
 Capture = pytest.CaptureFixture[str]
@@ -178,3 +178,12 @@ def test_filters_choose_what_is_exported(tmp_path: Path, capsys: Capture) -> Non
         assert by_function(bolt(traced.export("bolt", *options), "F")) == want
         samples = json.loads(traced.export("firefox", *options).read_text())["threads"]
         assert sum(sum(one["samples"]["weight"]) for one in samples) == want.total()
+
+
+def test_a_run_ends_where_the_image_does(tmp_path: Path, capsys: Capture) -> None:
+    """What goes on into code that is in no image is left out, not what came before it."""
+    trace, end = tmp_path / "trace", BASE + 4 * len(KERNEL.words)
+    trace.write_bytes(recording([{"start": end - 4, "count": 1}, {"start": end, "count": 4}]))
+    traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
+    assert bolt(traced.export("bolt"), "F") == [(end - 4, end - 4, 1)]
+    assert "4 instructions not of" in capsys.readouterr().err

@@ -62,8 +62,8 @@ def traced(tmp_path: Path) -> Traced:
 
 def walk(program: Program, count: int) -> list[tuple[int, int]]:
     """Ranges: conditional branches are taken two times of three, a return that leads nowhere begins anew."""
-    (entry,), stack, turn = program.find("caller"), list[int](), 0
-    at, ranges = entry, []
+    (entry,), stack, turn, ranges = program.find("caller"), list[int](), 0, list[tuple[int, int]]()
+    at = entry
     while len(ranges) < count:
         start = at
         while True:
