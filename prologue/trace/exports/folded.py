@@ -33,7 +33,7 @@ class FoldedExport:
         tree, named = self._segments.tree, any(task for task, _ in self._counts)
         for (task, node), count in sorted(self._counts.items()):
             names = [task_name(self._tasks[task])] if named else []
-            names += [tree.name(one) for one in tree.path(node)]
+            names += [tree.name(frame) for frame in tree.path(node)]
             self._stream.write(f"{';'.join(name.replace(';', ':') for name in names)} {count}\n".encode())
         return []
 

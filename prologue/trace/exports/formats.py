@@ -17,7 +17,7 @@ class ExportFormat(NamedTuple):
     opened_by: str
 
     def start(self, subject: ExportSubject, stream: BinaryIO) -> Export:
-        """Begin a file."""
+        """Start a file."""
         module, _, name = self.place.partition(":")
         made: Export = getattr(import_module(f"prologue.trace.exports.{module}"), name)(subject, stream)
         return made

@@ -52,7 +52,7 @@ class LcovExport:
         return notes
 
     def _linked(self, done: Executed) -> tuple[Executed, list[str]]:
-        """What was executed at the addresses of the kernel's file, where some of it may be mapped twice."""
+        """Count what was executed by addresses of the kernel's file, some of which may be mapped twice."""
         places, there = linked_addresses(self._program, done.vaddrs, done.vaddrs + np.uint64(4))
         vaddrs, inverse = np.unique(places[there], return_inverse=True)
         counts = np.zeros(len(vaddrs), np.int64)
@@ -76,8 +76,8 @@ class LcovExport:
         # Of several rows for its first instruction, the first is of the function's own line; what ends there has none.
         known = np.flatnonzero(unit.lines > 0)
         rows = np.append(known, -1)[np.searchsorted(unit.addresses[known], linked)]
-        found = (rows >= 0) & (unit.addresses[rows] == linked)
-        for place, row, count in zip(places[found].tolist(), rows[found], done.at(linked)[found].tolist(), strict=True):
+        own = (rows >= 0) & (unit.addresses[rows] == linked)
+        for place, row, count in zip(places[own].tolist(), rows[own], done.at(linked)[own].tolist(), strict=True):
             file = normpath(unit.files[int(unit.file[row])])
             self._functions[file][self._program.name_at(place)] = int(unit.lines[row]), count
 
@@ -93,7 +93,7 @@ class LcovExport:
 
 
 def _most(done: Executed, begins: U64, ends: U64) -> I64:
-    """How often the most frequent instruction of each span was executed."""
+    """Count how often the most frequent instruction of each span was executed."""
     low, high = np.searchsorted(done.vaddrs, begins), np.searchsorted(done.vaddrs, ends)
     most = np.zeros(len(begins), np.int64)
     some = np.flatnonzero(low < high)

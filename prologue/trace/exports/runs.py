@@ -1,4 +1,4 @@
-"""What branch profiles are made of: straight runs between branches, and what led from each run to the next."""
+"""Straight runs between branches, and what led from each run to the next: branch profiles are made of both."""
 
 from __future__ import annotations
 

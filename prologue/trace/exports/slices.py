@@ -21,7 +21,7 @@ class Track(NamedTuple):
 
 
 class SliceEdge(NamedTuple):
-    """Where a slice of a track begins or ends; at its end, what its function executed itself, without its callees."""
+    """A slice's begin or end on a track; at its end, what its function executed itself, without its callees."""
 
     track: Track
     node: int

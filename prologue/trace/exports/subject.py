@@ -1,4 +1,4 @@
-"""What an export is of: the trace, what ran, and what its times count."""
+"""The subject of an export: the trace, what ran, and what its times count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ExportSubject:
 
     @property
     def title(self) -> str:
-        """What the file says of itself: numbers of a time line have no name of their own."""
+        """The title of the file, which says what its times count: these have no unit of their own."""
         if not self.by_time:
             return f"{self.name}: 1 ns is 1 instruction of that CPU"
         return f"{self.name}: from {self.start // 10**9}.{self.start % 10**9:09} s on" if self.start else self.name
