@@ -13,6 +13,7 @@ import pytest
 from prologue.cli.main import main
 from prologue.trace.coresight.changing_text import ChangingText, TextChanges
 from prologue.trace.etm.stream import ProgramText, encode
+from prologue.trace.etm.unit import bare_unit
 from prologue.trace.ranges import GAP
 from prologue.trace.readers.recording import RECORD
 from tests.support.cs_etm import CsTrace, record, sample, write
@@ -38,7 +39,9 @@ def without_the_call() -> bytes:
     records["start"], records["count"] = np.tile(np.array(WITHOUT, np.uint64), (ROUNDS, 1)).T
     records["level"], records["vmid"] = 1, -1
     records["flags"][:1] = GAP
-    return bytes(encode(records, ProgramText([(KERNEL.base, np.array(words, np.uint32))]), (1,)).data)
+    return bytes(
+        encode(records, ProgramText([(KERNEL.base, np.array(words, np.uint32))]), (1,), bare_unit(0, vmids=True)).data
+    )
 
 
 def poke(time: int, old: int, new: int) -> bytes:
