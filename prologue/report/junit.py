@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
 from prologue.report.cases import UNREAD, Case, Inputs, WhyNot, cases_by_file
 from prologue.report.printable import printable
 from prologue.rules.base import Finding, Rule, Severity
+from prologue.words import counted
 
 
 def findings_junit(  # noqa: PLR0913  # what a report is made of
@@ -23,8 +25,9 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
 ) -> str:
     """XML document: a test suite for each file, in it a test case for each rule; the first suite has the notes.
 
-    Rules that were left out are skipped, and so are, with ``inputs``, those that do not apply to a file. The suite of
-    an unreadable file is one case with an error: no rule ran.
+    Only rules that ran have a case: CI servers refuse large files (GitLab: 30 MB), and a release has thousands of
+    modules. Those that were left out are among the notes, with the reason; those that, with ``inputs``, do not apply to
+    a file are not named. The suite of an unreadable file is one case with an error: no rule ran.
 
     Raises:
         InternalError: a finding of a file or rule that was not named.
@@ -41,17 +44,28 @@ def findings_junit(  # noqa: PLR0913  # what a report is made of
         if path in errors:
             _add_error(suite, errors[path], classname)
         else:
-            suite.attrib |= _counts(cases[path])
-            for case in cases[path]:
+            ran = [case for case in cases[path] if case.skipped is None]
+            suite.attrib |= _counts(ran)
+            for case in ran:
                 _add_case(suite, case, classname)
     suites = list(root)
-    for key in ("tests", "failures", "errors", "skipped"):
+    for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.attrib[key]) for suite in suites)))
-    if suites and notes:
-        ET.SubElement(suites[0], "system-out").text = "\n".join(printable(f"note: {note}") for note in notes)
+    said = [*(f"note: {note}" for note in notes), *_not_run(left_out or {}, len(suites))]
+    if suites and said:
+        ET.SubElement(suites[0], "system-out").text = "\n".join(map(printable, said))
     ET.indent(root)
     # ElementTree would declare the locale's encoding, but reports are written as UTF-8.
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+
+
+def _not_run(left_out: WhyNot, files: int) -> list[str]:
+    """Return a line for each rule that somebody left out, and of how many files if not of all."""
+    reasons = Counter((code, why) for of_file in left_out.values() for code, why in of_file.items())
+    return [
+        f"not run: {code}: {why}" + (f" ({counted(count, 'file')})" if count < files else "")
+        for (code, why), count in reasons.items()
+    ]
 
 
 def _counts(cases: list[Case]) -> dict[str, str]:
@@ -59,21 +73,18 @@ def _counts(cases: list[Case]) -> dict[str, str]:
         "tests": str(len(cases)),
         "failures": str(sum(1 for case in cases if case.failing)),
         "errors": "0",
-        "skipped": str(sum(1 for case in cases if case.skipped)),
     }
 
 
 def _add_error(suite: ET.Element, error: str, classname: str) -> None:
-    suite.attrib |= {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
+    suite.attrib |= {"tests": "1", "failures": "0", "errors": "1"}
     element = ET.SubElement(suite, "testcase", classname=classname, name=UNREAD)
     ET.SubElement(element, "error", message=printable(error), type="unread")
 
 
 def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
     element = ET.SubElement(suite, "testcase", classname=classname, name=case.name)
-    if case.skipped:
-        ET.SubElement(element, "skipped", message=case.skipped)
-    elif case.failing:
+    if case.failing:
         first = case.failing[0]
         count = f"{len(case.findings):,} finding{'s' if len(case.findings) != 1 else ''}"
         message = printable(f"{count}; first: {first.where}: {first.message}")
