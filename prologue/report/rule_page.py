@@ -31,9 +31,7 @@ def rule_page(rule: Rule) -> str:
 
 def index_page(rules: tuple[Rule, ...]) -> str:
     """Markdown table of all rules, each linked to its page."""
-    rows = [
-        f"| [{rule.code}]({_page_name(rule)}) | {rule.slug} | {_inputs(rule)} | {rule.severity} |" for rule in rules
-    ]
+    rows = [f"| [{rule.code}]({page_name(rule)}) | {rule.slug} | {_inputs(rule)} | {rule.severity} |" for rule in rules]
     table = "\n".join(["| code | name | looks at | severity |", "|---|---|---|---|", *rows])
     return f"# Rules\n\n{table}\n\n<!-- {_MADE} -->\n"
 
@@ -48,13 +46,14 @@ def _listing(words: tuple[int, ...]) -> str:
     return "\n".join(f"{word:08x}  {insn_text(word, 4 * k)}" for k, word in enumerate(words))
 
 
-def _page_name(rule: Rule) -> str:
+def page_name(rule: Rule) -> str:
+    """Return the name of a rule's page in ``docs/rules``."""
     return f"{rule.code}-{rule.slug}.md"
 
 
 def _pages() -> dict[str, str]:
     """All files and their content."""
-    return {_INDEX: index_page(RULES)} | {_page_name(rule): rule_page(rule) for rule in RULES}
+    return {_INDEX: index_page(RULES)} | {page_name(rule): rule_page(rule) for rule in RULES}
 
 
 def write_pages(directory: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path, PurePath
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
@@ -13,6 +14,7 @@ import prologue
 from prologue.gate.baseline import Known
 from prologue.gate.refusal import GATE_RULES
 from prologue.report.printable import printable
+from prologue.report.rule_page import page_name, rule_page
 from prologue.rules.base import Finding, Rule, Severity
 from prologue.rules.registry import RULES
 
@@ -52,7 +54,7 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
             sections.setdefault((finding.path, finding.where.section), len(sections))
     places = list(memories) or [""] * len(every)
     results = [
-        _result(finding, memory, paths, sections) | {"partialFingerprints": {"prologueFinding/v1": fingerprint}}
+        _result(finding, memory, paths, sections) | {"partialFingerprints": _partial(fingerprint)}
         for finding, memory, fingerprint in zip(every, places, _fingerprints(every, places), strict=True)
     ]
     if baselined:
@@ -87,17 +89,31 @@ def findings_sarif(  # noqa: PLR0913  # what a report is made of
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
+def documentation() -> str:
+    """Return the URL of the documentation in this package's metadata, with a slash at its end; empty if it has none."""
+    try:
+        urls = metadata("prologue").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its sources
+        return ""
+    named = dict(url.split(", ", 1) for url in urls)
+    return f"{named['Documentation'].rstrip('/')}/" if "Documentation" in named else ""
+
+
 def _driver() -> dict[str, Any]:
-    return {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule) for rule in _RULES]}
+    url = documentation()
+    driver = {"name": "prologue", "version": prologue.__version__, "rules": [_descriptor(rule, url) for rule in _RULES]}
+    return driver | ({"informationUri": url} if url else {})
 
 
-def _descriptor(rule: Rule) -> dict[str, Any]:
-    return {
+def _descriptor(rule: Rule, url: str) -> dict[str, Any]:
+    page = {"helpUri": f"{url}rules/{page_name(rule).removesuffix('.md')}/"} if url and rule in RULES else {}
+    return page | {
         "id": rule.code,
         "name": "".join(part.capitalize() for part in rule.slug.split("-")),
         "shortDescription": _message(rule.what),
         "fullDescription": _message(rule.why),
-        "help": _message(rule.fix),
+        # What GitHub shows beside an alert: the rule's whole page.
+        "help": {**_message(rule.fix), "markdown": rule_page(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"severity": rule.severity, "inputs": list(rule.inputs), "source": rule.citation},
     }
@@ -144,6 +160,8 @@ def _location(finding: Finding, paths: dict[str, int], sections: _Sections) -> d
             "offsetFromParent": where.section_offset,
             "relativeAddress": where.section_offset,
         }
+    # GitHub shows no alert without a line. Binary files have none: all their findings are at the first.
+    physical["region"] = {"startLine": 1}
     location: dict[str, Any] = {"physicalLocation": physical}
     name = place if where.symbol is None else f"{where.symbol}+{where.symbol_offset:#x}"
     if name is not None:
@@ -157,6 +175,11 @@ def _unread(error: str, path: str, index: int) -> dict[str, Any]:
     """Notification about a file that could not be verified."""
     where = {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": index}}}
     return {"level": "error", "message": _message(error), "locations": [where]}
+
+
+def _partial(fingerprint: str) -> dict[str, str]:
+    """Fingerprints of a result; GitHub reads the one that has CodeQL's name only."""
+    return {"primaryLocationLineHash": f"{fingerprint[:16]}:1", "prologueFinding/v1": fingerprint}
 
 
 def _fingerprints(findings: Iterable[Finding], memories: Iterable[str]) -> list[str]:

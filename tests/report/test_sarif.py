@@ -24,6 +24,7 @@ from jsonschema import Draft4Validator
 
 import prologue
 from prologue.gate.baseline import Known
+from prologue.report.rule_page import rule_page
 from prologue.report.sarif import SCHEMA, findings_sarif
 from prologue.rules.base import SEVERITIES
 from prologue.rules.registry import RULES
@@ -133,9 +134,43 @@ def test_the_driver_describes_all_rules() -> None:
     described = next(rule for rule in driver["rules"] if rule["id"] == "PL203")
     assert described["name"] == "SiteAfterBtiBroken"
     assert described["shortDescription"]["text"] == FATAL.what
-    assert described["help"]["text"] == FATAL.fix
+    assert described["help"] == {"text": FATAL.fix, "markdown": rule_page(FATAL)}
     assert described["properties"]["severity"] == "fatal"
     assert len({rule["name"] for rule in driver["rules"]}) == len(RULES) + 2
+
+
+def test_what_github_needs() -> None:
+    """Its "SARIF support for code scanning": a line for each result, and the one fingerprint that it knows."""
+    findings = [finding(), finding(offset=8), finding(path="ext4.ko")]
+    prints = [
+        result["partialFingerprints"]["primaryLocationLineHash"] for result in results(findings_sarif([], findings, []))
+    ]
+    assert len(set(prints)) == 3
+    assert all(re.fullmatch(r"[0-9a-f]{16}:1", text) for text in prints)
+    for result in results(whole_log()):
+        (location,) = result["locations"]
+        assert location["physicalLocation"]["region"] == {"startLine": 1}
+
+
+def test_pages_of_rules_are_linked_if_the_package_says_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "prologue-0.1.0.dist-info"
+    info.mkdir()
+    head = "Metadata-Version: 2.1\nName: prologue\nVersion: 0.1.0\n"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for more, url in (
+        ("", None),
+        ("Project-URL: Documentation, https://docs.example/prologue\n", "https://docs.example/prologue/"),
+    ):
+        (info / "METADATA").write_text(head + more)
+        log = whole_log()
+        assert problems(log) == []
+        driver = log["runs"][0]["tool"]["driver"]
+        assert driver.get("informationUri") == url
+        pages = {rule["id"]: rule.get("helpUri") for rule in driver["rules"]}
+        assert pages["PL203"] == (url and f"{url}rules/PL203-site-after-bti-broken/")
+        assert pages["GATE"] is None
 
 
 def test_levels() -> None:
@@ -160,7 +195,8 @@ def test_places() -> None:
     assert run["addresses"][other["parentIndex"]]["fullyQualifiedName"] == "drivers/ext4.ko:.init.text"
     assert first["properties"]["vaddr"] == "0xffff800008010004"
     assert module["properties"]["vaddr"] is None
-    assert nowhere["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "vmlinux", "index": 0}}}]
+    place = {"artifactLocation": {"uri": "vmlinux", "index": 0}, "region": {"startLine": 1}}
+    assert nowhere["locations"] == [{"physicalLocation": place}]
     assert "schedule+0x4" in first["message"]["text"]
     assert "MOV X9, X30 before the BTI" in first["message"]["text"]
 
