@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prologue.cli.arguments import InPlaceOf, number_from
+from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-audit/1)")  # fmt: skip
     audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+    add_look(audit)
 
 
 def _hooks(actions: Commands) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prologue.cli.arguments import selected_names, shell_words, split_names
+from prologue.cli.looks import look_of
 from prologue.cli.parallel import print_errors
 from prologue.elf.image import ElfImage
 from prologue.errors import UNDECIDED, UsageError
@@ -30,6 +31,7 @@ def run(args: Namespace) -> int:
     sources = [args.source, *([args.later] if args.later else [])]
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources))
+    look = look_of(args, ("--plot", args.plot))
     if args.plot:
         from prologue.report.audit_plot import plot_audit
         from prologue.report.pictures import require_plottable
@@ -53,7 +55,7 @@ def run(args: Namespace) -> int:
     if done.mismatch:
         print_errors([(done.mismatch, f"{done.mismatch} (PL505)")])
     elif args.plot:
-        plot_audit(done, args.plot)
+        plot_audit(done, args.plot, look)
     if not done.mismatch or args.output or args.format != "text":
         _report(args, done)
     if done.mismatch:

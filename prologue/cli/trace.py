@@ -8,6 +8,7 @@ from typing import Final
 from prologue.cli import trace_etm
 from prologue.cli.arguments import Once, number_from
 from prologue.cli.bench import add_bench_command
+from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 from prologue.trace.exports.formats import FORMATS
 
@@ -91,6 +92,7 @@ def _stats(command: Subcommand) -> None:
                          help="draw them: a flame graph, .svg to zoom and search in a browser, .png or .pdf "
                               "(these two need matplotlib)")  # fmt: skip
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-stats/1)")
+    add_look(command)
 
 
 def _disasm(command: Subcommand) -> None:

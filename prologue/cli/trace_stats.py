@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from prologue.arrays import U64
+from prologue.cli.looks import look_of
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import PrologueError, UsageError
@@ -47,6 +48,7 @@ def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
     if args.json and args.top is not None:
         raise UsageError("--top is for the table: --json has every function")
+    look = look_of(args, ("--flames", args.flames))
     require_no_input(args.folded, args)
     if args.flames is not None:
         from prologue.report.pictures import require_plottable
@@ -85,7 +87,7 @@ def run(args: Namespace) -> int:
         from prologue.report.flames import plot_flames
 
         title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
-        plot_flames(stacks.lines(), title, args.flames)
+        plot_flames(stacks.lines(), title, args.flames, look)
     if stacks is not None and args.folded is not None:
         with new_file(args.folded) as temporary, temporary.open("w") as stream:
             stream.writelines(f"{line}\n" for line in stacks.lines())

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 from zlib import crc32
 
 from prologue.outputs import write_text
-from prologue.report.pictures import save_picture
+from prologue.report.pictures import DARK_GROUND, DARK_INK, PictureLook, drawing, save_picture
 from prologue.words import counted
 
 _WIDTH, _ROW, _HEAD = 13.0, 0.19, 1.0  # inches
@@ -38,6 +38,8 @@ text { font: 11px monospace; fill: #222; pointer-events: none }
 .outer { opacity: .5 }
 .match rect { fill: #b76be0 }
 """
+# Names in bars keep their ink: the bars are as light as on a light ground.
+_DARK_STYLE: Final = f"svg > text {{ fill: {DARK_INK} }} .frame rect {{ stroke: {DARK_GROUND} }}\n"
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ class FlameBar(NamedTuple):
     instructions: int
 
 
-def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
+def plot_flames(lines: Iterable[str], title: str, path: Path, look: PictureLook) -> None:
     """Draw stacks (``a;b;c COUNT``), the outermost function at the bottom.
 
     Raises:
@@ -64,22 +66,24 @@ def plot_flames(lines: Iterable[str], title: str, path: Path) -> None:
     """
     bars, total = place_bars(lines)
     if path.suffix.lower() == ".svg":
-        write_text(path, flame_svg(bars, total, title))
+        write_text(path, flame_svg(bars, total, title, look))
     else:
-        _plot(bars, max(total, 1), title, path)
+        _plot(bars, max(total, 1), title, path, look)
 
 
-def flame_svg(bars: Iterable[FlameBar], total: int, title: str) -> str:
+def flame_svg(bars: Iterable[FlameBar], total: int, title: str, look: PictureLook) -> str:
     """Return a flame graph of ``total`` instructions as an SVG file that works by itself."""
     drawn = [FlameBar("all", 0, 0, total), *(bar._replace(depth=bar.depth + 1) for bar in bars)]
     height = _TOP + _BAR * (1 + max(bar.depth for bar in drawn)) + _FOOT
+    width, shown_height = look.size or (_PIXELS, height)
+    ground = DARK_GROUND if look.dark else "#fff"
     script = files("prologue.report").joinpath("flames.js").read_text("utf-8")
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PIXELS} {height}" width="{_PIXELS}" height="{height}"'
-        f' data-width="{_PIXELS}" data-letter="{_LETTER}" data-fewest="{_FEWEST}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect width="{_PIXELS}" height="{height}" fill="#fff"/>',
-        f'<text class="head" x="4" y="18">{escape(title)}</text>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PIXELS} {height}" width="{width}"'
+        f' height="{shown_height}" data-width="{_PIXELS}" data-letter="{_LETTER}" data-fewest="{_FEWEST}">',
+        f"<style>{_STYLE}{_DARK_STYLE if look.dark else ''}</style>",
+        f'<rect width="{_PIXELS}" height="{height}" fill="{ground}"/>',
+        f'<text class="head" x="4" y="18">{escape(title if look.title is None else look.title)}</text>',
         f'<text class="reset" x="{_PIXELS - 70}" y="18">reset (Esc)</text>',
         f'<text class="search" x="{_PIXELS - 4}" y="18">find (/)</text>',
         f'<text class="line" x="4" y="{height - 8}"/>',
@@ -116,29 +120,32 @@ def _colour(name: str) -> str:
     return _COLOURS[crc32(name.encode()) % len(_COLOURS)]
 
 
-def _plot(bars: list[FlameBar], total: int, title: str, path: Path) -> None:
+def _plot(bars: list[FlameBar], total: int, title: str, path: Path, look: PictureLook) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import PatchCollection
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     depth = max((bar.depth for bar in bars), default=0) + 1
-    figure = Figure(figsize=(_WIDTH, _HEAD + _ROW * depth), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis = figure.subplots()
-    boxes = [Rectangle((bar.left / total, bar.depth), bar.instructions / total, 1) for bar in bars]
-    colours = [_colour(bar.name) for bar in bars]
-    axis.add_collection(PatchCollection(boxes, facecolors=colours, edgecolors="white", linewidths=0.4))
-    for bar in bars:
-        name = _shortened(bar.name, int(bar.instructions / total * _LETTERS))
-        if name:
-            left = bar.left / total + 0.001
-            axis.text(left, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, parse_math=False)
-    axis.set_xlim(0, 1)
-    axis.set_ylim(0, depth)
-    axis.axis("off")
-    axis.set_title(title, fontsize=9, loc="left", parse_math=False)
-    save_picture(figure, path)
+    with drawing(look):
+        figure = Figure(figsize=look.inches(_WIDTH, _HEAD + _ROW * depth), layout="constrained")
+        FigureCanvasAgg(figure)
+        axis = figure.subplots()
+        boxes = [Rectangle((bar.left / total, bar.depth), bar.instructions / total, 1) for bar in bars]
+        colours = [_colour(bar.name) for bar in bars]
+        axis.add_collection(
+            PatchCollection(boxes, facecolors=colours, edgecolors=figure.get_facecolor(), linewidths=0.4)
+        )
+        for bar in bars:
+            name = _shortened(bar.name, int(bar.instructions / total * _LETTERS))
+            if name:
+                left = bar.left / total + 0.001
+                axis.text(left, bar.depth + 0.5, name, fontsize=6, va="center", clip_on=True, color="black")
+        axis.set_xlim(0, 1)
+        axis.set_ylim(0, depth)
+        axis.axis("off")
+        axis.set_title(title if look.title is None else look.title, fontsize=9, loc="left")
+        save_picture(figure, path)
 
 
 def place_bars(lines: Iterable[str]) -> tuple[list[FlameBar], int]:

@@ -12,6 +12,7 @@ import pytest
 
 from prologue.cli.main import main
 from prologue.report.flames import place_bars, plot_flames
+from prologue.report.pictures import OWN, PictureLook
 from tests.support.needs import needs_module, needs_tools
 from tests.trace.made import KERNEL, perf_text
 
@@ -51,7 +52,7 @@ def test_what_is_too_narrow_to_see_is_left_out() -> None:
 def test_the_picture_names_them(tmp_path: Path) -> None:
     paths = tmp_path / "a.svg", tmp_path / "b.svg"
     for path in paths:
-        plot_flames([*LINES, "a_function_of_a_long_name<&> 1"], "a title <&>", path)
+        plot_flames([*LINES, "a_function_of_a_long_name<&> 1"], "a title <&>", path, OWN)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     root = ElementTree.parse(paths[0]).getroot()  # noqa: S314 - ours
     frames = [one for one in root.iter(f"{SVG}g") if one.get("class") == "frame"]
@@ -65,11 +66,21 @@ def test_the_picture_names_them(tmp_path: Path) -> None:
     assert "http" not in paths[0].read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
 
 
+def test_a_reader_chooses_title_size_and_ground(tmp_path: Path) -> None:
+    plot_flames(LINES, "run", tmp_path / "a.svg", PictureLook(title="mine", size=(600, 300), dark=True))
+    root = ElementTree.parse(tmp_path / "a.svg").getroot()  # noqa: S314 - ours
+    assert (root.get("width"), root.get("height")) == ("600", "300")
+    assert root.findtext(f"{SVG}text") == "mine"
+    plot_flames(LINES, "run", tmp_path / "b.svg", PictureLook(dark=True))
+    grounds = [ElementTree.parse(tmp_path / name).getroot().find(f"{SVG}rect") for name in ("a.svg", "b.svg")]  # noqa: S314 - ours
+    assert [ground is not None and ground.get("fill") for ground in grounds] == ["#12161b", "#12161b"]
+
+
 @pytest.mark.thorough
 def test_zoom_and_search(tmp_path: Path) -> None:
     """In a browser: what the script in the picture does."""
     needs_tools("chromium")
-    plot_flames(LINES, "run", tmp_path / "a.svg")
+    plot_flames(LINES, "run", tmp_path / "a.svg", OWN)
     dumped = []
     for deed in ("", "click('vfs_read')", "find('read_zero|memset')"):
         page = tmp_path / "page.html"
@@ -96,7 +107,7 @@ def test_zoom_and_search(tmp_path: Path) -> None:
 
 def test_dollars_are_no_formula(tmp_path: Path) -> None:
     needs_module("matplotlib")
-    plot_flames(["the_$a^^$_one 10", "other 5"], "run $a^^$.txt", tmp_path / "a.png")
+    plot_flames(["the_$a^^$_one 10", "other 5"], "run $a^^$.txt", tmp_path / "a.png", OWN)
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 

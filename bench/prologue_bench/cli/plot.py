@@ -6,10 +6,12 @@ import argparse
 from argparse import Namespace
 from pathlib import Path
 
+from prologue.cli.looks import add_look, look_of
+from prologue.report.pictures import require_plottable
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.sources import open_results
 from prologue_bench.cli.common import add_margin, add_results
-from prologue_bench.report.plots import save, suffix_of
+from prologue_bench.report.plots import save
 
 
 def add_options(added: argparse.ArgumentParser) -> None:
@@ -19,11 +21,12 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="picture: FILE.png, .svg or .pdf"
     )
+    add_look(added)
 
 
 def run(args: Namespace) -> int:
     """Draw every sample, and every difference with its interval."""
-    suffix_of(args.output)  # refuse before the work, not after it
-    save(compare(open_results(args.results), args.margin), args.output)
+    require_plottable(args.output)
+    save(compare(open_results(args.results), args.margin), args.output, look_of(args))
     print(f"{args.output}: written")
     return 0

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from prologue.outputs import new_file
+from prologue.report.pictures import OWN, drawing, require_plottable, save_picture
 from prologue_bench.report.layout import mail
-from prologue_bench.report.plots import METADATA, STYLE, suffix_of
+from prologue_bench.report.plots import STYLE
 
 _FTRACE_INIT: Final = "#D55E00"
 _RELOCATION: Final = "#b8c7d3"
@@ -35,13 +34,13 @@ def save_bars(title: str, bars: Sequence[Bar], path: Path) -> None:
     """Draw the bars into a file, whole or not at all.
 
     Raises:
-        BenchError: not a kind of picture that we draw.
+        UsageError: not a kind of picture that we draw.
         OutputError: it cannot be written.
 
     """
-    suffix = suffix_of(path)
-    with new_file(path) as temporary, mpl.rc_context(STYLE):
-        draw(title, bars).savefig(temporary, format=suffix[1:], dpi=130, metadata=METADATA[suffix])
+    require_plottable(path)
+    with drawing(OWN, STYLE):
+        save_picture(draw(title, bars), path)
 
 
 def draw(title: str, bars: Sequence[Bar]) -> Figure:

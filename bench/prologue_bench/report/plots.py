@@ -21,11 +21,10 @@ from matplotlib.patches import Patch
 from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from prologue.outputs import new_file
+from prologue.report.pictures import OWN, PictureLook, drawing, save_picture, shade, svg_of
 from prologue_bench.analysis.compare import Comparison, Report, WorkloadReport, faster_or
 from prologue_bench.analysis.series import Series
 from prologue_bench.analysis.stats import outliers
-from prologue_bench.errors import BenchError
 from prologue_bench.report import words
 from prologue_bench.report.layout import mail
 
@@ -41,91 +40,84 @@ _OF_KIND: Final = {"nop-nop": _GREY, "boot": "#0072B2", "build": "#D55E00"}
 _OF_LABEL: Final = {**_OF_KIND, "nop;nop": _GREY, "mov x9,lr;nop": _OF_KIND["build"]}  # what tables call them
 _CONTROL: Final = "#009E73"
 _OTHERS: Final = ("#CC79A7", "#56B4E9", "#E69F00", "#8C6D31", "#6A3D9A", "#B15928", "#1B7837", "#762A83")
-_BAND: Final = "#dce9f2"
+_BAND: Final = "#56b4e933"
 _LINE: Final = 0.85  # inches for each variant
 _AROUND: Final = 1.25  # inches for title and axis of each workload
 _LEGEND: Final = 0.5  # inches below everything, with the legend
 _FOOT: Final = 0.185  # inches for each line of notes below that
 _TITLE: Final = 0.2  # inches for each further line of a title
+_TITLE_WIDTH: Final = 84  # letters in a line of a title, over the whole width
 _EDGE: Final = 4  # dots between words and the edge of the picture
 _WIDTH: Final = 11.0
 _SPREAD: Final = 0.62  # of a variant's line that its boots fill
 _MANY: Final = 5000  # points from which on an SVG holds them as a bitmap
-STYLE: Final[dict[Any, Any]] = {
-    "text.parse_math": False,  # a label is no formula
-    "svg.hashsalt": "prologue",  # the same picture is the same file
-    "font.size": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
-# What words are written on, so that lines do not run through them.
-_PLATE: Final = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "boxstyle": "square,pad=0.12"}
-# What keeps date and version out: the same picture is the same file.
-METADATA: Final[dict[str, dict[str, Any]]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
+STYLE: Final[dict[Any, Any]] = {"font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False}
 _ALIKE: Final = 10  # so many times may the spans of one unit differ and still have one scale
 
 
-def suffix_of(path: Path) -> str:
-    """Return the kind of picture.
-
-    Raises:
-        BenchError: none that we draw.
-
-    """
-    suffix = path.suffix.lower()
-    if suffix not in METADATA:
-        raise BenchError(f"{path}: the picture's name must end in {', '.join(METADATA)}")
-    return suffix
-
-
-def save(report: Report, path: Path) -> None:
+def save(report: Report, path: Path, look: PictureLook = OWN) -> None:
     """Draw the report into a file, whole or not at all.
 
     Raises:
-        BenchError: not a kind of picture that we draw.
         OutputError: it cannot be written.
 
     """
-    suffix = suffix_of(path)
-    with new_file(path) as temporary, mpl.rc_context(STYLE):
-        draw(report).savefig(temporary, format=suffix[1:], dpi=130, metadata=METADATA[suffix])
+    with drawing(look, STYLE):
+        save_picture(draw(report, look), path)
 
 
-def draw(report: Report) -> Figure:
-    """Draw the picture, not yet in a file."""
+def svg(report: Report, look: PictureLook) -> bytes:
+    """Return the picture as SVG."""
+    with drawing(look, STYLE):
+        return svg_of(draw(report, look))
+
+
+def draw(report: Report, look: PictureLook = OWN) -> Figure:
+    """Draw the picture, not yet in a file; without comparisons it has no right half."""
     rows = report.workloads
+    both = any(row.comparisons for row in rows)
     titles = [_title(row.workload) for row in rows]
     heights = [
         _AROUND + _TITLE * title.count("\n") + _LINE * len(row.series) for title, row in zip(titles, rows, strict=True)
     ]
-    notes = _notes(report)
+    notes = _notes(report) if look.notes else []
     below = _LEGEND + _FOOT * len(notes)
-    figure = Figure(figsize=(_WIDTH, sum(heights) + below), layout="constrained")
+    figure = Figure(figsize=look.inches(_WIDTH, sum(heights) + below), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[sum(heights), below])[:, 0]
-    grid = upper.subplots(len(rows), 2, squeeze=False, width_ratios=[1.25, 1], height_ratios=heights)
-    colours = colours_of(report)
+    if look.title is not None:
+        upper.suptitle(look.title, weight="bold", fontsize=12)
+    widths = [1.25, 1] if both else [1]
+    grid = upper.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths, height_ratios=heights)
+    colours = {label: shade(colour) for label, colour in colours_of(report).items()}
     reach = max((_reach(row, report.margin) for row in rows), default=report.margin)
-    for row, title, (left, right) in zip(rows, titles, grid, strict=True):
-        left.set_title(title, loc="left", weight="bold")
+    for row, title, (left, *right) in zip(rows, titles, grid, strict=True):
+        _write_title(left, title)
         _draw_samples(left, row, colours)
         if report.results.campaign.evidence == "exact":
             left.set_xlim(left=0)  # or 2% and 87% would look alike
-        _draw_differences(right, row, report, reach, colours)
-    _one_scale([(row.workload.unit, left) for row, (left, _) in zip(rows, grid, strict=True)])
+        for axes in right:
+            _draw_differences(axes, row, report, reach, colours)
+    _one_scale([(row.workload.unit, left) for row, (left, *_) in zip(rows, grid, strict=True)])
     marks = _legend(report, reach)
     lower.legend(
         handles=marks, loc="upper center", ncols=len(marks), frameon=False, handlelength=1.5, columnspacing=1.2
     )
-    top = 1 - (_LEGEND - 0.1) / below
-    lower.text(0.012, top, "\n".join(notes), fontsize=8, color="#333333", va="top", linespacing=1.35)
-    for _, right in grid:
-        _keep_inside(figure, right)
+    lower.text(0.012, 1 - (_LEGEND - 0.1) / below, "\n".join(notes), fontsize=8, va="top", linespacing=1.35)
+    for _, *right in grid:
+        for axes in right:
+            _keep_inside(figure, axes)
     return figure
+
+
+def _write_title(axes: Axes, title: str) -> None:
+    """Write the title of a row over both of its halves: the layout keeps room for its lines, not for its width."""
+    axes.set_title("\n".join(" " for _ in title.split("\n")), loc="left", weight="bold")
+    text = axes.annotate(
+        title, (0, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", va="baseline",
+        weight="bold", fontsize="large", annotation_clip=False,
+    )  # fmt: skip
+    text.set_in_layout(False)
 
 
 def colours_of(report: Report) -> dict[str, str]:
@@ -149,8 +141,19 @@ def picture_text(text: str) -> str:
     return shown.replace("<-", "\N{LEFTWARDS ARROW}").replace("->", "\N{RIGHTWARDS ARROW}")
 
 
+def _ink() -> str:
+    """Return the colour of words and lines, on a light or a dark ground."""
+    return str(mpl.rcParams["text.color"])
+
+
+def _plate() -> dict[str, Any]:
+    """Return what words are written on, so that lines do not run through them."""
+    ground = mpl.rcParams["figure.facecolor"]
+    return {"facecolor": ground, "alpha": 0.75, "edgecolor": "none", "boxstyle": "square,pad=0.12"}
+
+
 def _title(workload: Workload) -> str:
-    return textwrap.fill(mail(f"{workload.name}: {workload.unit}, {workload.direction} is better"), 64)
+    return textwrap.fill(mail(f"{workload.name}: {workload.unit}, {workload.direction} is better"), _TITLE_WIDTH)
 
 
 def _one_scale(drawn: list[tuple[str, Axes]]) -> None:
@@ -199,7 +202,7 @@ def _verdicts(report: Report) -> Iterator[str]:
 
 def _legend(report: Report, reach: float) -> list[Artist]:
     marks: list[Artist] = [_dot("one run", "o", 4, 0.5)]
-    median = Line2D([], [], color="#333333", linewidth=2, label="median")
+    median = Line2D([], [], color=_ink(), linewidth=2, label="median")
     if report.results.campaign.evidence == "exact":
         return [*marks, median]
     if report.results.boots_known:
@@ -210,14 +213,14 @@ def _legend(report: Report, reach: float) -> list[Artist]:
         wider = " (wider than shown)" if reach < report.margin else ""
         marks.append(Patch(color=_BAND, label=picture_text(f"margin +-{words.margin_of(report.margin)}{wider}")))
     if any(row.floor is not None for row in report.workloads):
-        marks.append(Line2D([], [], color="#333333", linestyle=":", label="A/A floor"))
+        marks.append(Line2D([], [], color=_ink(), linestyle=":", label="A/A floor"))
     return marks
 
 
 def _dot(label: str, marker: str, size: float, alpha: float, *, hollow: bool = False) -> Line2D:
-    face = "none" if hollow else "#333333"
+    face = "none" if hollow else _ink()
     return Line2D(
-        [], [], color="#333333", marker=marker, markersize=size, alpha=alpha, linestyle="", label=label,
+        [], [], color=_ink(), marker=marker, markersize=size, alpha=alpha, linestyle="", label=label,
         markerfacecolor=face,
     )  # fmt: skip
 
@@ -231,7 +234,7 @@ def _draw_samples(axes: Axes, row: WorkloadReport, colours: Mapping[str, str]) -
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(mail(workload.unit) + (", by boot: first on top" if row.series[0].boots_known else ""))
     _number_axis(axes, float(max(s.pooled.max() for s in row.series)))
-    axes.grid(axis="x", color="#e6e6e6", linewidth=0.7)
+    axes.grid(axis="x", color="#80808040", linewidth=0.7)
     axes.set_axisbelow(True)
 
 
@@ -283,7 +286,7 @@ def _draw_differences(
         axes.spines["bottom"].set_visible(False)
         axes.set_xticks([])
         text = "smoke evidence: no comparison" if report.results.campaign.evidence == "smoke" else "nothing to compare"
-        axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="#555555")
+        axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=_ink())
         return
     base = row.series[0]
     if report.results.campaign.evidence == "exact":
@@ -294,7 +297,7 @@ def _draw_differences(
     for line, series in enumerate(row.series[1:], 1):
         verdict = picture_text(words.short_verdict(row, compared[series.label], report.margin))
         _draw_effect(axes, compared[series.label], verdict, line=line, colour=colours[series.label])
-    axes.text(0, 0, "base", ha="center", va="center", color=colours[base.label], bbox=_PLATE)
+    axes.text(0, 0, "base", ha="center", va="center", color=colours[base.label], bbox=_plate())
 
 
 def _reach(row: WorkloadReport, margin: float) -> float:
@@ -313,13 +316,13 @@ def _draw_scale(axes: Axes, row: WorkloadReport, margin: float, reach: float) ->
     axes.set_xlim(-100 * reach, 100 * reach)
     if row.floor is not None:
         for side in (-1, 1):
-            axes.axvline(side * 100 * row.floor, color="#333333", linestyle=":", linewidth=1.2, zorder=1)
+            axes.axvline(side * 100 * row.floor, color=_ink(), linestyle=":", linewidth=1.2, zorder=1)
 
 
 def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int, colour: str) -> None:
     effect = comparison.effect
     if effect is None:
-        axes.text(0, line, f" {verdict}", va="center", color="#555555")
+        axes.text(0, line, f" {verdict}", va="center", color=_ink())
         return
     middle, low, high = (100 * (ratio - 1) for ratio in (effect.ratio, effect.low, effect.high))
     axes.plot([low, high], [line, line], color=colour, linewidth=2.4, solid_capstyle="butt", zorder=3)
@@ -327,11 +330,11 @@ def _draw_effect(axes: Axes, comparison: Comparison, verdict: str, *, line: int,
     axes.plot([middle], [line], "D", color=colour, markersize=6.5, zorder=4)
     axes.annotate(
         words.change(effect), (middle, line), xytext=(0, 14), textcoords="offset points", ha="center",
-        va="center", fontsize=8.5, zorder=2, bbox=_PLATE,
+        va="center", fontsize=8.5, zorder=2, bbox=_plate(),
     )  # fmt: skip
     axes.annotate(
         verdict, (middle, line), xytext=(0, -15), textcoords="offset points",
-        ha="center", va="center", fontsize=9.5, weight="bold", color=colour, zorder=2, bbox=_PLATE,
+        ha="center", va="center", fontsize=9.5, weight="bold", color=colour, zorder=2, bbox=_plate(),
     )  # fmt: skip
 
 
@@ -349,7 +352,7 @@ def _draw_exact(
         )
         axes.barh(line, share, height=0.28, color=colours[series.label], zorder=2)
         axes.annotate(
-            text, (0, line), xytext=(4, 17), textcoords="offset points", ha="left", va="center", zorder=3, bbox=_PLATE
+            text, (0, line), xytext=(4, 17), textcoords="offset points", ha="left", va="center", zorder=3, bbox=_plate()
         )  # fmt: skip
     axes.axvline(100, color="#999999", linewidth=1, zorder=1)
     axes.set_xlim(0, 1.05 * max(100.0, *shares))

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from prologue.arrays import U64, Bool
+import numpy as np
+
+from prologue.arrays import U32, U64, Bool
 
 LiveKind = Literal["first slot", "call", "label", "word", "unexplained", "unstable", "unknown"]
 """What is wrong with a word. No rule reports ``unknown``: it does not fit, but what would fit is not known."""
@@ -71,11 +73,17 @@ class Agreement(NamedTuple):
 
 
 class OwnedWords(NamedTuple):
-    """The words of one table of a mechanism, and which of them differ from the file; arrays of shape (n,)."""
+    """The words of one table of a mechanism, as the file and as memory has them; arrays of shape (n,)."""
 
     mechanism: str
     vaddrs: U64
-    changed: Bool
+    linked: U32
+    live: U32
+
+    @property
+    def changed(self) -> Bool:
+        """Which words differ from the file."""
+        return np.not_equal(self.linked, self.live)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,9 +53,10 @@ class TextJudge:
         free = [word for word in words if not word.mechanism]
         counts = self._counts(claims)
         looked = sum(int(section.there.sum()) for section, _ in self._sections)
-        owned = [OwnedWords(one.mechanism, one.vaddrs, np.not_equal(*self._both(one.vaddrs))) for one in claims]
+        owned = [self._owned(one.mechanism, one.vaddrs) for one in claims]
         covered: U64 = np.array(sorted(self._lifted), np.uint64)
-        owned.append(OwnedWords("breakpoints", covered, np.ones(len(covered), np.bool_)))
+        breakpoints: U32 = np.array([self._lifted[vaddr].brk for vaddr in covered.tolist()], np.uint32)
+        owned.append(self._owned("breakpoints", covered)._replace(live=breakpoints))
         words.sort(key=lambda word: word.vaddr)
         return Audited(
             words=tuple(words),
@@ -69,6 +70,10 @@ class TextJudge:
             agreements=tuple(one.agreement for one in claims if one.agreement is not None and one.right.all()),
             notes=tuple(one.note for one in claims if one.note),
         )
+
+    def _owned(self, mechanism: str, vaddrs: U64) -> OwnedWords:
+        live, linked = self._both(vaddrs)
+        return OwnedWords(mechanism, vaddrs, linked=linked, live=live)
 
     def _owners(self, section: LiveSection, claims: Sequence[Claims]) -> I64:
         """Which claim owns each word: its number plus one; 0 for none, TWICE for two."""

@@ -1,0 +1,53 @@
+"""The words that each mechanism of a kernel could change in its text: what pictures and maps of text are drawn from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from prologue.arrays import U32, U64, Bool, among
+from prologue.live.audit.audited import OwnedWords
+from prologue.live.audit.run import AuditedFile
+
+
+class Strip(NamedTuple):
+    """The words of a mechanism by link-time address, ascending, as the file and as memory has them; shape (n,)."""
+
+    vaddrs: U64
+    linked: U32
+    live: U32
+    wrong: Bool
+
+    @property
+    def changed(self) -> Bool:
+        """Which words differ from the file."""
+        return np.not_equal(self.linked, self.live)
+
+
+def strips_of(file: AuditedFile) -> dict[str, Strip]:
+    """Strips by mechanism, without empty ones; what no mechanism owns has a strip if something is wrong there."""
+    words = file.audited.words
+    wrong = np.array([word.vaddr + 4 * k for word in words for k in range(word.words)], np.uint64)
+    tables: dict[str, list[OwnedWords]] = {}
+    for table in file.audited.owned:
+        tables.setdefault(table.mechanism, []).append(table)
+    strips = {name: strip for name, parts in tables.items() if len((strip := _strip(parts, wrong)).vaddrs)}
+    owned = np.concatenate([np.zeros(0, np.uint64), *(strip.vaddrs for strip in strips.values())])
+    free = ~among(wrong, owned)
+    if free.any():
+        # Of several words that are one finding, the first one's are known.
+        linked, live = (
+            np.array([word for word, size in pairs for _ in range(size)], np.uint32)[free]
+            for pairs in ([(word.expected, word.words) for word in words], [(word.live, word.words) for word in words])
+        )
+        strips["no mechanism"] = Strip(wrong[free], linked, live, np.ones(int(free.sum()), np.bool_))
+    return strips
+
+
+def _strip(parts: list[OwnedWords], wrong: U64) -> Strip:
+    vaddrs: U64 = np.concatenate([part.vaddrs for part in parts])
+    order = np.argsort(vaddrs, kind="stable")
+    vaddrs = vaddrs[order]
+    linked, live = (np.concatenate(words)[order] for words in zip(*((p.linked, p.live) for p in parts), strict=True))
+    return Strip(vaddrs, linked, live, among(vaddrs, wrong))
