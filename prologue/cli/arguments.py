@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -54,6 +55,28 @@ class InPlaceOf(argparse.Action):
         setattr(namespace, self.dest, values)
         for action in self.const:
             action.required = False
+
+
+def add_report(command: argparse.ArgumentParser, schema: str) -> None:
+    """Add how a report is written, and where to."""
+    forms = command.add_mutually_exclusive_group()
+    forms.add_argument("--format", choices=("text", "json", "html"), default="text",
+                       help=f"of the report (json: schema prologue.{schema}/1; html: for a browser)")  # fmt: skip
+    forms.add_argument("--json", dest="format", action="store_const", const="json", help="--format json")
+    command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write JSON or HTML to this file")
+
+
+def require_html(format_: str) -> None:
+    """Refuse a report as HTML on a machine without Jinja2, before the work.
+
+    Raises:
+        InputError: Jinja2 is not installed.
+
+    """
+    if format_ == "html":
+        from prologue.report.html.page import require_jinja
+
+        require_jinja()
 
 
 def shell_words(option: str, text: str) -> list[str]:

@@ -87,8 +87,8 @@ def _audit(actions: Commands) -> None:
     amount = audit.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
-    audit.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
-                       help="of the report (json: schema prologue.live-audit/1)")  # fmt: skip
+    audit.add_argument("--format", choices=("text", "json", "html", "sarif", "junit", "ktap"), default="text",
+                       help="of the report (json: schema prologue.live-audit/1; html: for a browser)")  # fmt: skip
     audit.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
     add_look(audit)
 

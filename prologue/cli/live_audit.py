@@ -7,7 +7,7 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from prologue.cli.arguments import selected_names, shell_words, split_names
+from prologue.cli.arguments import require_html, selected_names, shell_words, split_names
 from prologue.cli.looks import look_of
 from prologue.cli.parallel import print_errors
 from prologue.elf.image import ElfImage
@@ -28,6 +28,7 @@ from prologue.rules.base import Rule
 
 def run(args: Namespace) -> int:
     """Audit the text of a kernel that runs or ran: 1 if a word is wrong, 5 if some could not be decided."""
+    require_html(args.format)
     sources = [args.source, *([args.later] if args.later else [])]
     for out in (args.output, args.plot):
         require_other(out, args.vmlinux, *map(Path, sources))
@@ -82,10 +83,19 @@ def _report(args: Namespace, done: Audit) -> None:
     quiet = args.quiet and not _status(args, done)
     if quiet and not args.output:
         return
-    report = render_audit(done, args.format, show_all=args.all, lacking_allowed=args.allow_undecided)
+    report = _rendered(args, done)
     if not args.output:
         print(report)
         return
     write_text(args.output, report + "\n")
     if not quiet:
         print(printable(f"{args.output}: {closing(done)}"), file=sys.stderr)
+
+
+def _rendered(args: Namespace, done: Audit) -> str:
+    if args.format != "html":
+        return render_audit(done, args.format, show_all=args.all, lacking_allowed=args.allow_undecided)
+    from prologue.report.html.audit import audit_page
+    from prologue.report.html.page import render_page
+
+    return render_page(audit_page(done, args.command_line, lacking_allowed=args.allow_undecided))

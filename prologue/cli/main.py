@@ -45,10 +45,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parse(words: list[str]) -> argparse.Namespace:
     try:
-        return build_parser(words[0] if words else "").parse_args(words)
+        args = build_parser(words[0] if words else "").parse_args(words)
     except SystemExit:
         sys.stdout.flush()  # help that cannot be printed
         raise
+    args.command_line = ["prologue", *words]  # reports say how to repeat them
+    return args
 
 
 def _print_every_name() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from prologue.cli import trace_etm
-from prologue.cli.arguments import Once, number_from
+from prologue.cli.arguments import Once, add_report, number_from
 from prologue.cli.bench import add_bench_command
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
@@ -67,7 +67,7 @@ def _check(command: Subcommand) -> None:
     add_images(command)
     command.add_argument("--explain", action=Once, metavar="SOURCE",
                          help="a capture or other memory of that kernel: name who writes each word")  # fmt: skip
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-check/1)")
+    add_report(command, "trace-check")
 
 
 def _export(command: Subcommand) -> None:
@@ -91,7 +91,7 @@ def _stats(command: Subcommand) -> None:
     command.add_argument("--flames", type=Path, metavar="FILE",
                          help="draw them: a flame graph, .svg to zoom and search in a browser, .png or .pdf "
                               "(these two need matplotlib)")  # fmt: skip
-    command.add_argument("--json", action="store_true", help="print JSON (schema prologue.trace-stats/1)")
+    add_report(command, "trace-stats")
     add_look(command)
 
 

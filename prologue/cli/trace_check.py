@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from dataclasses import dataclass
 from typing import Any, Final
 
+from prologue.cli.reports import put_report, require_report
 from prologue.cli.trace_divergence import divergence_data, divergence_lines
 from prologue.cli.trace_inputs import open_history, open_kernels, open_traces
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched_guests
 from prologue.errors import UndecidedError
 from prologue.live.memory.sources import open_memory
+from prologue.report.html.page import Badge
+from prologue.trace.path.assign import Kernels
 from prologue.trace.path.check import Findings, ImageCheck, StaleWord
 from prologue.trace.path.divergence import Divergences, find_divergences
 from prologue.trace.path.known import KnownRanges
@@ -25,8 +29,34 @@ from prologue.words import counted
 SCHEMA: Final = "prologue.trace-check/1"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """A trace that was read, and what is wrong with the images."""
+
+    trace: Trace
+    kernels: Kernels
+    owners: Mechanisms | None
+    check: ImageCheck
+    summary: TraceSummary
+    findings: Findings
+    reported: list[ReportedWord]
+    diverged: Divergences | None
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything could be judged."""
+        return bool(self.check.judged or self.check.impossible or self.reported)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an image is not what ran."""
+        diverged = self.diverged is not None and bool(self.diverged.words)
+        return bool(self.findings.stale or self.findings.decoder or self.reported or diverged)
+
+
 def run(args: Namespace) -> int:
     """Say whether the images can be the code that ran."""
+    require_report(args)
     with open_traces(args) as trace:
         explains = args.explain and args.vmlinux is not None
         owners = Mechanisms(args.vmlinux, open_memory(args.explain)) if explains else None
@@ -47,43 +77,72 @@ def run(args: Namespace) -> int:
             *_without_memory(trace, args),
         ]
         diverged = _compare_with_file(trace, args, kernels.host)
-    programs = kernels.programs
-    if args.json:
-        data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "trace": trace.name,
-            "images": [program.name for program in programs],
-            "memory": args.memory,
-            **summary.data(),
-            "left_out": dict(zip(("ranges", "instructions"), check.left_out, strict=True)),
-            "steps_judged": check.judged,
-            "steps_not_judged": dict(check.unjudged),
-            "not_used": dict(trace.account.counts),
-            "stale": [_data(check, word, programs, owners) for word in findings.stale],
-            "follow": [_data(check, word, programs, owners) for word in findings.follow],
-            "decoder": [_data(check, word, programs, owners, blame=True) for word in findings.decoder],
-            "reported": [_reported_data(word, programs) for word in reported],
-            "divergence": None if diverged is None else divergence_data(diverged, kernels.host, owners),
-        }
-        print(json.dumps(data, indent=2))
-    else:
-        for stale in findings.decoder:
-            print(_decoder_text(check, stale, programs[stale.program]))
-        for stale in findings.stale:
-            print(_text(check, stale, programs[stale.program], owners))
-        for word in reported:
-            print(_reported_text(word, programs))
-        if diverged is not None:
-            print("\n".join(divergence_lines(diverged, kernels.host, owners)))
+    done = _Checked(
+        trace=trace,
+        kernels=kernels,
+        owners=owners,
+        check=check,
+        summary=summary,
+        findings=findings,
+        reported=reported,
+        diverged=diverged,
+    )
+    if args.format == "text":
+        _print_findings(done)
         print_notes(rest)
-    if not check.judged and not check.impossible and not reported:
+    else:
+        put_report(args, _report(args, done, rest))
+    if not done.judged:
         raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
-    if not args.json:
-        if findings.stale or findings.decoder or findings.follow or not reported:
-            print("\n".join(_verdict(check, findings)))
-        if reported:
-            print(f"the decoder reports {counted(len(reported), 'word')} of its image that cannot be what ran")
-    return 1 if findings.stale or findings.decoder or reported or (diverged and diverged.words) else 0
+    if args.format == "text":
+        print("\n".join(_verdict(done)))
+    return int(done.failed)
+
+
+def _print_findings(done: _Checked) -> None:
+    programs = done.kernels.programs
+    for stale in done.findings.decoder:
+        print(_decoder_text(done.check, stale, programs[stale.program]))
+    for stale in done.findings.stale:
+        print(_text(done.check, stale, programs[stale.program], done.owners))
+    for word in done.reported:
+        print(_reported_text(word, programs))
+    if done.diverged is not None:
+        print("\n".join(divergence_lines(done.diverged, done.kernels.host, done.owners)))
+
+
+def _document(args: Namespace, done: _Checked) -> dict[str, Any]:
+    check, owners, programs = done.check, done.owners, done.kernels.programs
+    return {
+        "schema": SCHEMA,
+        "trace": done.trace.name,
+        "images": [program.name for program in programs],
+        "memory": args.memory,
+        **done.summary.data(),
+        "left_out": dict(zip(("ranges", "instructions"), check.left_out, strict=True)),
+        "steps_judged": check.judged,
+        "steps_not_judged": dict(check.unjudged),
+        "not_used": dict(done.trace.account.counts),
+        "stale": [_data(check, word, programs, owners) for word in done.findings.stale],
+        "follow": [_data(check, word, programs, owners) for word in done.findings.follow],
+        "decoder": [_data(check, word, programs, owners, blame=True) for word in done.findings.decoder],
+        "reported": [_reported_data(word, programs) for word in done.reported],
+        "divergence": None if done.diverged is None else divergence_data(done.diverged, done.kernels.host, owners),
+    }
+
+
+def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
+    document = _document(args, done)
+    if args.format == "json":
+        return json.dumps(document, indent=2)
+    from prologue.report.html.page import render_page
+    from prologue.report.html.trace import check_page
+
+    outcome: Badge = "failed" if done.failed else "passed" if done.judged else "not decided"
+    said = _verdict(done) if done.judged else []
+    if done.diverged is not None:
+        said += divergence_lines(done.diverged, done.kernels.host, done.owners)[-1:]
+    return render_page(check_page(document, outcome, said, notes, args.command_line))
 
 
 def _compare_with_file(trace: Trace, args: Namespace, running: Program) -> Divergences | None:
@@ -108,8 +167,8 @@ def _without_memory(trace: Trace, args: Namespace) -> list[str]:
     ]
 
 
-def _verdict(check: ImageCheck, findings: Findings) -> list[str]:
-    lines = []
+def _verdict(done: _Checked) -> list[str]:
+    check, findings, reported, lines = done.check, done.findings, done.reported, list[str]()
     if findings.decoder:
         lines.append(f"the decoder went astray at {counted(len(findings.decoder), 'place')}")
     if findings.stale:
@@ -117,10 +176,14 @@ def _verdict(check: ImageCheck, findings: Findings) -> list[str]:
     if findings.follow:
         words, steps = counted(len(findings.follow), "other word"), counted(findings.following, "impossible step")
         lines.append(f"also: {steps} at {words}, after the first one of a CPU and before its next gap")
-    if lines:
-        return lines
-    left = check.unjudged.total()
-    return [f"{counted(check.judged, 'step')}, none impossible" + (f"; {left:,} could not be judged" if left else "")]
+    if not lines and not reported:
+        left = check.unjudged.total()
+        lines.append(
+            f"{counted(check.judged, 'step')}, none impossible" + (f"; {left:,} could not be judged" if left else "")
+        )
+    if reported:
+        lines.append(f"the decoder reports {counted(len(reported), 'word')} of its image that cannot be what ran")
+    return lines
 
 
 def _may_be_hidden(trace: Trace, summary: TraceSummary) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from prologue.arrays import U64
 from prologue.cli.looks import look_of
+from prologue.cli.reports import put_report, require_report
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import PrologueError, UsageError
@@ -46,22 +47,25 @@ class _ProgramStats:
 
 def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
-    if args.json and args.top is not None:
-        raise UsageError("--top is for the table: --json has every function")
+    if args.format != "text" and args.top is not None:
+        raise UsageError(f"--top is for the table: --format {args.format} has every function")
+    require_report(args)
     look = look_of(args, ("--flames", args.flames))
     require_no_input(args.folded, args)
+    require_distinct(args.folded, args.output)
     if args.flames is not None:
         from prologue.report.pictures import require_plottable
 
         require_plottable(args.flames, by_hand=(".svg",))
         require_no_input(args.flames, args)
         require_distinct(args.folded, args.flames)
+        require_distinct(args.output, args.flames)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
         check = ImageCheck(known, trace)
         filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
-        selection, stacks = Selection(), FoldedStacks(known) if args.folded or args.flames else None
+        selection, stacks = Selection(), FoldedStacks(known) if _wants_stacks(args) else None
         times = FunctionTimes(known) if args.times else None
         for batch, every in check.executed(trace):
             samples = int((batch.ranges["flags"] & np.uint8(SAMPLE) != 0).sum())
@@ -91,17 +95,28 @@ def run(args: Namespace) -> int:
     if stacks is not None and args.folded is not None:
         with new_file(args.folded) as temporary, temporary.open("w") as stream:
             stream.writelines(f"{line}\n" for line in stacks.lines())
-    if args.json:
-        images = [_data(one) for one in found]
-        left_out = dict(zip(("ranges", "instructions"), check.left_out, strict=True))
-        flow = {"left_out": left_out, "steps_judged": check.judged, "steps_impossible": check.impossible}
-        said = {**summary.data(), **flow, "not_used": dict(trace.account.counts), "images": images}
-        print(json.dumps({"schema": SCHEMA, "trace": trace.name, "memory": args.memory, **said}, indent=2))
-    else:
+    if args.format == "text":
         for one in found:
             print("\n".join(_text(one, _TOP if args.top is None else args.top)))
         print_notes(rest)
+        return 0
+    images = [_data(one) for one in found]
+    left_out = dict(zip(("ranges", "instructions"), check.left_out, strict=True))
+    flow = {"left_out": left_out, "steps_judged": check.judged, "steps_impossible": check.impossible}
+    said = {**summary.data(), **flow, "not_used": dict(trace.account.counts), "images": images}
+    document = {"schema": SCHEMA, "trace": trace.name, "memory": args.memory, **said}
+    if args.format == "json":
+        put_report(args, json.dumps(document, indent=2))
+        return 0
+    from prologue.report.html.page import render_page
+    from prologue.report.html.trace import stats_page
+
+    put_report(args, render_page(stats_page(document, rest, stacks.lines() if stacks else (), args.command_line)))
     return 0
+
+
+def _wants_stacks(args: Namespace) -> bool:
+    return bool(args.folded or args.flames or args.format == "html")
 
 
 def _stats(known: KnownRanges, summary: TraceSummary, row: int, times: FunctionTimes | None) -> _ProgramStats:

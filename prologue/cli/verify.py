@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
-from prologue.cli.arguments import add_jobs, selected_names, split_names
+from prologue.cli.arguments import add_jobs, require_html, selected_names, split_names
 from prologue.cli.parallel import print_errors, run_many
 from prologue.cli.subcommands import Subcommand
 from prologue.errors import InputError, OutputError, UsageError
@@ -58,13 +58,14 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--write-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
     add_jobs(command)
-    command.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
-                         help="of the report (json: schema prologue.verify/1)")  # fmt: skip
+    command.add_argument("--format", choices=("text", "json", "html", "sarif", "junit", "ktap"), default="text",
+                         help="of the report (json: schema prologue.verify/1; html: for a browser)")  # fmt: skip
     command.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
 
 
 def run(args: Namespace) -> int:
     """Verify each file; 1 if anything fails, 2 if a file could not be verified."""
+    require_html(args.format)
     targets = _targets(args)
     release = args.release or any(target.settings.release for target in targets)
     _require_sense(args, targets, release=release)
@@ -180,13 +181,22 @@ def _report(args: Namespace, verdict: Verdict) -> None:
             for note in verdict.exceptions:
                 print(f"prologue: {printable(note)}", file=sys.stderr)
         return
-    report = render(verdict, args.format, show_all=args.all)
+    report = _rendered(args, verdict)
     if not args.output:
         print(report)
         return
     write_text(args.output, report + "\n")
     if not (verdict.passed and args.quiet):
         print(f"{args.output}: {closing_line(verdict)}", file=sys.stderr)
+
+
+def _rendered(args: Namespace, verdict: Verdict) -> str:
+    if args.format != "html":
+        return render(verdict, args.format, show_all=args.all)
+    from prologue.report.html.page import render_page
+    from prologue.report.html.verify import verify_page
+
+    return render_page(verify_page(verdict, args.command_line))
 
 
 def _require_writable(args: Namespace, targets: list[_Target]) -> None:

@@ -46,7 +46,7 @@ def render_audit(audit: Audit, kind: Format, *, show_all: bool, lacking_allowed:
         return json.dumps(_data(audit, lacking_allowed=lacking_allowed), indent=2)
     every = audits_of(audit)
     notes = [*unknown_lines(audit, show_all=show_all), *_table(audit), *agreement_lines(audit), *_notes(audit)]
-    notes += [*_transitions(audit), *_not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
+    notes += [*_transitions(audit), *not_looked_at(audit), *_struct_offsets(audit), closing(audit)]
     left = [each_audit for each_audit in every if each_audit.is_open(lacking_allowed=lacking_allowed)]
     unread = {f"words of {each_audit.source}": "; ".join(why_undecided(each_audit)) for each_audit in left}
     if kind == "sarif":
@@ -122,13 +122,13 @@ def _text(audit: Audit, *, show_all: bool) -> str:
     lines += agreement_lines(audit)
     lines += _notes(audit)
     lines += _transitions(audit)
-    lines += [f"not looked at: {printable(note)}" for note in _not_looked_at(audit)]
+    lines += [f"not looked at: {printable(note)}" for note in not_looked_at(audit)]
     lines += _struct_offsets(audit)
     lines += why_undecided(audit)
     return "\n".join([*lines, closing(audit)])
 
 
-def _rows(audit: Audit) -> list[MechanismCount]:
+def mechanism_rows(audit: Audit) -> list[MechanismCount]:
     """Counts of all files together."""
     rows: dict[str, MechanismCount] = {}
     for audited_file in audit.files:
@@ -143,7 +143,7 @@ def _table(audit: Audit) -> list[str]:
 
     rows = [
         (row.mechanism, *(f"{count:,}" for count in (row.words, row.changed, row.wrong, row.unsure)))
-        for row in _rows(audit)
+        for row in mechanism_rows(audit)
     ]
     if not rows:
         return []
@@ -174,7 +174,8 @@ def _struct_offsets(audit: Audit) -> list[str]:
     return [f"struct offsets: {audit.struct_offsets}"] if audit.struct_offsets else []
 
 
-def _not_looked_at(audit: Audit) -> list[str]:
+def not_looked_at(audit: Audit) -> list[str]:
+    """Return a line for text that memory lacks, for each note of the audit, and for each rule that did not run."""
     modules: dict[str, list[int]] = {}
     lacking = []
     for audited_file in audit.files:
@@ -204,7 +205,7 @@ def _data(audit: Audit, *, lacking_allowed: bool) -> dict[str, Any]:
         "before": None if audit.before is None else audit.before.source,
         "transitions": [asdict(row) | {"allowed": row.allowed} for row in audit.transitions],
         "files": [_file(item) | {"memory": audit.source} for item in audit.files],
-        "not_looked_at": _not_looked_at(audit),
+        "not_looked_at": not_looked_at(audit),
         "errors": [str(error) for error in all_errors(audit)],
         "findings": [_finding(audit, item) for item in every_finding(audit)],
         "unknown": [

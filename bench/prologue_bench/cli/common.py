@@ -48,10 +48,10 @@ def add_margin(added: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_format(added: argparse.ArgumentParser, schema: str) -> None:
-    """Add how the report is printed."""
+def add_format(added: argparse.ArgumentParser, schema: str, *more: str) -> None:
+    """Add how the report is printed; ``more`` are forms that other reports do not have."""
     added.add_argument(
-        "--format", choices=_FORMATS, default="text", help=f"of the report (json: schema prologue.{schema}/1)"
+        "--format", choices=(*_FORMATS, *more), default="text", help=f"of the report (json: schema prologue.{schema}/1)"
     )
 
 

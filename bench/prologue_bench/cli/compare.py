@@ -6,6 +6,8 @@ import argparse
 from argparse import Namespace
 from pathlib import Path
 
+from prologue.cli.arguments import require_html
+from prologue.errors import UsageError
 from prologue_bench.analysis.compare import compare
 from prologue_bench.analysis.links import compare_links
 from prologue_bench.analysis.sources import open_results
@@ -22,11 +24,12 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "or LABEL=DIRECTORY (json: schema prologue.bench-links/1)",
     )  # fmt: skip
     add_margin(added)
-    add_format(added, "bench-compare")
+    add_format(added, "bench-compare", "html")
 
 
 def run(args: Namespace) -> int:
     """Compare every variant with the base, and print what may be said."""
+    require_html(args.format)
     if args.links:
         return _links(args)
     report = compare(open_results(args.results), args.margin)
@@ -34,11 +37,17 @@ def run(args: Namespace) -> int:
         return put(data.to_json(report))
     if args.format == "csv":
         return put(data.to_csv(report))
+    if args.format == "html":
+        from prologue_bench.report.html import to_html
+
+        return put(to_html(report, [*again(args, "compare"), "--format", "html"]) + "\n")
     write = text.to_markdown if args.format == "markdown" else text.to_text
     return put(write(report, repeat_command(args, "compare")))
 
 
 def _links(args: Namespace) -> int:
+    if args.format == "html":
+        raise UsageError("--links has no --format html")
     named = [_named(word) for word in args.results]
     compared = compare_links([(label, open_results([name])) for label, name in named])
     if args.format == "json":

@@ -23,9 +23,9 @@ def to_text(report: Report, command: Sequence[str]) -> str:
             lines += [line for proof in report.results.campaign.same_link for line in wrapped(proof)]
         head, rows, right = comparison_table(part, report.margin)
         lines += ["", *text_table(head, rows, right), ""]
-        if sentences := [line for sentence in _sentences(part, report.margin) for line in wrapped(sentence)]:
-            lines += [*sentences, ""]
-    for sentence in _foot(report):
+        if verdicts := [line for sentence in sentences(part, report.margin) for line in wrapped(sentence)]:
+            lines += [*verdicts, ""]
+    for sentence in foot(report):
         lines += wrapped(sentence)
     lines += _recorded_by(report.results.campaign.command)
     return "\n".join([*lines, *command_lines(["$", *command])]) + "\n"
@@ -45,27 +45,28 @@ def to_markdown(report: Report, command: Sequence[str]) -> str:
     """Write the report as Markdown."""
     lines: list[str] = []
     for part in report.workloads:
-        lines += [f"### {mail(_title(part.workload))}", ""]
+        lines += [f"### {mail(heading(part.workload))}", ""]
         if part is report.workloads[0]:
             for proof in report.results.campaign.same_link:
                 lines += [mail(proof), ""]
         head, rows, right = comparison_table(part, report.margin)
         lines += [*markdown_table(head, rows, right), ""]
-        lines += [*(f"- {mail(sentence)}" for sentence in _sentences(part, report.margin)), ""]
-    foot = list(_foot(report))
+        lines += [*(f"- {mail(sentence)}" for sentence in sentences(part, report.margin)), ""]
+    last = list(foot(report))
     if recorded := report.results.campaign.command:
-        foot.append(f"recorded by: {recorded}")
-    lines += [*(f"- {mail(sentence)}" for sentence in foot), "", "```", *command_lines(command), "```"]
+        last.append(f"recorded by: {recorded}")
+    lines += [*(f"- {mail(sentence)}" for sentence in last), "", "```", *command_lines(command), "```"]
     return "\n".join(lines) + "\n"
 
 
 def title(workload: Workload) -> list[str]:
     """Say what was run, in which unit, and which direction is the better one."""
-    lines = wrapped(_title(workload))
+    lines = wrapped(heading(workload))
     return lines if workload.command == workload.name else [*lines, *wrapped(workload.command, "  $ ", "    ")]
 
 
-def _title(workload: Workload) -> str:
+def heading(workload: Workload) -> str:
+    """Return the same in one line."""
     return f"{workload.name}; {workload.unit}, {workload.direction} is better"
 
 
@@ -102,7 +103,8 @@ def _exact_rows(base: Series, others: Sequence[Series], compared: dict[str, Comp
     return rows
 
 
-def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
+def sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
+    """Yield what may be said of a workload; nothing if counts are exact or nothing was compared."""
     if not report.comparisons or report.comparisons[0].difference is not None:
         return
     yield from (words.verdict(report, comparison, margin) for comparison in report.comparisons)
@@ -113,7 +115,8 @@ def _sentences(report: WorkloadReport, margin: float) -> Iterator[str]:
     yield from words.flagged(report)
 
 
-def _foot(report: Report) -> Iterator[str]:
+def foot(report: Report) -> Iterator[str]:
+    """Yield what holds for all workloads: limits, design, caveats, setup."""
     results, campaign = report.results, report.results.campaign
     yield from words.limits(campaign)
     if results.boots_known or campaign.evidence == "smoke":

@@ -1,0 +1,88 @@
+"""Findings by root cause, for a page: one card for each rule, whatever the number of files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Final
+
+from prologue.gate.refusal import GATE_RULES
+from prologue.insn.disasm import insn_text
+from prologue.report.findings import by_root
+from prologue.report.html.page import Cause, Causes, FindingPlace
+from prologue.rules.base import Finding, Rule
+from prologue.rules.registry import RULES
+from prologue.words import counted
+
+_ROOM: Final = 3000  # places of all causes together: some 2 MB
+_LEAST: Final = 20  # places of each cause, also of the last of many
+_WORDS: Final = 16  # words of one finding that are disassembled
+_FIXES: Final = 5  # of one cause
+_RULES: Final = {rule.code: rule for rule in (*RULES, *GATE_RULES)}
+
+
+def causes_part(findings: Iterable[Finding], title: str = "Findings by root cause") -> Causes:
+    """Make a card for each rule whose findings are root causes, the most severe as they come."""
+    roots, following = by_root(findings)
+    by_code: dict[str, list[Finding]] = {}
+    after: dict[str, list[Finding]] = {}
+    for (path, code), group in roots.items():
+        by_code.setdefault(code, []).extend(group)
+        after.setdefault(code, []).extend(following.get((path, code), ()))
+    room = max(_ROOM // max(len(by_code), 1), _LEAST)
+    return Causes(title=title, causes=[_cause(group, after[code], room) for code, group in by_code.items()])
+
+
+def _cause(group: list[Finding], after: list[Finding], room: int) -> Cause:
+    first = group[0]
+    rule = _RULES[first.code]
+    files = counted(len({finding.path for finding in group}), "file")
+    fixes = list(dict.fromkeys(finding.fix for finding in group))
+    return Cause(
+        title=f"{first.code} {first.slug}",
+        severity=first.severity,
+        count=f"{counted(len(group), 'finding')} in {files}",
+        places=[_place(finding) for finding in group[:room]],
+        left_out=max(len(group) - room, 0),
+        also=_also(after),
+        fixes=fixes[:_FIXES],
+        page=rule_sections(rule),
+        listing=[f"{word:08x}  {insn_text(word, 4 * k)}" for k, word in enumerate(rule.words)],
+    )
+
+
+def rule_sections(rule: Rule) -> list[tuple[str, str]]:
+    """Headings and texts of a rule's page, except what to do, which its findings say."""
+    return [
+        ("What it finds", rule.what),
+        ("Why it is unsafe", rule.why),
+        ("Example", rule.example),
+        ("Source", rule.citation),
+    ]
+
+
+def _also(after: list[Finding]) -> list[str]:
+    counts = Counter(f"{finding.code} {finding.slug}" for finding in after)
+    return [f"{counted(count, 'finding')} of {name} follow{'s' * (count == 1)}" for name, count in counts.items()]
+
+
+def _place(finding: Finding) -> FindingPlace:
+    where = finding.where
+    start = where.section_offset if where.vaddr is None else where.vaddr
+    return FindingPlace(
+        file=finding.path if len(finding.path) < 80 else f".../{PurePath(finding.path).name}",
+        where=str(where),
+        message=finding.message,
+        found=_shown(finding, finding.found, start or 0),
+        expected=_shown(finding, finding.expected, start or 0),
+    )
+
+
+def _shown(finding: Finding, words: tuple[int, ...], start: int) -> list[str]:
+    """Instructions with their disassembly; addresses and bytes as they are."""
+    if not finding.finds_insns or any(word >> 32 for word in words):
+        lines = [f"{word:#x}" for word in words[:_WORDS]]
+    else:
+        lines = [f"{word:08x}  {insn_text(word, start + 4 * k)}" for k, word in enumerate(words[:_WORDS])]
+    return lines if len(words) <= _WORDS else [*lines, f"... and {len(words) - _WORDS:,} more"]

@@ -1,0 +1,189 @@
+"""The page that every HTML report is: a title, what came of it, and parts; one file that loads nothing else."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+import prologue
+from prologue.errors import InputError, how_to_install
+from prologue.report.flames import FlameBar
+from prologue.report.printable import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Badge = Literal["passed", "failed", "not decided", ""]
+"""The badge beside the title; empty for a report that judges nothing."""
+
+LIMIT: Final = 5_000_000
+"""Bytes that a page may have: CI servers and mail take that much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text, one for each line; a reader can sort them by a column. ``numbers`` are columns of numbers."""
+
+    kind: ClassVar = "table"
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[int] = ()
+    folded: bool = False  # closed until a reader opens it, and not printed
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulletList:
+    """Sentences, one for each bullet; ``plain``: lines of a terminal, with their spaces."""
+
+    kind: ClassVar = "lines"
+    title: str
+    lines: Sequence[str]
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An SVG picture for a light page, and the same one for a dark page."""
+
+    kind: ClassVar = "picture"
+    title: str
+    light: bytes
+    dark: bytes
+    words: str  # what it shows, for readers that see no pictures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flames:
+    """A flame graph, the outermost functions on top."""
+
+    kind: ClassVar = "flames"
+    title: str
+    bars: Sequence[FlameBar]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingPlace:
+    """A finding in its file: where, what is wrong, and instructions or values there and as they should be."""
+
+    file: str
+    where: str
+    message: str
+    found: Sequence[str] = ()
+    expected: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A root cause: all findings of one rule, what follows from them, what to do, and the rule's own page."""
+
+    title: str
+    severity: str
+    count: str
+    places: Sequence[FindingPlace]
+    left_out: int = 0  # findings that the page has no room for
+    also: Sequence[str] = ()
+    fixes: Sequence[str] = ()
+    page: Sequence[tuple[str, str]] = ()  # headings and texts
+    listing: Sequence[str] = ()  # the instructions of the rule's example
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Causes:
+    """Findings by root cause."""
+
+    kind: ClassVar = "causes"
+    title: str
+    causes: Sequence[Cause]
+    none: str = "No findings."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMap:
+    """The map of a kernel's text, which a script draws: see ``text_map``."""
+
+    kind: ClassVar = "map"
+    title: str
+    data: dict[str, Any]
+
+
+PagePart = Table | BulletList | Picture | Flames | Causes | TextMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One report. ``command`` are the words that make it again."""
+
+    title: str
+    outcome: Badge
+    summary: str
+    parts: Sequence[PagePart]
+    command: Sequence[str]
+
+
+def require_jinja() -> None:
+    """Refuse a machine without Jinja2, before the work.
+
+    Raises:
+        InputError: Jinja2 is not installed.
+
+    """
+    if find_spec("jinja2") is None:
+        raise InputError(f"reports as HTML need Jinja2, which is not installed: {how_to_install('html')}")
+
+
+def render_page(page: Page) -> str:
+    """Return the page as HTML; the same page is the same text, which ends without a newline."""
+    scripts = [_resource("page.js")]
+    scripts += [_resource("text_map.js")] if any(part.kind == "map" for part in page.parts) else []
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        style=_resource("page.css"),
+        script="\n".join(scripts),
+        command=shlex.join(page.command),
+        version=prologue.__version__,
+    ).rstrip("\n")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_safe,
+        loader=FunctionLoader(_resource),
+    )  # fmt: skip
+    made.filters |= {"base64": _base64, "json_script": _json_script}
+    return made
+
+
+def _safe(value: object) -> object:
+    """Names of files and symbols may hold anything; Markup is our own text."""
+    return printable(value) if type(value) is str else value
+
+
+def _base64(data: bytes) -> str:
+    from base64 import b64encode
+
+    return b64encode(data).decode("ascii")
+
+
+def _json_script(data: object) -> str:
+    """JSON that no browser takes for the end of its script element."""
+    from markupsafe import Markup
+
+    text = json.dumps(data, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - ASCII of json.dumps, without "<"
+
+
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
