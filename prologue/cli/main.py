@@ -32,6 +32,10 @@ def main(argv: list[str] | None = None) -> int:
         _print_every_name()
         args = _parse(sys.argv[1:] if argv is None else argv)
         debug = args.debug
+        if not args.handler:  # no command, or a group without one: a script's empty variable must not pass
+            args.group.print_help()
+            sys.stdout.flush()
+            return 2
         code = int(import_function(args.handler)(args))
         sys.stdout.flush()  # what cannot be written is an error of this run, too
         return code

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from prologue import __version__
-from prologue.cli.subcommands import Parser, Subcommand, add_command, add_commands, import_function
+from prologue.cli.first_screen import FirstScreen
+from prologue.cli.subcommands import Subcommand, add_command, add_commands, import_function
 
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh")
 
@@ -29,13 +30,12 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
 
     ``fill_all`` gives subcommands their options before they are chosen.
     """
-    parser = Parser(
+    parser = FirstScreen(
         prog="prologue",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Build-time ftrace prologues for arm64 Linux kernels.",
         epilog="exit codes: 0 clean; 1 findings; 2 bad input or usage; 3 internal error (a bug in prologue);\n"
-        "4 machine lost (bench); 5 nothing wrong found, not everything decided\n\n"
-        "examples:\n  prologue scan vmlinux\n  prologue patch vmlinux --in-place\n  prologue verify vmlinux",
+        "4 machine lost (bench); 5 nothing wrong found, not everything decided",
     )
     parser.add_argument("--version", action="version", version=f"prologue {__version__}")
     parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
@@ -83,12 +83,17 @@ _COMMANDS: Final = (
         "prologue.cli.verify:add_options",
     ),
     (
+        "help", "prologue.cli.help:run", "show the help of a command",
+        "  prologue help verify\n  prologue help live audit",
+        "prologue.cli.help:add_options",
+    ),
+    (
         "rules", "prologue.cli.rules:run_list", "list the rules", "  prologue rules --json",
         "prologue.cli.rules:add_list_options",
     ),
     (
         "explain", "prologue.cli.rules:run_explain", "say what a rule checks, why, and what to do",
-        "  prologue explain PL202\n  prologue explain site-not-pair",
+        "  prologue explain PL202\n  prologue explain site-not-pair\n  prologue explain PL2",
         "prologue.cli.rules:add_explain_options",
     ),
     (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from typing import Final
 
 from prologue.cli.subcommands import Subcommand
 from prologue.gate.refusal import GATE_RULES
 from prologue.rules.base import INPUTS
-from prologue.rules.registry import RULES, find_rule
+from prologue.rules.registry import RULES, find_rule, select_rules
 
 SCHEMA: Final = "prologue.rules/1"
 
@@ -21,7 +22,7 @@ def add_list_options(command: Subcommand) -> None:
 
 def add_explain_options(command: Subcommand) -> None:
     """Give ``explain`` its options."""
-    command.add_argument("rule", metavar="CODE|SLUG", help="such as PL202 or sites-partly-patched")
+    command.add_argument("rule", metavar="CODE|SLUG", help="such as PL202 or site-not-pair; PL2 is a group")
 
 
 def run_list(args: Namespace) -> int:
@@ -40,8 +41,11 @@ def run_list(args: Namespace) -> int:
 
 
 def run_explain(args: Namespace) -> int:
-    """Explain one rule, or a refusal of the gate."""
+    """Explain one rule, or a refusal of the gate; of a group, what each of its rules finds."""
     import textwrap
+
+    if re.fullmatch(r"PL\d?", args.rule, re.IGNORECASE):
+        return _explain_group(args.rule)
 
     refusals = {name.lower(): rule for rule in GATE_RULES for name in (rule.code, rule.slug)}
     rule = refusals.get(args.rule.lower()) or find_rule(args.rule)
@@ -60,4 +64,14 @@ def run_explain(args: Namespace) -> int:
 
             for k, word in enumerate(rule.words):
                 print(f"{'':<9}  {word:08x}  {insn_text(word, 4 * k)}")
+    return 0
+
+
+def _explain_group(name: str) -> int:
+    import textwrap
+
+    for rule in select_rules((name,), ()):
+        print(f"{rule.code} {rule.slug} ({rule.severity}; {', '.join(INPUTS[kind] for kind in rule.inputs)})")
+        print(textwrap.fill(rule.what, 88, initial_indent="    ", subsequent_indent="    "))
+    print("\nprologue explain CODE says why, and what to do.")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,26 @@ if TYPE_CHECKING:  # argparse's own class takes no parameter when it runs
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose help, if it cannot be printed, is an error: argparse's own passes over that."""
+    """A parser that takes no abbreviated options, and says what else a wrong word may have meant.
+
+    Its help, if it cannot be printed, is an error: argparse's own passes over that.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **{"allow_abbrev": False, **named})
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            meant = _meant(value, action.choices) or f": {self.prog} --help lists them"
+            raise argparse.ArgumentError(None, f"no command {value!r}{meant}")
+        super()._check_value(action, value)
+
+    def refuse(self, surplus: Sequence[str]) -> None:
+        """End with an error about words that mean nothing, if there are any."""
+        if surplus:
+            options = [option for action in self._actions for option in action.option_strings]
+            meant = _meant(surplus[0].partition("=")[0], options) if surplus[0].startswith("-") else ""
+            self.error(f"unrecognized arguments: {' '.join(surplus)}{meant}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if file is sys.stdout:
@@ -43,12 +62,15 @@ class Subcommand(Parser):
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse what comes after the command's name; argparse calls this for the command that is chosen."""
         self.fill()
-        return super().parse_known_args(args, namespace)
+        known, surplus = super().parse_known_args(args, namespace)
+        self.refuse(surplus)  # here: the parser of all commands would show its own usage
+        return known, surplus
 
 
 def add_commands(parser: argparse.ArgumentParser) -> Commands:
-    """Give a parser subcommands."""
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Subcommand)
+    """Give a parser subcommands; ``main`` shows its help if none is chosen."""
+    parser.set_defaults(handler="", group=parser)
+    return parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Subcommand)
 
 
 def add_command(commands: Commands, name: str, handler: str, help_: str, examples: str) -> Subcommand:
@@ -80,3 +102,10 @@ def fill_all(parser: argparse.ArgumentParser) -> None:
                 with suppress(UsageError):
                     command.fill()
                 fill_all(command)
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches  # at fault only: the build step must start fast
+
+    near = get_close_matches(word, list(known), n=3)
+    return f": did you mean {' or '.join(near)}?" if near else ""

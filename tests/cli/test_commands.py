@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import prologue
+from prologue.cli.first_screen import GROUPS as FIRST
 from prologue.cli.main import main
 from prologue.cli.parser import build_parser
 from prologue.cli.subcommands import Subcommand, fill_all
 from prologue.plan.variants import KINDS
+from prologue.rules.registry import RULES
 from tests.mini_kernel.build import Spec
 from tests.rules.fixture import forget
 from tests.support.elf_edit import ElfEdit
@@ -24,7 +26,7 @@ from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
 GROUPS = ("live", "trace", "kernel", "protocol", "bench")
-COMMANDS = ("scan", "patch", "verify", "rules", "explain", "transition", "probe", "variant", "image", *GROUPS)
+COMMANDS = ("scan", "patch", "verify", "help", "rules", "explain", "transition", "probe", "variant", "image", *GROUPS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -105,10 +107,14 @@ def test_only_the_chosen_command_is_filled_and_its_help_is_whole(capsys: pytest.
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the following arguments are required: COMMAND"),
-        (["frobnicate"], "invalid choice: 'frobnicate' (choose from"),
-        (["bench", "frobnicate"], "invalid choice: 'frobnicate' (choose from"),
+        (["frobnicate"], "no command 'frobnicate': prologue --help lists them"),
+        (["verfy"], "no command 'verfy': did you mean verify?"),
+        (["help", "verfy"], "no command 'verfy': did you mean verify?"),
+        (["bench", "frobnicate"], "no command 'frobnicate': prologue bench --help lists them"),
+        (["live", "aduit"], "no command 'aduit': did you mean audit?"),
         (["patch", "vmlinux", "--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["patch", "vmlinux", "--in-palce"], "unrecognized arguments: --in-palce: did you mean --in-place?"),
+        (["verify", "vmlinux", "--imag=Image"], "unrecognized arguments: --imag=Image: did you mean --image?"),
         (["patch", "vmlinux", "--jobs", "-1"], "not a number from 0 on"),
         (["verify", "vmlinux", "--format", "pdf"], "invalid choice: 'pdf'"),
     ],
@@ -118,11 +124,48 @@ def test_errors_of_the_grammar(words: list[str], message: str, capsys: pytest.Ca
         main(words)
     assert done.value.code == 2
     said = capsys.readouterr().err
-    assert said.startswith("usage: prologue")
+    # The usage is that of the command whose words are wrong.
+    known = [word for word in words[:1] if word in COMMANDS and word != "help"]
+    assert said.startswith(" ".join(["usage: prologue", *known]) + " [-h]")
     assert message in said
-    if "frobnicate" in words:
-        commands = ("run", "record", "compare", "table", "plot", "doctor") if "bench" in words else COMMANDS
-        assert all(f"'{command}'" in said for command in commands)
+    assert said.count("usage:") == 1
+
+
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["live"], ["bench"]):
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        for more in (["help", *words], [*words, "--help"]):
+            with pytest.raises(SystemExit) as done:
+                main(more)
+            assert done.value.code == 0
+            assert capsys.readouterr().out == shown.out
+
+
+def test_the_first_screen_has_every_command_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(name for _, names, _ in FIRST for name in names) == sorted(COMMANDS)
+    for title, names, start in FIRST:
+        at = lines.index(f"{title}:")
+        group = lines[at : at + lines[at:].index("")]
+        assert [line.split()[0] for line in group[1:-1] if line[2] != " "] == list(names)
+        assert group[-1] == f"  start here: {start}"
+        assert main_command(start) in names
+
+
+def main_command(line: str) -> str:
+    return line.split()[1]
+
+
+def test_a_group_of_rules_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pl2"]) == 0
+    said = capsys.readouterr().out
+    codes = [line.split()[0] for line in said.splitlines() if line.startswith("PL")]
+    assert codes == [rule.code for rule in RULES if rule.code.startswith("PL2")]
+    assert main(["explain", "PL9"]) == 2
+    assert "no rule 'PL9'" in capsys.readouterr().err
 
 
 def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
     if args.format == "html":
         from prologue_bench.report.html import to_html
 
-        return put(to_html(report, [*again(args, "compare"), "--format", "html"]) + "\n")
+        return put(to_html(report, [*repeat_command(args, "compare"), "--format", "html"]) + "\n")
     write = text.to_markdown if args.format == "markdown" else text.to_text
     return put(write(report, repeat_command(args, "compare")))
 
