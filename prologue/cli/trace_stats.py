@@ -49,17 +49,8 @@ def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
     if args.format != "text" and args.top is not None:
         raise UsageError(f"--top is for the table: --format {args.format} has every function")
-    require_report(args)
     look = look_of(args, ("--flames", args.flames))
-    require_no_input(args.folded, args)
-    require_distinct(args.folded, args.output)
-    if args.flames is not None:
-        from prologue.report.pictures import require_plottable
-
-        require_plottable(args.flames, by_hand=(".svg",))
-        require_no_input(args.flames, args)
-        require_distinct(args.folded, args.flames)
-        require_distinct(args.output, args.flames)
+    _require_outputs(args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
         known = KnownRanges(kernels, open_history(args, trace, kernels))
@@ -113,6 +104,20 @@ def run(args: Namespace) -> int:
 
     put_report(args, render_page(stats_page(document, rest, stacks.lines() if stacks else (), args.command_line)))
     return 0
+
+
+def _require_outputs(args: Namespace) -> None:
+    """Refuse files that cannot be written, before the work."""
+    require_report(args)
+    require_no_input(args.folded, args)
+    require_distinct(args.folded, args.output)
+    if args.flames is not None:
+        from prologue.report.pictures import require_plottable
+
+        require_plottable(args.flames, by_hand=(".svg",))
+        require_no_input(args.flames, args)
+        require_distinct(args.folded, args.flames)
+        require_distinct(args.output, args.flames)
 
 
 def _wants_stacks(args: Namespace) -> bool:
