@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 ListenerKind = Literal[
     "direct call", "ftrace_ops", "function graph", "fprobe", "kprobe", "kretprobe", "BPF program", "livepatch",
-    "tracepoint", "tracer", "breakpoint",
+    "tracepoint", "tracer",
 ]  # fmt: skip
 """In this order they are listed."""
 

@@ -7,7 +7,6 @@
 typedef unsigned int u32;
 typedef unsigned long u64;
 
-#define IN_LIST(name, node) struct list_head name = { &(node), &(node) }, *name##_back
 #define ALONE(head) { &(head), &(head) }
 
 struct list_head { struct list_head *next, *prev; };

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,7 +77,3 @@ def place(elf: ElfEdit, name: str) -> int:
     """The address of ``SYMBOL+OFFSET``."""
     symbol, _, offset = name.partition("+")
     return elf.value(symbol) + int(offset or "0", 0)
-
-
-def pointer(data: bytes, at: int) -> int:
-    return int(struct.unpack_from("<Q", data, at)[0])
