@@ -9,7 +9,7 @@ ListenerKind = Literal[
     "direct call", "ftrace_ops", "function graph", "fprobe", "kprobe", "kretprobe", "BPF program", "livepatch",
     "tracepoint", "tracer",
 ]  # fmt: skip
-"""In this order they are listed."""
+"""What kinds of listeners there are."""
 
 
 class Callback(NamedTuple):

@@ -22,6 +22,8 @@ from prologue.live.hooks.objects import NotKnownError
 from prologue.words import counted
 
 _MASK: Final = (1 << 64) - 1
+# Kernels with kCFI have static calls, whose literals lie among read-only data and have no symbols (arch/arm64, 7.2).
+_STATIC_CALLS: Final = "arch_static_call_transform"
 # struct alt_instr (arch/arm64/include/asm/alternative-macros.h): both places are relative to their own field.
 _ALTERNATIVE: Final = np.dtype([("orig", "<i4"), ("alt", "<i4"), ("cap", "<u2"), ("size", "u1"), ("alt_size", "u1")])
 
@@ -48,6 +50,7 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
     places, values = relocated(kernel.image)
     values = values + np.uint64(kernel.slide & _MASK)
     lacking: list[NotKnownError] = []
+    literals = 0
     for section in kernel.image.sections:
         overlaps = section.addr < end and section.addr + section.size > start
         if section.allocated and section.has_bytes and not section.executable and overlaps:
@@ -61,11 +64,23 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
             differ &= (vaddrs < np.uint64(after_init.start)) | (vaddrs >= np.uint64(after_init.stop))
             differ &= ~np.isin(vaddrs, _of_vdso(inventory, section, live))
             at = np.flatnonzero(differ)
+            if kernel.symbols.find(_STATIC_CALLS) is not None:
+                maybe = np.array([_is_owned(inventory, live[k], linked[k]) for k in at.tolist()], np.bool_)
+                literals += int(maybe.sum())
+                at = at[~maybe]
             for run in np.split(at, np.flatnonzero(np.diff(at) != 1) + 1) if len(at) else ():
                 yield _changed(inventory, int(vaddrs[run[0]]), int(live[run[0]]), int(linked[run[0]]), len(run))
     yield from _pointers_after_init(inventory, after_init, places, values)
     if lacking:
         raise lacking[0]
+    if literals:
+        raise NotKnownError(f"{counted(literals, 'word')} that static calls may have set, from one function to another")
+
+
+def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:
+    """Whether a pointer to a function became a pointer to another one that somebody owns."""
+    owners = inventory.owners
+    return owners.of(int(live)) is not None and owners.of(int(linked)) is not None
 
 
 def _between(inventory: Inventory, low: str, high: str) -> tuple[int, int]:
