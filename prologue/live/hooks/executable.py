@@ -14,11 +14,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prologue.arrays import U64, Bool
+from prologue.live.audit.ftrace_lists import all_records
 from prologue.live.hooks.objects import NotKnownError, Objects
 from prologue.live.hooks.owners import Owners
 from prologue.live.hooks.page_tables import ExecutablePages
 from prologue.live.system.running_kernel import RunningKernel
 
+# Functions of which one is the caller of an area of a module, depending on what the compiler inlines (6.1-7.3).
+_LOADERS: Final = ("load_module+", "move_module+", "layout_and_allocate", "module_alloc+", "module_memory_alloc",
+                   "execmem_alloc+", "execmem_vmalloc")  # fmt: skip
 _MASK: Final = (1 << 64) - 1
 _MOST_NODES: Final = 1 << 12  # there are twice as many as CPUs at most, and never more than 128 (mm/vmalloc.c)
 
@@ -71,12 +75,34 @@ def unowned(
         page for page in free
         if not owners.owns_page(page, pages.size) and not any(pack.start <= page < pack.end for pack in packs)
     ]  # fmt: skip
+    doubtful: list[str] = []
     for run in _runs(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
         area = next((one for one in known if one.start <= start < one.end), None)
+        if area is not None and _may_be_init(objects, owners, area):
+            doubtful.append(f"{end - start:,} bytes at {start:#x}")
+            continue
         by = f", allocated by {owners.name(area.caller)}" if area is not None and area.caller else ""
         more = ", some of it writable" if pages.writable[np.isin(pages.vaddrs, run)].any() else ""
         yield start, f"{end - start:,} bytes at {start:#x} are executable{more}{by}, and nobody owns them"
+    if doubtful:
+        raise NotKnownError(
+            f"{', '.join(doubtful)}: init text of a module that is about to be freed, or code that hides"
+        )
+
+
+def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
+    """Whether the loader of modules got the area, and ftrace has no record of a function in it.
+
+    Init text is no module's as soon as init is done, and freed a moment later, after RCU (``do_free_init``,
+    kernel/module/main.c, 6.1-7.3). Its records are gone by then (``ftrace_free_mem``), and those of other text are not.
+    """
+    if not area.caller or not owners.name(area.caller).startswith(_LOADERS):
+        return False
+    records = all_records(objects.variables)
+    if records is None:
+        return True
+    return not ((records.places >= np.uint64(area.start)) & (records.places < np.uint64(area.end))).any()
 
 
 def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
