@@ -105,7 +105,8 @@ _COMMANDS: Final = (
     (
         "probe", "prologue.cli.probe:run", "may one put a kprobe there?",
         "  prologue probe vmlinux vfs_read vfs_read+4 0xffff800080444118\n"
-        "  prologue probe vmlinux vfs_read --event >> /sys/kernel/tracing/kprobe_events\n"
+        "  prologue probe vmlinux vfs_read 'vfs_read%return' --event >> /sys/kernel/tracing/kprobe_events\n"
+        "  prologue probe vmlinux 'do_wait wo->wo_type' fsnotify_access --event --group mine\n"
         "  prologue probe vmlinux schedule+0x10 --json | jq .places[].answer",
         "prologue.cli.probe:add_options",
     ),

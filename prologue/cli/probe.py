@@ -5,49 +5,100 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
+from prologue.errors import UsageError
 from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
-from prologue.library.probing import probe
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
+from prologue.live.probe.event import ProbeEvent
+from prologue.live.probe.prober import EventOptions, Failure, Probe, Prober
 from prologue.live.probe.release import rules_of
-from prologue.live.probe.verdict import ProbeVerdict
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
-from prologue.report.probe import probe_data, probe_text, summary
+from prologue.report.probe import event_lines, probe_data, probe_text
 
 
 def add_options(command: Subcommand) -> None:
     """Give ``probe`` its options."""
-    command.add_argument("file", type=Path, metavar="VMLINUX")
+    command.add_argument("file", type=Path, metavar="FILE", help="vmlinux, or a module with --vmlinux")
     command.add_argument(
-        "places", nargs="+", metavar="FUNC[+OFF]|ADDRESS", help="an address is the link-time one, without KASLR"
-    )
-    command.add_argument(
-        "--event", action="store_true", help="print lines for kprobe_events, with arguments where DWARF has them"
-    )
+        "places", nargs="+", metavar="PLACE",
+        help="as of perf probe: FUNC[+OFF|%%return|:LINE|;PATTERN][@FILE], FILE:LINE, MOD:FUNC or an address, and, in "
+             "the same word, arguments: 'vfs_read file->f_path.dentry->d_name.name:string'",
+    )  # fmt: skip
+    command.add_argument("--event", action="store_true", help="print lines for kprobe_events; arguments are the "
+                         "function's parameters if none are named")  # fmt: skip
+    command.add_argument("--fprobe", action="store_true", help="print fprobe events (f:), for dynamic_events")
+    command.add_argument("--group", metavar="GROUP", help="group of the events (default: the kernel's, kprobes)")
+    command.add_argument("--name", metavar="NAME", help="name of the events; the second is NAME_1")
+    command.add_argument("--modules", type=Path, action="append", metavar="FILE|DIRECTORY", help="for MOD:FUNC")
+    command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel of a module")
+    command.add_argument("--source", type=Path, metavar="DIRECTORY", help="the kernel's source, if it is not where the "
+                         "compiler had it")  # fmt: skip
+    command.add_argument("--slide", type=_hex, metavar="BYTES", help="what KASLR added to the addresses in PLACE")
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.probe/1)")
 
 
+def _hex(text: str) -> int:
+    return int(text, 16)
+
+
 def run(args: Namespace) -> int:
-    """Print the verdicts, or the lines for kprobe_events; 1 if a place cannot, or not on every machine."""
-    kernel = open_judged(ElfImage(args.file))
-    verdicts = probe(kernel, *args.places, event=args.event)
-    if args.json:
-        print(json.dumps(probe_data(kernel, verdicts), indent=2))
-    else:
+    """Print verdicts or events; 1 if a place or an argument cannot be had, 2 if one is not known."""
+    kernel, prober, prefix = _open(args)
+    if not args.json:
         _note_release(kernel)
-        for verdict in verdicts:
-            print(_event_text(verdict) if args.event else probe_text(verdict))
-    return 0 if all(verdict.answer == "yes" for verdict in verdicts) else 1
+    wants_events = args.event or args.fprobe
+    options = EventOptions(group=args.group or "", name=args.name or "", fprobe=args.fprobe) if wants_events else None
+    probes, failures = prober.probes([prefix + place for place in args.places], options)
+    if args.json:
+        print(json.dumps(probe_data(kernel, probes, failures), indent=2))
+    elif wants_events:
+        for line in event_lines(probes, failures):
+            print(line)
+    else:
+        for probe in probes:
+            print(probe_text(probe.verdict))
+    if not args.json:
+        _report(failures)
+    return _status(probes, failures)
 
 
-def _event_text(verdict: ProbeVerdict) -> str:
-    """What is no event is a comment, which the kernel skips."""
-    comment = "" if verdict.answer == "yes" else f"# {verdict.where}: {summary(verdict)}"
-    return "\n".join(line for line in (comment, verdict.event) if line)
+def _open(args: Namespace) -> tuple[Kernel, Prober, str]:
+    """The kernel, what is probed, and what goes before a function's name: a module's, if that is the file."""
+    module = None
+    if ElfImage(args.file).relocatable:
+        opened = open_binary(args.file, unpack=True)
+        module = opened if isinstance(opened, Module) else None
+        if args.vmlinux is None:
+            raise UsageError("a module is judged by the rules of its kernel: give --vmlinux VMLINUX")
+    kernel = open_judged(ElfImage(args.vmlinux if module is not None else args.file))
+    prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=args.slide or 0)
+    return kernel, prober, f"{prober.add_module(module).module}:" if module is not None else ""
+
+
+def _report(failures: Sequence[Failure]) -> None:
+    for failure in failures:
+        print(f"prologue: {printable(str(failure.error))}", file=sys.stderr)
+
+
+def _status(probes: Sequence[Probe], failures: Sequence[Failure]) -> int:
+    events = [(probe, probe.event) for probe in probes if probe.event is not None]
+    if failures or any(omitted.is_mistake for _, event in events for omitted in event.omitted):
+        return 2
+    lacks = any(_lacks_argument(probe, event) for probe, event in events)
+    return 1 if lacks or any(probe.verdict.answer != "yes" for probe in probes) else 0
+
+
+def _lacks_argument(probe: Probe, event: ProbeEvent) -> bool:
+    """Whether an argument that was asked for by its name cannot be had."""
+    named = {argument.asked for argument in probe.request.arguments or ()}
+    return any(omitted.asked in named and not omitted.is_partial for omitted in event.omitted)
 
 
 def _note_release(kernel: Kernel) -> None:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from prologue.errors import InputError, UsageError
 from prologue.kernel.kernel import Kernel
-from prologue.library.files import File, opened
-from prologue.live.probe.arguments import arguments_at
-from prologue.live.probe.event import described_at, event_line
-from prologue.live.probe.judge import Judge
-from prologue.live.probe.places import find_places
-from prologue.live.probe.verdict import ProbeVerdict, verdict_on
+from prologue.library.files import File, FileName, opened
+from prologue.live.probe.prober import EventOptions, Prober
+from prologue.live.probe.verdict import ProbeVerdict
 
 
-def probe(vmlinux: File, *places: str | int, event: bool = False) -> list[ProbeVerdict]:
+def probe(
+    vmlinux: File, *places: str | int, event: bool = False, modules: Sequence[FileName] = ()
+) -> list[ProbeVerdict]:
     """Say where a kernel lets one put a kprobe, by the rules of its release.
 
     The kernel's text is judged once for each call: ask for many places in one.
 
     Args:
         vmlinux: the kernel, unpacked if ``event`` is set, for DWARF is read from the file.
-        places: "FUNC", "FUNC+0x10" or link-time addresses. A name of several functions gives several verdicts.
+        places: as ``prologue probe`` takes them ("FUNC", "FUNC+0x10", "FUNC%return", "FUNC:LINE VARIABLE", ...), or
+            link-time addresses. A name of several functions, or of one that is also inlined, gives several verdicts.
         event: also make the lines for ``kprobe_events``.
+        modules: files of modules or directories of them, for places "MOD:FUNC".
 
     Returns:
         A ``ProbeVerdict`` for each place, in order: ``answer`` ("yes", "no", "depends"), ``reasons``, ``where`` (a
@@ -38,13 +41,9 @@ def probe(vmlinux: File, *places: str | int, event: bool = False) -> list[ProbeV
         raise InputError("is a module: name the vmlinux of its kernel", path=kernel.path)
     if any(not isinstance(place, str) and not 0 <= place < 1 << 64 for place in places):
         raise UsageError("an address has at most 64 bits")
-    judge = Judge(kernel)
+    prober = Prober(kernel, modules=[Path(module) for module in modules])
     asked = [place if isinstance(place, str) else f"{int(place):#x}" for place in places]
-    verdicts = [verdict_on(judge, place) for name in asked for place in find_places(judge, name)]
-    return [replace(verdict, event=_event(judge, verdict)) for verdict in verdicts] if event else verdicts
-
-
-def _event(judge: Judge, verdict: ProbeVerdict) -> str | None:
-    if verdict.answer == "no":
-        return None
-    return event_line(judge, verdict, arguments_at(judge.kernel.path, described_at(judge, verdict.place.vaddr)))
+    probes, failures = prober.probes(asked, EventOptions() if event else None)
+    if failures:
+        raise failures[0].error
+    return [replace(each.verdict, event=each.event.line if each.event else None) for each in probes]

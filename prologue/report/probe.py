@@ -1,19 +1,24 @@
-"""What ``prologue probe`` reports, as data and as text."""
+"""What ``prologue probe`` reports, as data, as text, and as lines for the kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from prologue.errors import Location
 from prologue.insn.disasm import insn_text
 from prologue.kernel.kernel import Kernel
+from prologue.live.probe.arguments import Omitted
+from prologue.live.probe.event import ProbeEvent
+from prologue.live.probe.prober import Failure, Probe
 from prologue.live.probe.release import rules_of
 from prologue.live.probe.verdict import ProbeVerdict
+from prologue.report.printable import printable
 
 SCHEMA: Final = "prologue.probe/1"
 
 
-def probe_data(kernel: Kernel, verdicts: list[ProbeVerdict]) -> dict[str, Any]:
+def probe_data(kernel: Kernel, probes: Sequence[Probe], failures: Sequence[Failure]) -> dict[str, Any]:
     """As documented in docs/json.md."""
     major, minor = rules_of(kernel)
     return {
@@ -21,29 +26,51 @@ def probe_data(kernel: Kernel, verdicts: list[ProbeVerdict]) -> dict[str, Any]:
         "file": str(kernel.path),
         "release": kernel.release,
         "rules": f"{major}.{minor}",
-        "places": [_data(verdict) for verdict in verdicts],
+        "places": [_data(probe) for probe in probes],
+        "errors": [{"asked": failure.asked, "error": failure.error.message} for failure in failures],
     }
 
 
-def _data(verdict: ProbeVerdict) -> dict[str, Any]:
-    nearest = verdict.nearest
+def _data(probe: Probe) -> dict[str, Any]:
+    verdict, event = probe.verdict, probe.event
+    place, nearest = verdict.place, verdict.nearest
     return {
-        "asked": verdict.place.asked,
-        "ambiguous": verdict.place.ambiguous,
-        **_where(verdict.place.vaddr, verdict.where),
+        "asked": place.asked,
+        "ambiguous": place.ambiguous,
+        **_where(place.vaddr, verdict.where, is_module=bool(probe.target.module)),
+        "module": probe.target.module or None,
+        "returns": place.returns,
+        "inlined": {"function": place.function, "in": place.inlined_in} if place.inlined_in else None,
         "word": f"{verdict.word:08x}",
         "answer": verdict.answer,
         "how": verdict.how or None,
         "reasons": [{"reason": name, "text": text} for name, text in verdict.reasons],
         "modules_may": verdict.modules_may,
         "notes": list(verdict.notes),
-        "nearest": None if nearest is None else _where(*nearest),
-        "event": verdict.event,
+        "nearest": None if nearest is None else _where(*nearest, is_module=bool(probe.target.module)),
+        "event": event.line if event else None,
+        "same_as": probe.same_as or None,
+        **_event_data(event),
     }
 
 
-def _where(vaddr: int, where: Location) -> dict[str, Any]:
-    return {"address": f"{vaddr:#x}", "symbol": where.symbol, "offset": where.symbol_offset}
+def _event_data(event: ProbeEvent | None) -> dict[str, Any]:
+    if event is None:
+        return {"name": None, "arguments": [], "omitted": []}
+    return {
+        "name": event.full_name,
+        "arguments": [
+            {"name": a.name, "fetch": a.fetch, "type": a.type or None, "c_type": a.c_type or None, "asked": a.asked}
+            for a in event.arguments
+        ],
+        "omitted": [{"asked": each.asked, "reason": each.reason, "partial": each.is_partial} for each in event.omitted],
+    }
+
+
+def _where(vaddr: int, where: Location, *, is_module: bool) -> dict[str, Any]:
+    """A module has no addresses before it is loaded."""
+    address = None if is_module else f"{vaddr:#x}"
+    return {"address": address, "symbol": where.symbol, "offset": where.symbol_offset}
 
 
 def probe_text(verdict: ProbeVerdict) -> str:
@@ -52,10 +79,31 @@ def probe_text(verdict: ProbeVerdict) -> str:
     lines = [f"{verdict.where}: {summary(verdict)}", f"    {verdict.word:08x}  {insn}"]
     if verdict.place.ambiguous:
         lines.append(f"    {verdict.place.asked} names several places, of which this is one")
+    if verdict.place.inlined_in:
+        lines.append(f"    {verdict.place.function} is inlined here")
     lines += [f"    {note}" for note in verdict.notes]
     if verdict.modules_may:
         lines.append(f"    register_kprobe() of a module may: {verdict.how}")
     return "\n".join(lines)
+
+
+def event_lines(probes: Sequence[Probe], failures: Sequence[Failure]) -> Iterator[str]:
+    """Lines that the kernel takes in one go: what is no event is a comment, which it skips."""
+    for probe in probes:
+        verdict = probe.verdict
+        if verdict.answer != "yes":
+            yield f"# {printable(f'{verdict.where}: {summary(verdict)}')}"
+        if probe.same_as:
+            yield f"# {printable(verdict.place.asked)}: the same as {probe.same_as}"
+        if probe.event is not None:
+            yield from (f"# {printable(omitted_text(probe.event, each))}" for each in probe.event.omitted)
+            yield probe.event.line
+    yield from (f"# {printable(f'{failure.asked}: {failure.error.message}')}" for failure in failures)
+
+
+def omitted_text(event: ProbeEvent, omitted: Omitted) -> str:
+    """What an event does not have, and why."""
+    return f"{event.name}: {omitted.asked}{'' if omitted.is_partial else ' left out'}: {omitted.reason}"
 
 
 def summary(verdict: ProbeVerdict) -> str:

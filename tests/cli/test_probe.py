@@ -3,44 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 
 from prologue.cli.main import main
-from prologue.errors import InputError
-from prologue.kernel.kernel import Kernel
-from prologue.live.probe.arguments import Argument, arguments_at
 from tests.live.probe.made_kernel import TEXT, TOOLS, Form, make
 from tests.mini_kernel.build import run_command
 from tests.support.needs import needs_tools
-
-_SOURCE = """
-enum kind { FIRST, LAST };
-struct pair { long one, two, three; };
-long traced(const char *name, int count, unsigned short flags, enum kind kind, struct pair by_value, _Bool on)
-{
-	long sum = by_value.two;
-	while (*name++)
-		sum += count * flags + kind + on;
-	return sum;
-}
-
-__attribute__((cold, noinline)) void complain(long error)
-{
-	__asm__ volatile("" :: "r"(error));
-}
-
-long in_two_parts(long first, long second)
-{
-	if (first > second) {
-		complain(second);
-		return second / first;
-	}
-	return first;
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +57,24 @@ def test_events_are_lines_for_the_kernel(vmlinux: Path, capsys: pytest.CaptureFi
     assert lines[3] == "p:far_0xc far+0xc"
 
 
+def test_what_is_not_known_leaves_the_other_lines(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A typing error in one of many places is a comment, and the status; the kernel takes the output as it is."""
+    assert main(["probe", str(vmlinux), "--event", "hiden", "hidden", "hidden %x0:string", "--group", "mine"]) == 2
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert lines[0] == "p:mine/hidden hidden"
+    assert lines[1].startswith("# hiden: no symbol hiden; near: hidden")
+    assert "+0(%x0):string" in lines[2]
+    assert said.err.count("\n") == 2
+    assert main(["probe", str(vmlinux), "--json", "hiden"]) == 2
+    assert json.loads(capsys.readouterr().out)["errors"][0]["asked"] == "hiden"
+
+
+def test_run_time_addresses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(vmlinux), hex(TEXT + 0x3000000), "--slide", "0x3000000", "--event"]) == 0
+    assert capsys.readouterr().out == "p:traced traced\n"
+
+
 def test_a_release_that_was_not_compared_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools(*TOOLS)
     assert main(["probe", str(make(tmp_path, Form(release="5.15.1"))), "hidden"]) == 0
@@ -101,83 +89,4 @@ def test_errors_are_one_line(vmlinux: Path, tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "some.c").write_text("int some;")
     run_command(["aarch64-linux-gnu-gcc", "-c", str(tmp_path / "some.c"), "-o", str(module)])
     assert main(["probe", str(module), "some"]) == 2
-    assert "a vmlinux is needed" in capsys.readouterr().err
-
-
-def described(directory: Path, version: int) -> Path:
-    needs_tools(*TOOLS)
-    source, made, out = (directory / name for name in ("some.c", "some.o", "some"))
-    source.write_text(_SOURCE)
-    flags = ["-O2", "-freorder-blocks-and-partition", "-g", f"-gdwarf-{version}", "-fno-pie", "-ffreestanding"]
-    run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
-    return out
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_arguments_by_name(tmp_path: Path, version: int) -> None:
-    """Of a function as a compiler describes it: all are in place at the first instruction, and not at the last."""
-    out = described(tmp_path, version)
-    function = Kernel(out).symbols.find("traced")
-    assert function is not None
-    found = arguments_at(out, function.vaddr)
-    assert found is not None
-    assert found[:4] == [
-        Argument("name", 0, ""), Argument("count", 1, "s32"), Argument("flags", 2, "u16"), Argument("kind", 3, "u32"),
-    ]  # fmt: skip
-    assert found[4] == Argument("by_value", None, "")  # in memory, by a pointer of the caller's
-    assert found[5] == Argument("on", 5, "u8")
-    last = arguments_at(out, function.vaddr + function.size - 4)
-    assert last is not None
-    assert last != found
-    assert arguments_at(out, function.vaddr - 4) is None
-
-
-def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
-    """It makes no table of compilation units, and puts addresses into a table of their own."""
-    needs_tools("clang", *TOOLS)
-    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
-    source.write_text(_SOURCE)
-    flags = ["--target=aarch64-linux-gnu", "-O2", "-g", "-gdwarf-5", "-ffreestanding"]
-    run_command(["clang", *flags, "-c", str(source), "-o", str(made)])
-    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
-    function = Kernel(out).symbols.find("in_two_parts")
-    assert function is not None
-    expected = [Argument("first", 0, "s64"), Argument("second", 1, "s64")]
-    assert arguments_at(out, function.vaddr) == expected
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_arguments_of_a_function_in_two_parts(tmp_path: Path, version: int) -> None:
-    """Its unlikely part stands elsewhere, so that DWARF gives ranges and no single start."""
-    out = described(tmp_path, version)
-    symbols = Kernel(out).symbols
-    function, cold = symbols.find("in_two_parts"), symbols.find("in_two_parts.cold")
-    assert function is not None
-    assert cold is not None
-    expected = [Argument("first", 0, "s64"), Argument("second", 1, "s64")]
-    assert arguments_at(out, function.vaddr) == expected
-    assert arguments_at(out, cold.vaddr) == expected
-
-
-@pytest.mark.parametrize("version", [4, 5])
-def test_damaged_debug_information_is_one_error(tmp_path: Path, version: int) -> None:
-    out, damaged, refused = described(tmp_path, version), tmp_path / "damaged", 0
-    whole, image = out.read_bytes(), Kernel(out).image
-    sections = [s for s in image.sections if s.name.startswith(".debug") and not s.name.endswith(("str", "line"))]
-    chance = random.Random(version)  # noqa: S311 - it guards nothing
-    for _ in range(200):
-        content = bytearray(whole)
-        for _ in range(chance.randint(1, 3)):
-            section = chance.choice(sections)
-            content[section.offset + chance.randrange(section.size)] = chance.randrange(256)
-        damaged.write_bytes(content)
-        try:
-            arguments_at(damaged, TEXT + 4 * chance.randrange(3))
-        except InputError as error:
-            refused += "debug information cannot be read" in str(error)
-    assert refused > 20
-
-
-def test_no_debug_information(vmlinux: Path) -> None:
-    assert arguments_at(vmlinux, TEXT) is None
+    assert "give --vmlinux" in capsys.readouterr().err

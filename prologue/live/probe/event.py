@@ -1,52 +1,138 @@
-"""The line that makes a kprobe event: what is written to ``kprobe_events`` (Documentation/trace/kprobetrace.rst)."""
+"""The lines that make events: what is written to ``kprobe_events``, or, for fprobe events, to ``dynamic_events``.
+
+Documentation/trace/kprobetrace.rst and fprobetrace.rst; limits of kernel/trace/trace_probe.h and trace.c (5.10 to 7.3).
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-import numpy as np
-
-from prologue.insn.a64 import INSN_SIZE
-from prologue.live.probe.arguments import Argument
-from prologue.live.probe.judge import Judge
+from prologue.live.probe.arguments import Argument, Omitted
+from prologue.live.probe.target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict
 
-_LONGEST_NAME: Final = 63  # MAX_EVENT_NAME_LEN of kernel/trace/trace_probe.h is 64
-_MOST_ARGUMENTS: Final = 128  # MAX_TRACE_ARGS
+LONGEST_NAME: Final = 63  # MAX_EVENT_NAME_LEN of kernel/trace/trace_probe.h is 64
+_LONGEST_LINE: Final = 4094  # WRITE_BUFSIZE, without newline and NUL
+_LARGEST: Final = 3072  # MAX_PROBE_EVENT_SIZE
+DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
+EventKind = Literal["p", "r", "f"]
 
 
-def event_line(judge: Judge, verdict: ProbeVerdict, arguments: list[Argument] | None) -> str:
-    """``p:NAME PLACE ARGUMENT...``; the place is the same wherever KASLR puts the kernel."""
-    where = verdict.where
-    offset = f"_{where.symbol_offset:#x}" if where.symbol_offset else ""
-    room = _LONGEST_NAME - len(offset)
-    name = re.sub(r"\W", "_", where.symbol or f"at_{verdict.place.vaddr:x}", flags=re.ASCII)[:room] + offset
-    name = f"_{name}"[:_LONGEST_NAME] if name[0].isdigit() else name
-    fetched = [
-        f"{argument.name}=%x{argument.register}" + (f":{argument.type}" if argument.type else "")
-        for argument in arguments or ()
-        if argument.register is not None and re.fullmatch(r"[A-Za-z_]\w*", argument.name, re.ASCII)
-    ]
-    return " ".join([f"p:{name}", _place(judge, verdict), *fetched[:_MOST_ARGUMENTS]])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeEvent:
+    """One event. ``group`` is empty for the kernel's own (``DEFAULT_GROUPS``); ``place`` is as the kernel reads it.
 
-
-def described_at(judge: Judge, vaddr: int) -> int:
-    """Where to look for the arguments of a place: after the pair of slots, which leave them alone, if it is in these.
-
-    GCC 12 (Debian's 6.1) lets the function that DWARF describes begin there.
+    ``omitted`` is what was asked for and is not among the arguments, or not as it is.
     """
-    sites = judge.kernel.sites
-    if sites is None:
-        return vaddr
-    inside = np.flatnonzero((sites.entry <= np.uint64(vaddr)) & (np.uint64(vaddr) <= sites.second))
-    return int(sites.second[inside[0]]) + INSN_SIZE if len(inside) else vaddr
+
+    kind: EventKind
+    group: str
+    name: str
+    place: str
+    arguments: tuple[Argument, ...] = ()
+    omitted: tuple[Omitted, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """``GROUP/NAME``, as in ``events/`` of tracefs."""
+        return f"{self.group or DEFAULT_GROUPS[self.kind]}/{self.name}"
+
+    @property
+    def line(self) -> str:
+        """The line for the kernel."""
+        group = f"{self.group}/" if self.group else ""
+        return " ".join([f"{self.kind}:{group}{self.name}", self.place, *map(str, self.arguments)])
+
+    @property
+    def definition(self) -> tuple[str, str, tuple[str, ...]]:
+        """What two events of different names may have in common: then they are one."""
+        return self.kind, self.place, tuple(map(str, self.arguments))
 
 
-def _place(judge: Judge, verdict: ProbeVerdict) -> str:
-    """Symbol and offset; from _stext on if the kernel knows several symbols of that name, or none."""
-    where = verdict.where
-    start = verdict.place.vaddr - where.symbol_offset
-    if where.symbol is not None and judge.kallsyms.by_name.get(where.symbol) == [start]:
-        return f"{where.symbol}+{where.symbol_offset:#x}" if where.symbol_offset else where.symbol
-    return f"_stext+{verdict.place.vaddr - judge.text_range.start:#x}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOptions:
+    """How events are made; without ``group`` and ``name`` they have the kernel's own group, and are named by place."""
+
+    group: str = ""
+    name: str = ""
+    fprobe: bool = False
+
+
+def make_event(
+    target: ProbeTarget,
+    verdict: ProbeVerdict,
+    arguments: tuple[Argument, ...],
+    omitted: tuple[Omitted, ...],
+    options: EventOptions,
+) -> ProbeEvent:
+    """Make the event of a place, with as many arguments as the kernel takes; its name need not be unique."""
+    place = target.place_text(verdict.place.vaddr)
+    kind: EventKind = "f" if options.fprobe else "r" if verdict.place.returns else "p"
+    if kind == "f":
+        place += "%return" if verdict.place.returns else ""
+        arguments, more = _without_registers(arguments)
+        omitted += more
+    event = ProbeEvent(kind=kind, group=options.group, name=options.name or _default_name(verdict), place=place)
+    used, kept = len(event.line), []
+    size = 0
+    for argument in arguments:
+        used += len(str(argument)) + 1
+        size += size_of(argument)
+        if used > _LONGEST_LINE or size > _LARGEST:
+            omitted += (Omitted(argument.asked, "the kernel takes no longer line, or no larger event"),)
+        else:
+            kept.append(argument)
+    return replace(event, arguments=tuple(kept), omitted=omitted)
+
+
+def size_of(argument: Argument) -> int:
+    """Bytes that the kernel reserves for an argument in each event; strings have 4 and what they need."""
+    match = re.fullmatch(r"(?:[usx](\d+)|b\d+@\d+/(\d+)|\w*)(?:\[(\d+)\])?", argument.type)
+    if match is None or "str" in argument.type:
+        return 4
+    return int(match[1] or match[2] or 64) // 8 * int(match[3] or 1)
+
+
+def _default_name(verdict: ProbeVerdict) -> str:
+    """After the symbol and offset; what is inlined or asked for by line, after the function that is meant."""
+    where, place = verdict.where, verdict.place
+    base, end = where.symbol or f"at_{place.vaddr:x}", f"_{where.symbol_offset:#x}" if where.symbol_offset else ""
+    if place.line is not None or place.inlined_in:
+        base, end = place.function, f"_L{place.line}" if place.line is not None else ""
+        end += f"_in_{place.inlined_in}" if place.inlined_in else ""
+    elif place.returns:
+        end = "__return"
+    room = LONGEST_NAME - len(end[: LONGEST_NAME // 2])
+    name = re.sub(r"\W", "_", base, flags=re.ASCII)[:room] + re.sub(r"\W", "_", end[: LONGEST_NAME // 2])
+    return f"_{name}"[:LONGEST_NAME] if name[0].isdigit() else name
+
+
+def _without_registers(arguments: tuple[Argument, ...]) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
+    """Arguments of fprobe events, which know the first eight parameters by number, and no registers."""
+    kept, omitted = [], []
+    for argument in arguments:
+        fetch = re.sub(r"%x([0-7])\b", lambda match: f"$arg{int(match[1]) + 1}", argument.fetch)
+        if "%" in fetch:
+            omitted.append(Omitted(argument.asked, "fprobe events have no registers (f:): use a kprobe event"))
+        else:
+            kept.append(replace(argument, fetch=fetch))
+    return tuple(kept), tuple(omitted)
+
+
+def with_unique_names(events: Iterable[ProbeEvent]) -> list[ProbeEvent]:
+    """Number events of one name: the kernel would take the second for another probe of the first."""
+    used: set[str] = set()
+    result = []
+    for event in events:
+        name, number = event.name[:LONGEST_NAME], 0
+        while replace(event, name=name).full_name in used:
+            number += 1
+            end = f"_{number}"
+            name = event.name[: LONGEST_NAME - len(end)] + end
+        made = replace(event, name=name)
+        used.add(made.full_name)
+        result.append(made)
+    return result

@@ -20,8 +20,10 @@ from prologue.errors import InputError
 from prologue.insn.kprobes import MAX_ATOMIC_CONTEXT, REFUSED, Outcomes
 from prologue.kernel.kallsyms import Kallsyms
 from prologue.kernel.kernel import Kernel
+from prologue.kernel.module import Module
 from prologue.kernel.tables import bug_words, exception_words, jump_labels
 from prologue.live.probe.blacklist import Area, blacklisted
+from prologue.live.probe.module_symbols import ModuleSymbols
 from prologue.live.probe.release import decoding_of
 from prologue.live.probe.running import RunningText, Switch, running_text
 
@@ -55,6 +57,9 @@ class Judge:
         InputError: a kernel without kprobes or kallsyms, of an unknown release, or older than 5.5.
 
     """
+
+    kernel: Kernel | Module
+    kallsyms: Kallsyms | ModuleSymbols
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -1,66 +1,289 @@
-"""Places as users name them: ``FUNC``, ``FUNC+OFF`` or an address, as link-time addresses."""
+"""Places as users name them, as link-time addresses."""
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
 
 from prologue.errors import InputError, UsageError
-from prologue.live.probe.judge import Judge
+from prologue.live.probe.dwarf import Unit, code_of, damaged, ends_path, entry_pc, origin, text_of
+from prologue.live.probe.language import ProbeRequest
+from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, is_of_header, rows
+from prologue.live.probe.place import ProbePlace
+from prologue.live.probe.scopes import INSTANCES
+from prologue.live.probe.target import ProbeTarget
 
-_PLACE: Final = re.compile(r"(?P<symbol>[^+\s]+)(?:\+(?P<offset>0[xX][0-9a-fA-F]+|\d+))?")
-_ADDRESS: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9a-fA-F]{16}")
 _NEAR_NAMES: Final = 3
+_VARIANTS: Final = re.compile(r"(\.(isra|constprop|llvm)\.\d+)+")  # the same function, as the compiler changed it
+_NOT_FUNCTIONS: Final = re.compile(r"(__cfi_|__pfx_|\$).*|.*\.cold(\.\d+)?", re.ASCII)
 
 
-class ProbePlace(NamedTuple):
-    """One address that was asked for."""
+class Instance(NamedTuple):
+    """A function's code: its own, or where it is inlined."""
 
-    asked: str
-    vaddr: int
-    ambiguous: bool = False  # the symbol names several addresses, of which this is one
+    unit: Unit
+    outer: Any  # the function whose code it is part of
+    entry: Any
 
 
-def find_places(judge: Judge, asked: str) -> list[ProbePlace]:
-    """Every address that the text means, ascending: several if the symbol is ambiguous.
+def find_places(target: ProbeTarget, request: ProbeRequest, sources: Sources | None = None) -> list[ProbePlace]:
+    """Every address that a request means: several if the symbol is ambiguous, a pattern, or also inlined.
 
     Raises:
-        UsageError: neither a place nor an address, or not a multiple of 4.
-        InputError: no such symbol, or no code there.
+        UsageError: an address is not a multiple of 4.
+        InputError: no such symbol, file or line, or no code there.
 
     """
-    if _ADDRESS.fullmatch(asked):
-        return [_checked(judge, ProbePlace(asked, int(asked, 16)))]
-    match = _PLACE.fullmatch(asked)
-    if match is None:
-        raise UsageError(f"{asked!r} is not a place: give FUNC, FUNC+OFFSET (0x10 or 16) or an address (0xffff...)")
-    offset = int(match["offset"] or "0", 0 if "x" in (match["offset"] or "").lower() else 10)
-    values = judge.kallsyms.by_name.get(match["symbol"], [])
-    if not values:
-        raise InputError(_unknown(judge, match["symbol"]), path=judge.kernel.path)
-    several = len(set(values)) > 1
-    return [_checked(judge, ProbePlace(asked, value + offset, several)) for value in sorted(set(values))]
+    with damaged(target.path):
+        places = list(_places(target, request, sources or Sources(None)))
+    for place in places:
+        _check(target, place)
+    return places
 
 
-def _checked(judge: Judge, place: ProbePlace) -> ProbePlace:
+def _places(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
+    if request.address is not None:
+        yield ProbePlace(asked=request.asked, vaddr=request.address, returns=request.returns)
+    elif request.is_glob:
+        yield from _matching(target, request)
+    elif not request.function:
+        yield from _of_file(target, request, sources)
+    elif request.line is not None or request.pattern:
+        yield from _of_lines(target, request, sources)
+    else:
+        yield from _of_function(target, request)
+
+
+def _matching(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
+    """Functions whose names match, in text that stays."""
+    every = target.names.by_name.items()
+    found = [(vaddr, name) for name, at in every if fnmatchcase(name, request.function) for vaddr in set(at)]
+    ranges = target.text_ranges
+    found = [(v, name) for v, name in found if any(v in r for r in ranges) and not _NOT_FUNCTIONS.fullmatch(name)]
+    if not found:
+        raise InputError(f"no function matches {request.function}", path=target.path)
+    for vaddr, name in sorted(found):
+        ambiguous = len(set(target.names.by_name[name])) > 1
+        yield ProbePlace(
+            asked=request.asked,
+            vaddr=vaddr + request.offset,
+            ambiguous=ambiguous,
+            returns=request.returns,
+            function=name,
+        )
+
+
+def _of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace]:
+    values = _values(target, request.function)
+    if request.file:
+        values = [vaddr for vaddr in values if _is_in_file(target, vaddr, request.file)]
+    for vaddr in values:
+        _check_offset(target, request, vaddr)
+        yield ProbePlace(
+            asked=request.asked,
+            vaddr=vaddr + request.offset,
+            ambiguous=len(values) > 1,
+            returns=request.returns,
+            function=request.function if request.function not in target.names.by_name else "",
+        )
+    inlined = [] if request.has_offset or request.returns else list(_inlined(target, request, values))
+    for instance in inlined:
+        start = entry_pc(target.debug.dwarf, instance.entry) if target.debug is not None else None
+        if start is not None:
+            yield ProbePlace(
+                asked=request.asked,
+                vaddr=start,
+                function=request.function,
+                inlined_in=text_of(instance.outer, "DW_AT_name"),
+                scope=instance.entry.offset,
+            )
+    if not values and not inlined:
+        raise _unknown(target, request)
+
+
+def _values(target: ProbeTarget, name: str) -> list[int]:
+    """Addresses of the symbol, or of what the compiler made of the function."""
+    known = target.names.by_name
+    if name in known:
+        return sorted(set(known[name]))
+    start = name + "."
+    variants = (
+        at for other, at in known.items() if other.startswith(start) and _VARIANTS.fullmatch(other[len(name) :])
+    )
+    return sorted({vaddr for at in variants for vaddr in at})
+
+
+def _is_in_file(target: ProbeTarget, vaddr: int, file: str) -> bool:
+    debug = _needs_debug(target, f"@{file}")
+    found = debug.function_at(target.described_at(vaddr))
+    return found is not None and ends_path(declared(*found)[0], file)
+
+
+def _needs_debug(target: ProbeTarget, what: str) -> Any:
+    if target.debug is None:
+        raise InputError(f"{what} needs DWARF, which this file does not have: give FUNC+OFFSET", path=target.path)
+    return target.debug
+
+
+def _check_offset(target: ProbeTarget, request: ProbeRequest, vaddr: int) -> None:
+    end = target.end_of(vaddr)
+    if request.offset and vaddr + request.offset >= end:
+        raise InputError(
+            f"{request.asked.split()[0]} is beyond {request.function}, which has {end - vaddr:#x} bytes",
+            path=target.path,
+        )
+
+
+def _inlined(target: ProbeTarget, request: ProbeRequest, values: list[int]) -> Iterator[Instance]:
+    """Where a function is inlined; a function of one unit is so only there, and one of a header anywhere."""
+    debug = target.debug
+    if debug is None:
+        return
+    units = []
+    for vaddr in values:
+        found = debug.function_at(target.described_at(vaddr))
+        if found is None:
+            return
+        unit, entry = found
+        if "DW_AT_inline" in origin(entry).attributes and origin(entry).attributes["DW_AT_inline"].value & 1:
+            units += debug.units_naming(request.function) if is_of_header(unit, entry) else [unit]
+    for unit in units if values else debug.units_naming(request.function):
+        for abstract in unit.named(request.function, "DW_TAG_subprogram"):
+            if not request.file or ends_path(declared(unit, abstract)[0], request.file):
+                yield from (Instance(unit, outer, entry) for outer, entry in unit.inlined(abstract))
+
+
+def _instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:
+    """A function's code wherever it is."""
+    debug = _needs_debug(target, "a line" if request.line is not None else "a pattern")
+    values = _values(target, request.function)
+    own = [debug.function_at(target.described_at(vaddr)) for vaddr in values]
+    result = [Instance(found[0], found[1], found[1]) for found in own if found is not None]
+    if request.file:
+        result = [each for each in result if ends_path(declared(each.unit, each.entry)[0], request.file)]
+    result += _inlined(target, request, values)
+    if not result and values:
+        raise InputError(f"no debug information describes {request.function}", path=target.path)
+    if not result:
+        raise _unknown(target, request)
+    return result
+
+
+def _of_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
+    """Statements of a function: a line, counted from its first, or all whose text matches."""
+    known: set[int] = set()
+    places = []
+    for instance in _instances(target, request):
+        file, first = declared(instance.unit, instance.entry)
+        own = [row for row in function_rows(instance.unit, instance.entry) if row.file == file]
+        known |= {row.line - first for row in own}
+        wanted = _wanted(target, request, first, sources.lines(instance.unit, file), file)
+        places += [
+            _at_row(request, instance.outer, instance.entry, row._replace(line=row.line - first))
+            for row in _chosen(own, wanted)
+        ]
+    yield from places or _no_line(target, request, known)
+
+
+def _wanted(target: ProbeTarget, request: ProbeRequest, first: int, text: list[str], file: str) -> set[int]:
+    """The lines that a request means, as the file counts them."""
+    if not request.pattern:
+        return {first + (request.line or 0)}
+    if not text:
+        raise InputError(f"{file} is not here to look for {request.pattern!r}: give --source", path=target.path)
+    return {number for number, line in enumerate(text, 1) if matches_lazily(line, request.pattern)}
+
+
+def _chosen(own: list[SourceRow], wanted: set[int]) -> list[SourceRow]:
+    """The statements of those lines, one for each address."""
+    chosen = {row.vaddr: row for row in own if row.line in wanted}
+    return [chosen[vaddr] for vaddr in sorted(chosen)]
+
+
+def _no_line(target: ProbeTarget, request: ProbeRequest, known: set[int]) -> list[ProbePlace]:
+    asked = request.asked.split()[0]
+    if request.pattern:
+        raise InputError(f"{asked}: no line with code matches {request.pattern!r}", path=target.path)
+    near = sorted(known, key=lambda line: (line < (request.line or 0), abs(line - (request.line or 0))))[:1]
+    hint = f"; the next that has: {near[0]}" if near else ""
+    raise InputError(f"{asked}: line {request.line} has no code{hint}", path=target.path)
+
+
+def matches_lazily(line: str, pattern: str) -> bool:
+    """Whether a line matches a pattern of ``perf probe``: a glob, for which space does not count."""
+    return fnmatchcase("".join(line.split()), "".join(pattern.split()))
+
+
+def _of_file(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> Iterator[ProbePlace]:
+    debug = _needs_debug(target, request.asked.split()[0])
+    units = debug.units_of_file(request.file)
+    if not units:
+        header = " (inlined code of a header has its function's name)" if request.file.endswith(".h") else ""
+        raise InputError(f"no source file {request.file}{header}", path=target.path)
+    known: set[int] = set()
+    places = []
+    for unit in units:
+        own = [row for row in rows(unit) if ends_path(row.file, request.file)]
+        known |= {row.line for row in own}
+        text = sources.lines(unit, own[0].file) if own else []
+        for row in _chosen(own, _wanted(target, request, 0, text, request.file)):
+            function = unit.function_at(row.vaddr)
+            if function is not None:
+                places.append(_at_row(request, function, _innermost(unit, function, row.vaddr), row))
+    yield from places or _no_line(target, request, known)
+
+
+def _at_row(request: ProbeRequest, outer: Any, inner: Any, row: SourceRow) -> ProbePlace:
+    return ProbePlace(
+        asked=request.asked,
+        vaddr=row.vaddr,
+        function=text_of(inner, "DW_AT_name"),
+        inlined_in=text_of(outer, "DW_AT_name") if inner is not outer else "",
+        scope=inner.offset,
+        line=row.line,
+    )
+
+
+def _innermost(unit: Unit, entry: Any, vaddr: int) -> Any:
+    """The function, inlined or not, that an address is in."""
+    result, queue = entry, [entry]
+    while queue:
+        inside = queue.pop()
+        result = inside if inside.tag in INSTANCES else result
+        queue += [
+            child for child in inside.iter_children()
+            if child.tag in ("DW_TAG_inlined_subroutine", "DW_TAG_lexical_block")
+            and any(low <= vaddr < high for low, high in code_of(unit.debug.dwarf, child))
+        ]  # fmt: skip
+    return result
+
+
+def _check(target: ProbeTarget, place: ProbePlace) -> None:
     if place.vaddr % 4:
         raise UsageError(f"{place.asked}: {place.vaddr:#x} is not a multiple of 4, and instructions are")
-    section = judge.kernel.image.section_at(place.vaddr) if place.vaddr < 1 << 64 else None
+    if place.returns and not target.is_entry(place.vaddr):
+        raise InputError(f"{place.asked}: no function begins there, and only a function returns", path=target.path)
+    section = target.binary.image.section_at(place.vaddr) if place.vaddr < 1 << 64 else None
     if section is None or not section.is_text:
-        bounds = f"{judge.text_range.start:#x}-{judge.text_range.stop:#x}"
+        text = target.text_ranges[0]
         raise InputError(
-            f"{place.asked}: {place.vaddr:#x} is not code of this kernel, whose text is {bounds} "
-            "(addresses are those of the vmlinux: take the KASLR offset off)",
-            path=judge.kernel.path,
+            f"{place.asked}: {place.vaddr:#x} is not code of this kernel, whose text is {text.start:#x}-{text.stop:#x} "
+            "(addresses are those of the vmlinux: for one of a running kernel give --slide or --kallsyms)",
+            path=target.path,
         )
-    return place
 
 
-def _unknown(judge: Judge, name: str) -> str:
-    if judge.kernel.symbols.find(name) is not None:
-        return f"{name} is not a symbol that the running kernel knows: kallsyms leaves it out, so give its address"
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, judge.kallsyms.by_name, _NEAR_NAMES)
+def _unknown(target: ProbeTarget, request: ProbeRequest) -> InputError:
+    name = request.function
+    if request.file and name in target.names.by_name:
+        return InputError(f"{name} is not in {request.file}", path=target.path)
+    if target.binary.symbols.find(name) is not None:
+        why = f"{name} is not a symbol that the running kernel knows: kallsyms leaves it out, so give its address"
+        return InputError(why, path=target.path)
+    near = get_close_matches(name, target.names.by_name, _NEAR_NAMES)
     hint = f"; near: {', '.join(near)}" if near else ""
-    return f"no symbol {name}{hint} (a module's are not in the vmlinux)"
+    where = "" if target.module else " (a module's are not in the vmlinux: MOD:FUNC with --modules)"
+    return InputError(f"no symbol {name}{hint}{where}", path=target.path)

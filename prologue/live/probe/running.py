@@ -18,7 +18,7 @@ from prologue.arrays import I64, U32, Bool
 from prologue.elf.sections import Section
 from prologue.insn import a64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, Decoding, Outcomes, exclusives, outcomes
-from prologue.kernel.kernel import Kernel
+from prologue.kernel.binary import Binary
 from prologue.kernel.tables import PATCHES_NOPS, Ranges, alternative_entries
 
 _CHUNK: Final = 1 << 17  # words at once: what fits into a cache is much faster
@@ -45,7 +45,7 @@ class RunningText:
     switches: tuple[Switch, ...]
 
 
-def running_text(kernel: Kernel, section: Section, decoding: Decoding) -> RunningText:
+def running_text(kernel: Binary, section: Section, decoding: Decoding) -> RunningText:
     """What ``section`` holds when the kernel has booted."""
     words: U32 = kernel.text.view(section, "<u4").astype(np.uint32)
     if kernel.sites is not None:
@@ -72,7 +72,7 @@ def running_text(kernel: Kernel, section: Section, decoding: Decoding) -> Runnin
     return result
 
 
-def _add_alternatives(kernel: Kernel, section: Section, decoding: Decoding, text: RunningText) -> Iterator[Switch]:
+def _add_alternatives(kernel: Binary, section: Section, decoding: Decoding, text: RunningText) -> Iterator[Switch]:
     """Mark what may be replaced, and add what may come of it to the outcomes; the switches are left to the caller."""
     entries = alternative_entries(kernel)
     at, entry, step = _indices(entries.original, section)

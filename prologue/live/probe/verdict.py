@@ -10,7 +10,7 @@ import numpy as np
 from prologue.errors import Location
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED, why_refused
 from prologue.live.probe.judge import ASKED, Judge, Reason
-from prologue.live.probe.places import ProbePlace
+from prologue.live.probe.place import ProbePlace
 
 Answer = Literal["yes", "no", "depends"]
 How = Literal["stepped", "simulated", "stepped or simulated", ""]

@@ -9,9 +9,8 @@ import pytest
 
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.judge import Judge
-from prologue.live.probe.places import find_places
-from prologue.live.probe.verdict import verdict_on
+from prologue.live.probe.language import parse_request
+from prologue.live.probe.prober import Prober
 from tests.live.probe.made_kernel import TOOLS, make
 from tests.support.needs import needs_tools
 
@@ -31,8 +30,8 @@ def test_damaged_tables(tmp_path: Path) -> None:
             content[section.offset + chance.randrange(section.size)] = chance.choice((0, 255, chance.randrange(256)))
         damaged.write_bytes(content)
         try:
-            judge = Judge(Kernel(damaged))
-            verdicts = [verdict_on(judge, place) for name in ("traced", "far+12") for place in find_places(judge, name)]
+            prober = Prober(Kernel(damaged))
+            verdicts = [probe for name in ("traced", "far+12") for probe in prober.judge(parse_request(name))]
             answered += len(verdicts) > 1
         except InputError:
             refused += 1

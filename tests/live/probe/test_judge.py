@@ -10,9 +10,12 @@ import pytest
 from prologue.errors import InputError, UsageError
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.event import described_at, event_line
 from prologue.live.probe.judge import Judge, Reason
+from prologue.live.probe.language import parse_request
+from prologue.live.probe.place import ProbePlace
 from prologue.live.probe.places import find_places
+from prologue.live.probe.prober import EventOptions, Prober
+from prologue.live.probe.target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on
 from tests.live.probe.made_kernel import TOOLS, Form, make
 from tests.support.needs import needs_tools
@@ -29,14 +32,18 @@ def made(directory: Path, form: Form) -> Judge:
     return Judge(Kernel(make(directory, form)))
 
 
+def places_of(judge: Judge, asked: str) -> list[ProbePlace]:
+    return find_places(ProbeTarget([judge]), parse_request(asked))
+
+
 def judged(judge: Judge, place: str) -> tuple[Reason, int]:
-    (found,) = find_places(judge, place)
+    (found,) = places_of(judge, place)
     reasons, outcomes = judge.judge(np.array([found.vaddr], np.uint64))
     return Reason(int(reasons[0])), int(outcomes[0])
 
 
 def verdict(judge: Judge, place: str) -> ProbeVerdict:
-    (found,) = find_places(judge, place)
+    (found,) = places_of(judge, place)
     return verdict_on(judge, found)
 
 
@@ -125,16 +132,18 @@ def test_verdicts_say_where_else(judge: Judge) -> None:
 
 
 def test_ambiguous_symbols_are_all_judged(judge: Judge) -> None:
-    places = find_places(judge, "twice+8")
-    assert [place.ambiguous for place in places] == [True, True]
-    line = event_line(judge, verdict_on(judge, places[1]), None)
-    assert line == f"p:twice_2_0x8 _stext+{places[1].vaddr - judge.text_range.start:#x}"
-    assert event_line(judge, verdict(judge, "hidden"), None) == "p:hidden hidden"
+    assert isinstance(judge.kernel, Kernel)
+    probes, failures = Prober(judge.kernel).probes(["twice+8", "hidden", "hidden"], EventOptions())
+    assert failures == []
+    assert [probe.verdict.place.ambiguous for probe in probes] == [True, True, False, False]
+    lines = [probe.event.line if probe.event else probe.same_as for probe in probes]
+    second = probes[1].verdict.place.vaddr - judge.text_range.start
+    assert lines[1:] == [f"p:twice_2_0x8 _stext+{second:#x}", "p:hidden hidden", "kprobes/hidden"]
 
 
 def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
     traced = judge.text_range.start
-    assert [described_at(judge, traced + at) - traced for at in (0, 4, 8, 12)] == [8, 8, 8, 12]
+    assert [ProbeTarget([judge]).described_at(traced + at) - traced for at in (0, 4, 8, 12)] == [8, 8, 8, 12]
 
 
 @pytest.mark.parametrize(
@@ -144,16 +153,22 @@ def test_arguments_are_looked_up_after_the_slots(judge: Judge) -> None:
         ("starter", InputError, "kallsyms leaves it out"),
         ("traced+2", UsageError, "not a multiple of 4"),
         ("0xffff800080010002", UsageError, "not a multiple of 4"),
-        ("0xffff900080010000", InputError, "take the KASLR offset off"),
+        ("0xffff900080010000", InputError, "give --slide or --kallsyms"),
         ("0x1ffff900080010000", InputError, "is not code of this kernel"),
         ("traced+", UsageError, "is not a place"),
         ("traced+x", UsageError, "is not a place"),
-        ("", UsageError, "is not a place"),
+        ("", UsageError, "a place is empty"),
+        ("traced+0x40", InputError, "is beyond traced"),
+        ("traced%exit", UsageError, "only %return is known"),
+        ("traced:x+3", InputError, "no symbol x"),
+        ("traced:3", InputError, "needs DWARF"),
+        ("0xffff800080010008%return", InputError, "no function begins there"),
+        ("no_*", InputError, "no function matches"),
     ],
 )
 def test_bad_places(judge: Judge, place: str, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=said):
-        find_places(judge, place)
+        places_of(judge, place)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,8 @@ import pytest
 from prologue.arrays import U64
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
-from prologue.live.probe.arguments import arguments_at
-from prologue.live.probe.event import described_at, event_line
 from prologue.live.probe.judge import Judge, Reason
-from prologue.live.probe.places import find_places
-from prologue.live.probe.verdict import verdict_on
+from prologue.live.probe.prober import EventOptions, Prober
 from tests.real_kernels.kprobes.compare import compare
 from tests.real_kernels.kprobes.guest import SLOTS_IN_PAGE, TOOLS, ask
 from tests.real_kernels.kprobes.places import batches, choose
@@ -89,9 +86,9 @@ def test_the_kernel_agrees(judge: Judge, tmp_path: Path) -> None:
 
 def _event(judge: Judge, asked: str) -> str:
     """As ``--event`` prints it, of the first place of that name that can."""
-    verdicts = [verdict_on(judge, place) for place in find_places(judge, asked)]
-    verdict = next(verdict for verdict in verdicts if verdict.answer == "yes")
-    return event_line(judge, verdict, arguments_at(judge.kernel.path, described_at(judge, verdict.place.vaddr)))
+    assert isinstance(judge.kernel, Kernel)
+    probes, _ = Prober(judge.kernel).probes([asked], EventOptions())
+    return next(probe.event.line for probe in probes if probe.event is not None)
 
 
 def test_the_comparison_can_fail(tmp_path: Path) -> None:

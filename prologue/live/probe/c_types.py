@@ -1,0 +1,90 @@
+"""C types as arguments of events need them, whether DWARF or BTF describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+TypeKind = Literal["int", "pointer", "struct", "array", "float", "function", "void", "unknown"]
+MOST_ELEMENTS: Final = 64  # MAX_ARRAY_LEN of kernel/trace/trace_probe.h
+_SIZES: Final = (1, 2, 4, 8)
+
+
+class Member(NamedTuple):
+    """A member of a struct or union; an anonymous one has no name. ``bits`` is 0 unless it is a bit field."""
+
+    name: str
+    type: CType
+    bit_offset: int
+    bits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CType:
+    """A type without its typedefs and qualifiers; ``name`` is as C has it, typedefs included.
+
+    Enumerations and booleans are integers. ``find_target`` gives what a pointer or array is of, or a function returns;
+    ``find_members`` the members of a struct or union.
+    """
+
+    kind: TypeKind
+    name: str
+    size: int | None = None
+    signed: bool = False
+    count: int = 0  # elements of an array; 0 if unknown
+    find_target: Callable[[], CType] | None = None
+    find_members: Callable[[], tuple[Member, ...]] | None = None
+
+    @property
+    def target(self) -> CType:
+        """What a pointer or array is of; void if that is not known."""
+        return self.find_target() if self.find_target is not None else VOID
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Of a struct or union, in order."""
+        return self.find_members() if self.find_members is not None else ()
+
+    @property
+    def event_type(self) -> str:
+        """The type of an integer in an event (Documentation/trace/kprobetrace.rst, "Types"); empty for a pointer.
+
+        The rest of a register is undefined for what is shorter than it.
+        """
+        if self.kind == "int" and self.size in _SIZES:
+            return f"{'s' if self.signed else 'u'}{self.size * 8}"
+        return ""
+
+    def member(self, name: str) -> Member | None:
+        """The member of that name, also one in an anonymous struct or union."""
+        for member in self.members:
+            if member.name == name:
+                return member
+            inner = member.type.member(name) if not member.name and member.type.kind == "struct" else None
+            if inner is not None:
+                return inner._replace(bit_offset=member.bit_offset + inner.bit_offset)
+        return None
+
+    def member_names(self) -> Iterator[str]:
+        """All names that ``member`` knows."""
+        for member in self.members:
+            if member.name:
+                yield member.name
+            elif member.type.kind == "struct":
+                yield from member.type.member_names()
+
+
+VOID: Final = CType(kind="void", name="void")
+
+
+def pointer_to(target: Callable[[], CType], name: str) -> CType:
+    """A pointer; ``name`` is of what it points to."""
+    return CType(kind="pointer", name=f"{name} *" if not name.endswith("*") else f"{name}*", size=8, find_target=target)
+
+
+def array_of(element: CType, count: int) -> CType:
+    """An array of so many elements; 0 if that is not known."""
+    size = element.size * count if element.size is not None else None
+    name = f"{element.name}[{count or ''}]"
+    return CType(kind="array", name=name, size=size, count=count, find_target=lambda: element)

@@ -1,0 +1,417 @@
+"""The debug information of one file, unit by unit: pyelftools parses only the entries that are asked for.
+
+pyelftools copies whole sections and keeps every entry that it parsed, which takes gigabytes for a kernel. Here it reads
+mapped sections, and finds an entry by ``skim``.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
+from prologue.elf.symbols import SYM
+from prologue.errors import InputError
+from prologue.live.probe.drgn_types import WholeFile
+from prologue.live.probe.skim import TopEntries
+
+DEEPEST: Final = 32  # entries that refer to each other: more are a circle, of damaged debug information
+_CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache
+_HEAD: Final = 256  # bytes that hold a unit's header and its own entry
+_ARANGES: Final = struct.Struct("<IHIBB")
+_SECTIONS: Final = {
+    "debug_info_sec": ".debug_info", "debug_aranges_sec": ".debug_aranges", "debug_abbrev_sec": ".debug_abbrev",
+    "debug_frame_sec": ".debug_frame", "eh_frame_sec": ".eh_frame", "debug_str_sec": ".debug_str",
+    "debug_loc_sec": ".debug_loc", "debug_ranges_sec": ".debug_ranges", "debug_line_sec": ".debug_line",
+    "debug_pubtypes_sec": "", "debug_pubnames_sec": "", "debug_addr_sec": ".debug_addr",
+    "debug_str_offsets_sec": ".debug_str_offsets", "debug_line_str_sec": ".debug_line_str",
+    "debug_loclists_sec": ".debug_loclists", "debug_rnglists_sec": ".debug_rnglists", "debug_sup_sec": "",
+    "gnu_debugaltlink_sec": "", "debug_types_sec": "",
+}  # fmt: skip
+
+
+class Unit:
+    """A compile unit, with its top-level entries."""
+
+    def __init__(self, debug: DebugInfo, offset: int) -> None:
+        self.debug = debug
+        self.cu = debug.dwarf.get_CU_at(offset)
+        self.offset = offset
+        self.top = self.cu.get_top_DIE()
+        self.name = text_of(self.top, "DW_AT_name")
+        self.directory = text_of(self.top, "DW_AT_comp_dir")
+
+    @cached_property
+    def entries(self) -> TopEntries:
+        """What the unit has at its top level."""
+        return TopEntries(self.cu, self.debug.info_bytes(self.offset, self.cu.size))
+
+    def entry(self, offset: int) -> Any:
+        """The entry at an offset from the start of the unit."""
+        return self.cu.get_DIE_from_refaddr(self.offset + offset)
+
+    def function_at(self, vaddr: int) -> Any:
+        """The function whose code has that address; None if there is none."""
+        entries = self.entries
+        starts = sorted(entries.low_pcs)
+        index = bisect_right(starts, (vaddr, 1 << 62)) - 1
+        candidates = [starts[index][1]] if index >= 0 else []
+        for offset in (*candidates, *entries.with_ranges):
+            entry = self.entry(offset)
+            if any(low <= vaddr < high for low, high in code_of(self.debug.dwarf, entry)):
+                return entry
+        return None
+
+    def named(self, name: str, *tags: str) -> Iterator[Any]:
+        """All top-level entries of that name with one of these tags, in order."""
+        entries, wanted = self.entries, set(self.entries.tagged(*tags))
+        for offset in sorted({entries.containing(at) for at in self._mentions(name)} & wanted):
+            entry = self.entry(offset)
+            if text_of(entry, "DW_AT_name") == name:
+                yield entry
+
+    def _mentions(self, name: str) -> Iterator[int]:
+        """Offsets in the unit where the name, or a reference to it, may be."""
+        for needle in self.debug.references_to(name):
+            at = self.entries.data.find(needle)
+            while at >= 0:
+                yield at
+                at = self.entries.data.find(needle, at + 1)
+
+    def inlined(self, abstract: Any) -> Iterator[tuple[Any, Any]]:
+        """Each place where a function of this unit is inlined: the function that it is in, and the inlined entry."""
+        entries = self.entries
+        needle = (abstract.offset - self.offset).to_bytes(4, "little")
+        functions, seen = set(entries.tagged("DW_TAG_subprogram")), set()
+        at = entries.data.find(needle)
+        while at >= 0:
+            seen.add(entries.containing(at))
+            at = entries.data.find(needle, at + 1)
+        for offset in sorted(seen & functions):
+            outer = self.entry(offset)
+            if outer.offset != abstract.offset:
+                yield from ((outer, entry) for entry in _inlined_below(outer, abstract.offset, 0))
+
+
+def _inlined_below(entry: Any, abstract: int, depth: int) -> Iterator[Any]:
+    if depth > DEEPEST:
+        return
+    for child in entry.iter_children():
+        if child.tag == "DW_TAG_inlined_subroutine":
+            if child.get_DIE_from_attribute("DW_AT_abstract_origin").offset == abstract:
+                yield child
+        elif child.tag != "DW_TAG_lexical_block":
+            continue
+        yield from _inlined_below(child, abstract, depth + 1)
+
+
+class DebugInfo:
+    """The DWARF of a file. ``None`` from ``open_debug`` where it has none.
+
+    Errors of damaged information are pyelftools' own: ``damaged`` turns them into one InputError.
+    """
+
+    def __init__(self, image: ElfImage) -> None:
+        self.image = image
+        self.dwarf = _open(image)
+        self._units: dict[int, Unit] = {}
+        self._strings: dict[str, tuple[bytes, ...]] = {}
+        self.whole_file = WholeFile(image.path)
+
+    def info_bytes(self, offset: int, size: int) -> bytes:
+        """A copy of a part of ``.debug_info``."""
+        stream = self.dwarf.debug_info_sec.stream
+        stream.seek(offset)
+        return bytes(stream.read(size))
+
+    def unit(self, offset: int) -> Unit:
+        """The unit at an offset in ``.debug_info``."""
+        if offset not in self._units:
+            self._units[offset] = Unit(self, offset)
+        return self._units[offset]
+
+    def unit_at(self, vaddr: int) -> Unit | None:
+        """The unit whose code has that address."""
+        row = bisect_right(self._spans, (vaddr, 1 << 64, 1 << 64)) - 1
+        if row < 0 or vaddr >= self._spans[row][1]:
+            return None
+        return self.unit(self._spans[row][2])
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int, int]]:
+        """Code of the units, ascending: GCC makes a table of all, Clang does not."""
+        section = self.dwarf.debug_aranges_sec
+        if section is not None:
+            spans = sorted(_address_ranges(_whole(section)))
+            if spans:
+                return spans
+        return sorted(
+            (low, high, cu.cu_offset)
+            for cu in self.dwarf.iter_CUs()
+            for low, high in code_of(self.dwarf, cu.get_top_DIE())
+            if low
+        )
+
+    @cached_property
+    def unit_offsets(self) -> list[int]:
+        """Where each unit begins, ascending."""
+        section, offsets, at = self.dwarf.debug_info_sec, [], 0
+        while at + 4 <= section.size:
+            offsets.append(at)
+            at += 4 + int.from_bytes(self.info_bytes(at, 4), "little")
+        return offsets
+
+    def units_of_file(self, name: str) -> list[Unit]:
+        """Units whose source is that file: a path, or the last parts of one."""
+        result = []
+        needles = {*self._paths_ending(name), name.encode()}
+        for offset in self.unit_offsets:
+            head = self.info_bytes(offset, _HEAD)
+            if any(needle in head for needle in needles) and ends_path(self.unit(offset).name, name):
+                result.append(self.unit(offset))
+        return result
+
+    def _paths_ending(self, name: str) -> Iterator[bytes]:
+        """How the entry of a unit may refer to a path that ends so: offsets of strings."""
+        raw = name.encode() + b"\0"
+        for data in (self._string_data, self._line_string_data):
+            for end in _all(data, raw, 0):
+                start = data.rfind(b"\0", 0, end) + 1
+                # A linker lets one path be the end of another.
+                begins = [start, *(start + at + 1 for at, byte in enumerate(data[start:end]) if byte == ord("/"))]
+                yield from (begin.to_bytes(4, "little") for begin in begins)
+
+    def function_at(self, vaddr: int) -> tuple[Unit, Any] | None:
+        """The function whose code has that address, and its unit."""
+        unit = self.unit_at(vaddr)
+        entry = unit.function_at(vaddr) if unit is not None else None
+        return (unit, entry) if unit is not None and entry is not None else None
+
+    def units_naming(self, name: str) -> list[Unit]:
+        """Units that may have an entry of that name, in order: those whose bytes have a reference to it."""
+        section, offsets = self.dwarf.debug_info_sec, self.unit_offsets
+        wanted = [int.from_bytes(needle, "little") for needle in self.references_to(name)[1:]]
+        result: set[int] = set()
+        for start in range(0, section.size, _CHUNK) if wanted else ():
+            words = unaligned(self.info_bytes(start, min(_CHUNK + 3, section.size - start)), 4)
+            hits = words == np.uint32(wanted[0]) if len(wanted) == 1 else np.isin(words, np.array(wanted, np.uint32))
+            result.update(offsets[bisect_right(offsets, start + at) - 1] for at in np.flatnonzero(hits).tolist())
+            if isinstance(section.stream, _Mapped):
+                section.stream.drop_pages()
+        return [self.unit(offset) for offset in sorted(result)]
+
+    def references_to(self, name: str) -> tuple[bytes, ...]:
+        """How an entry may hold this name: inline, or as an offset in ``.debug_str``.
+
+        Linkers keep a string once: by itself, or, if longer ones end with it, as the end of one of them.
+        """
+        if name not in self._strings:
+            raw = name.encode() + b"\0"
+            places = _all(self._string_data, b"\0" + raw, 1) or _all(self._string_data, raw, 0)
+            self._strings[name] = (raw, *(place.to_bytes(4, "little") for place in places))
+        return self._strings[name]
+
+    @cached_property
+    def _string_data(self) -> bytes:
+        return _whole(self.dwarf.debug_str_sec)
+
+    @cached_property
+    def _line_string_data(self) -> bytes:
+        return _whole(self.dwarf.debug_line_str_sec)
+
+
+def open_debug(image: ElfImage) -> DebugInfo | None:
+    """The debug information of a file; None if it has none."""
+    section = image.section(".debug_info") or image.section(".zdebug_info")
+    return DebugInfo(image) if section is not None and section.has_bytes else None
+
+
+@contextmanager
+def damaged(path: Path) -> Iterator[None]:
+    """Raise what pyelftools raises as one error: it checks little, and damage ends in any of these.
+
+    Raises:
+        InputError: the debug information is damaged.
+
+    """
+    from elftools.common.exceptions import DWARFError
+
+    from prologue.elf.headers import PARSE_ERRORS
+
+    try:
+        yield
+    except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"debug information cannot be read ({reason})", path=path) from error
+
+
+def _whole(section: Any) -> bytes:
+    if section is None:
+        return b""
+    section.stream.seek(0)
+    return bytes(section.stream.read(section.size))
+
+
+def _address_ranges(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Start, end and unit of each run of code in ``.debug_aranges`` (DWARF 5, 6.1.2; of 32 bits)."""
+    at = 0
+    while at + _ARANGES.size <= len(data):
+        length, _, unit, _, _ = _ARANGES.unpack_from(data, at)
+        pairs: npt.NDArray[np.uint64] = np.frombuffer(data[at + 16 : at + 4 + length], "<u8")
+        for low, size in pairs[: len(pairs) & ~1].reshape(-1, 2).tolist():
+            if low and size:
+                yield low, low + size, unit
+        at += 4 + length
+
+
+def _all(data: bytes, needle: bytes, skip: int) -> list[int]:
+    places, at = [], data.find(needle)
+    while at >= 0:
+        places.append(at + skip)
+        at = data.find(needle, at + 1)
+    return places
+
+
+class _Mapped:
+    """A section as a stream, over a mapping of its own: ``read`` of the mapping runs without our code."""
+
+    def __init__(self, path: Path, base: int) -> None:
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._base = base
+        self.read = self._map.read
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to an offset in the section."""
+        self._map.seek(self._base + offset if whence == 0 else offset, whence)
+        return self.tell()
+
+    def tell(self) -> int:
+        """Return the offset in the section."""
+        return self._map.tell() - self._base
+
+    def drop_pages(self) -> None:
+        """Take what was read out of memory; pages are read again on access."""
+        self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def _open(image: ElfImage) -> Any:
+    from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
+    from elftools.elf.elffile import ELFFile
+
+    debug = [s for s in image.sections if s.name.startswith((".debug_", ".zdebug_"))]
+    packed = any(s.name.startswith(".z") or s.flags & SHF_COMPRESSED for s in debug)
+    if image.relocatable or packed or not image.is_whole_file:
+        content = _with_addresses(image) if image.relocatable else image.content
+        elf = ELFFile(io.BytesIO(bytes(content)) if image.relocatable or not image.is_whole_file else _file(image))
+        return elf.get_dwarf_info(relocate_dwarf_sections=image.relocatable, follow_links=False)
+
+    def descriptor(name: str) -> Any:
+        section = image.section(name) if name else None
+        if section is None or not section.has_bytes:
+            return None
+        stream = _Mapped(image.path, section.offset)
+        return DebugSectionDescriptor(stream, name, section.offset, section.size, section.addr)
+
+    config = DwarfConfig(little_endian=True, default_address_size=8, machine_arch="AArch64")
+    return DWARFInfo(config, **{keyword: descriptor(name) for keyword, name in _SECTIONS.items()})
+
+
+def _file(image: ElfImage) -> Any:
+    return image.path.open("rb")
+
+
+def _with_addresses(image: ElfImage) -> bytearray:
+    """A module whose symbols have the addresses that its sections were given: so has its DWARF, once relocated."""
+    content = bytearray(image.content)
+    for table in image.sections:
+        if table.type != "SHT_SYMTAB":
+            continue
+        symbols: npt.NDArray[np.void] = np.frombuffer(content, SYM, table.size // SYM.itemsize, table.offset)
+        starts = np.array([s.addr for s in image.sections], np.uint64)
+        inside = (symbols["shndx"] != 0) & (symbols["shndx"] < len(starts))
+        symbols["value"][inside] += starts[symbols["shndx"][inside]]
+    return content
+
+
+def code_of(dwarf: Any, entry: Any) -> Iterator[tuple[int, int]]:
+    """The addresses of a function or unit: one run, or several, if a function's unlikely part stands elsewhere."""
+    from elftools.dwarf.ranges import BaseAddressEntry
+
+    low, high = entry.attributes.get("DW_AT_low_pc"), entry.attributes.get("DW_AT_high_pc")
+    if low is not None and high is not None:
+        # DW_FORM_addr is an address, every other form a size.
+        yield low.value, high.value if high.form == "DW_FORM_addr" else low.value + high.value
+    elif "DW_AT_ranges" in entry.attributes:
+        base = base_of(entry)
+        for item in dwarf.range_lists().get_range_list_at_offset(entry.attributes["DW_AT_ranges"].value, entry.cu):
+            if isinstance(item, BaseAddressEntry):
+                base = item.base_address
+            else:
+                start = 0 if item.is_absolute else base
+                yield start + item.begin_offset, start + item.end_offset
+
+
+def entry_pc(dwarf: Any, entry: Any) -> int | None:
+    """Where a function, or an inlined one, begins to run; None if it has no code of its own."""
+    attribute = entry.attributes.get("DW_AT_entry_pc")
+    first = next(code_of(dwarf, entry), None)
+    if attribute is None:
+        return first[0] if first else None
+    # An address, or a distance from where its code begins (DWARF 5, 2.18).
+    return int(attribute.value) if attribute.form.startswith("DW_FORM_addr") else (first or (0, 0))[0] + attribute.value
+
+
+def base_of(entry: Any) -> int:
+    """What offsets in lists are from, until a list says otherwise: the start of the compilation unit."""
+    low = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
+    return int(low.value) if low is not None else 0
+
+
+def inherited(entry: Any, name: str) -> Any:
+    """An attribute of the entry or, as for functions that are also inlined, of its abstract origin; None if neither."""
+    for _ in range(DEEPEST):
+        if name in entry.attributes:
+            return entry.attributes[name]
+        link = next((n for n in ("DW_AT_abstract_origin", "DW_AT_specification") if n in entry.attributes), None)
+        if link is None:
+            break
+        entry = entry.get_DIE_from_attribute(link)
+    return None
+
+
+def origin(entry: Any) -> Any:
+    """The abstract entry that an entry is an instance of, or itself."""
+    for _ in range(DEEPEST):
+        if "DW_AT_abstract_origin" not in entry.attributes:
+            break
+        entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
+    return entry
+
+
+def text_of(entry: Any, name: str) -> str:
+    """A string attribute, also of the abstract origin; empty if there is none."""
+    attribute = inherited(entry, name)
+    return attribute.value.decode("utf-8", "replace") if attribute is not None else ""
+
+
+def number_of(entry: Any, name: str, default: int = 0) -> int:
+    """A number attribute, also of the abstract origin."""
+    attribute = inherited(entry, name)
+    return int(attribute.value) if attribute is not None else default
+
+
+def ends_path(path: str, name: str) -> bool:
+    """Whether a path is, or ends with, the parts of another: ``fs/read_write.c`` ends with ``read_write.c``."""
+    whole, end = PurePosixPath(path).parts, PurePosixPath(name).parts
+    return bool(end) and whole[-len(end) :] == end

@@ -1,0 +1,126 @@
+"""C types from entries of DWARF (version 5, chapter 5; bit fields also as in version 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from prologue.live.probe.c_types import VOID, CType, Member, array_of, pointer_to
+from prologue.live.probe.dwarf import DEEPEST, DebugInfo, number_of, text_of
+
+_ALIASES: Final = {
+    "DW_TAG_typedef": "", "DW_TAG_const_type": "const ", "DW_TAG_volatile_type": "volatile ",
+    "DW_TAG_restrict_type": "", "DW_TAG_atomic_type": "_Atomic ",
+}  # fmt: skip
+_STRUCTS: Final = {"DW_TAG_structure_type": "struct", "DW_TAG_union_type": "union"}
+_COMPLEX, _FLOAT, _SIGNED, _SIGNED_CHAR, _UNSIGNED = 3, 4, 5, 6, 7  # DW_ATE
+
+
+def type_of(debug: DebugInfo, entry: Any) -> CType:
+    """The type of a variable, parameter, member, or of what a function returns; of its abstract origin, if need be."""
+    for _ in range(DEEPEST):
+        if "DW_AT_type" in entry.attributes:
+            return c_type(debug, entry.get_DIE_from_attribute("DW_AT_type"))
+        if "DW_AT_abstract_origin" not in entry.attributes:
+            break
+        entry = entry.get_DIE_from_attribute("DW_AT_abstract_origin")
+    return VOID
+
+
+def c_type(debug: DebugInfo, entry: Any, depth: int = 0) -> CType:
+    """The type that an entry describes."""
+    name, qualifiers = "", ""
+    while entry.tag in _ALIASES and depth < DEEPEST:
+        depth += 1
+        if entry.tag == "DW_TAG_typedef":
+            name = name or text_of(entry, "DW_AT_name")
+        elif not name:
+            qualifiers += _ALIASES[entry.tag]
+        if "DW_AT_type" not in entry.attributes:
+            return CType(kind="void", name=name or f"{qualifiers}void")
+        entry = entry.get_DIE_from_attribute("DW_AT_type")
+    own = text_of(entry, "DW_AT_name")
+    size = number_of(entry, "DW_AT_byte_size", -1)
+    known = size if size >= 0 else None
+    if entry.tag == "DW_TAG_base_type":
+        encoding = number_of(entry, "DW_AT_encoding")
+        return CType(
+            kind="float" if encoding in (_COMPLEX, _FLOAT) else "int", name=name or qualifiers + own, size=known,
+            signed=encoding in (_SIGNED, _SIGNED_CHAR),
+        )  # fmt: skip
+    if entry.tag == "DW_TAG_enumeration_type":
+        encoding = number_of(entry, "DW_AT_encoding", _UNSIGNED)
+        return CType(
+            kind="int", name=name or f"{qualifiers}enum {own}", size=known, signed=encoding in (_SIGNED, _SIGNED_CHAR)
+        )
+    if entry.tag in ("DW_TAG_pointer_type", "DW_TAG_reference_type"):
+        return _pointer(debug, entry, name, depth)
+    if entry.tag in _STRUCTS:
+        return _struct(debug, entry, name or f"{qualifiers}{_STRUCTS[entry.tag]} {own}".strip(), known)
+    if entry.tag == "DW_TAG_array_type":
+        return _array(debug, entry, name, depth)
+    if entry.tag == "DW_TAG_subroutine_type":
+        return CType(kind="function", name=name or "function", find_target=lambda: type_of(debug, entry))
+    return CType(kind="unknown", name=name or own or entry.tag, size=known)
+
+
+def _pointer(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
+    if "DW_AT_type" not in entry.attributes or depth > DEEPEST:
+        made = pointer_to(lambda: VOID, "void")
+    else:
+        inner = entry.get_DIE_from_attribute("DW_AT_type")
+        target = c_type(debug, inner, depth + 1)
+        made = pointer_to(lambda: target, target.name)
+    return CType(kind="pointer", name=name or made.name, size=8, find_target=made.find_target)
+
+
+def _struct(debug: DebugInfo, entry: Any, name: str, size: int | None) -> CType:
+    """A struct or union; one that is only declared in its unit is looked for in the whole file."""
+
+    def members() -> tuple[Member, ...]:
+        if "DW_AT_declaration" not in entry.attributes:
+            return tuple(_members(debug, entry))
+        whole = debug.whole_file.struct(f"{_STRUCTS[entry.tag]} {text_of(entry, 'DW_AT_name')}")
+        return whole.members if whole is not None else ()
+
+    return CType(kind="struct", name=name, size=size, find_members=members)
+
+
+def _members(debug: DebugInfo, entry: Any) -> Iterator[Member]:
+    for child in entry.iter_children():
+        if child.tag != "DW_TAG_member":
+            continue
+        bits = number_of(child, "DW_AT_bit_size")
+        inner = type_of(debug, child)
+        yield Member(text_of(child, "DW_AT_name"), inner, _bit_offset(child, bits, inner), bits)
+
+
+def _bit_offset(entry: Any, bits: int, inner: CType) -> int:
+    if "DW_AT_data_bit_offset" in entry.attributes:
+        return number_of(entry, "DW_AT_data_bit_offset")
+    location = entry.attributes.get("DW_AT_data_member_location")
+    value = location.value if location is not None else 0
+    if not isinstance(value, int):  # DW_OP_plus_uconst, in a list of bytes (DWARF 2)
+        value = sum((byte & 0x7F) << 7 * k for k, byte in enumerate(value[1:]))
+    if "DW_AT_bit_offset" in entry.attributes:  # up to DWARF 4, from the highest bit of the storage
+        storage = number_of(entry, "DW_AT_byte_size", inner.size or 0)
+        return 8 * (value + storage) - number_of(entry, "DW_AT_bit_offset") - bits
+    return 8 * value
+
+
+def _array(debug: DebugInfo, entry: Any, name: str, depth: int) -> CType:
+    """An array; one of several dimensions is an array of arrays."""
+    element = type_of(debug, entry) if depth < DEEPEST else VOID
+    counts = []
+    for child in entry.iter_children():
+        if child.tag == "DW_TAG_subrange_type":
+            upper = child.attributes.get("DW_AT_upper_bound")
+            count = child.attributes.get("DW_AT_count")
+            number = count.value if count is not None else upper.value + 1 if upper is not None else 0
+            counts.append(number if isinstance(number, int) and 0 <= number < 1 << 32 else 0)
+    result = element
+    for number in reversed(counts or [0]):
+        result = array_of(result, number)
+    if name:
+        return CType(kind="array", name=name, size=result.size, count=result.count, find_target=result.find_target)
+    return result

@@ -1,0 +1,236 @@
+"""Fetch arguments of kprobe events: from a variable to what the kernel reads (Documentation/trace/kprobetrace.rst)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from prologue.live.probe.c_types import MOST_ELEMENTS, CType
+from prologue.live.probe.language import MemberStep
+from prologue.live.probe.locations import (
+    COMPUTED,
+    Constant,
+    Found,
+    InMemory,
+    InRegister,
+    Missing,
+    Pieces,
+    Sum,
+)
+
+_STRINGS: Final = ("string", "ustring")
+
+
+class FetchError(Exception):
+    """An argument that cannot be had; ``is_mistake`` if another one was meant."""
+
+    def __init__(self, reason: str, *, is_mistake: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_mistake = is_mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What the kernel reads: ``+16(%x0)``, its type (``u32``; empty for the kernel's own, 64 bits in hex), a note."""
+
+    text: str
+    type: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedValue:
+    """A value on the way: its type, where it is, and which bits of that it has (``bits`` is 0 for all)."""
+
+    type: CType
+    found: Found
+    bit_offset: int = 0  # in a register, or, of a bit field, from where ``found`` is
+    bits: int = 0
+
+
+def follow(start: FetchedValue, steps: tuple[MemberStep, ...], *, user: bool = False) -> FetchedValue:
+    """Follow members and elements.
+
+    Raises:
+        FetchError: there is no such member, or it cannot be reached.
+
+    """
+    place = start
+    for step in steps:
+        if place.bits:
+            raise FetchError("a bit field has no members", is_mistake=True)
+        place = _element(place, step.index, user) if not step.member else _member(place, step, user)
+    return place
+
+
+def _member(place: FetchedValue, step: MemberStep, user: bool) -> FetchedValue:
+    kind = place.type.kind
+    if step.arrow != (kind == "pointer"):
+        advice = "is a pointer: use ->" if kind == "pointer" else "is not a pointer: use . for a member"
+        raise FetchError(f"what is before {step.member} {advice}", is_mistake=True)
+    if step.arrow:
+        place = FetchedValue(place.type.target, dereferenced(place, user))
+    member = place.type.member(step.member)
+    if member is None:
+        names = list(place.type.member_names())
+        near = get_close_matches(step.member, names, 3)
+        known = f"; near: {', '.join(near)}" if near else "" if names else ": its members are not known"
+        raise FetchError(f"{place.type.name} has no member {step.member}{known}", is_mistake=True)
+    if member.bits:
+        return FetchedValue(member.type, place.found, place.bit_offset + member.bit_offset, member.bits)
+    return _moved(place, member.type, member.bit_offset // 8)
+
+
+def _element(place: FetchedValue, index: int, user: bool) -> FetchedValue:
+    if place.type.kind not in ("array", "pointer"):
+        raise FetchError(f"{place.type.name} is neither array nor pointer: it has no [{index}]", is_mistake=True)
+    element = place.type.target
+    if place.type.kind == "array" and 0 < place.type.count <= index:
+        raise FetchError(f"[{index}] is beyond {place.type.name}", is_mistake=True)
+    if not element.size:
+        raise FetchError(f"the size of {element.name} is not known")
+    if place.type.kind == "pointer":
+        place = FetchedValue(element, dereferenced(place, user))
+    return _moved(place, element, index * element.size)
+
+
+def _moved(place: FetchedValue, kind: CType, distance: int) -> FetchedValue:
+    """A part of a struct or array, so many bytes into it."""
+    found = place.found
+    if isinstance(found, InMemory):
+        return FetchedValue(kind, InMemory(found.base, found.offset + distance, found.user))
+    if isinstance(found, InRegister):
+        return FetchedValue(kind, found, place.bit_offset + 8 * distance)
+    if isinstance(found, Pieces):
+        begin = 0
+        for size, part in found.parts:
+            if begin <= distance and distance + (kind.size or 0) <= begin + size:
+                return _moved(FetchedValue(kind, part), kind, distance - begin)
+            begin += size
+        raise FetchError("it is in several registers at once")
+    if distance == 0:
+        return FetchedValue(kind, found)
+    raise FetchError(found.reason if isinstance(found, Missing) else COMPUTED)
+
+
+def dereferenced(place: FetchedValue, user: bool = False) -> InMemory:
+    """What a pointer points to.
+
+    Raises:
+        FetchError: the pointer cannot be had.
+
+    """
+    found = place.found
+    if isinstance(found, InRegister) and not place.bit_offset:
+        return InMemory(found.register, 0, user)
+    if isinstance(found, InMemory):
+        return InMemory(_memory(found), 0, user)
+    if isinstance(found, Sum):
+        return InMemory(found.register, found.offset, user)
+    raise FetchError(found.reason if isinstance(found, Missing) else "it is no pointer in a register or in memory")
+
+
+def _memory(found: InMemory) -> str:
+    """As the kernel writes it."""
+    if found.base.startswith("@"):
+        return f"{found.base}{found.offset:+d}" if found.offset else found.base
+    sign = "u" if found.user else ""
+    return f"{'-' if found.offset < 0 else '+'}{sign}{abs(found.offset)}({found.base})"
+
+
+def fetch(place: FetchedValue, wanted: str = "", *, user: bool = False) -> Fetch:
+    """What the kernel is to read of a value; ``wanted`` is a type of events, empty for the value's own.
+
+    Raises:
+        FetchError: events cannot show it.
+
+    """
+    found, kind = place.found, place.type
+    if isinstance(found, Missing):
+        raise FetchError(found.reason)
+    if wanted in _STRINGS:
+        return _string(place, wanted, user)
+    if place.bits:
+        return _bit_field(place, wanted)
+    if wanted:
+        return Fetch(_scalar(place), wanted)
+    if kind.kind == "array":
+        return _array(place)
+    if kind.kind == "struct":
+        return _struct(place)
+    if kind.kind in ("float", "void", "function", "unknown") or (kind.kind == "int" and not kind.event_type):
+        raise FetchError(f"events cannot show {kind.name}")
+    if isinstance(found, InRegister) and place.bit_offset:
+        size = 8 * (kind.size or 8)
+        note = "shown unsigned" if kind.signed else ""
+        return Fetch(found.register, f"b{size}@{place.bit_offset}/64", note)
+    return Fetch(_scalar(place), kind.event_type)
+
+
+def _scalar(place: FetchedValue) -> str:
+    found = place.found
+    if isinstance(found, InRegister) and not place.bit_offset:
+        return found.register
+    if isinstance(found, InMemory):
+        return _memory(found)
+    if isinstance(found, Constant):
+        return f"\\{found.value}"
+    raise FetchError(COMPUTED if isinstance(found, Sum) else "it is in several registers: name a member")
+
+
+def _string(place: FetchedValue, wanted: str, user: bool) -> Fetch:
+    if place.type.kind == "array":
+        if not isinstance(place.found, InMemory):
+            raise FetchError("the array is not in memory")
+        return Fetch(_memory(place.found), wanted)
+    if place.type.kind != "pointer" or place.bits:
+        raise FetchError(f"{place.type.name} is no string", is_mistake=True)
+    return Fetch(_memory(dereferenced(place, user)), wanted)
+
+
+def _bit_field(place: FetchedValue, wanted: str) -> Fetch:
+    if wanted:
+        raise FetchError("a bit field has a type of its own: leave it out", is_mistake=True)
+    note = "shown unsigned" if place.type.signed else ""
+    if isinstance(place.found, InRegister):
+        return Fetch(place.found.register, f"b{place.bits}@{place.bit_offset}/64", note)
+    # The kernel loads one unit of storage and shifts; a packed field may need a wider one than its type.
+    for size in sorted({8 * (place.type.size or 8), 64}):
+        begin = place.bit_offset // size * size
+        if place.bit_offset + place.bits <= begin + size:
+            moved = _moved(FetchedValue(place.type, place.found), place.type, begin // 8)
+            return Fetch(_scalar(moved), f"b{place.bits}@{place.bit_offset - begin}/{size}", note)
+    raise FetchError("the bit field lies across two words")
+
+
+def _array(place: FetchedValue) -> Fetch:
+    kind = place.type
+    element = kind.target
+    base = element.event_type or ("x64" if element.kind == "pointer" else "")
+    if not base:
+        raise FetchError(f"{kind.name}: name an element and a member, [0].MEMBER", is_mistake=True)
+    if not kind.count:
+        raise FetchError(f"the length of {kind.name} is not known: name an element, [0]", is_mistake=True)
+    if not isinstance(place.found, InMemory):
+        raise FetchError("the array is not in memory: name an element")
+    count = min(kind.count, MOST_ELEMENTS)
+    note = f"the first {count} of {kind.count} elements" if count < kind.count else ""
+    return Fetch(_memory(place.found), f"{base}[{count}]", note)
+
+
+def _struct(place: FetchedValue) -> Fetch:
+    """A struct as a whole, in hex: the rest of a register is undefined for what is shorter than it."""
+    size, found = place.type.size or 0, place.found
+    if isinstance(found, InRegister) and 0 < size <= 8:
+        if size in (1, 2, 4, 8) and not place.bit_offset:
+            return Fetch(found.register, f"x{8 * size}")
+        return Fetch(found.register, f"b{8 * size}@{place.bit_offset}/64")
+    if isinstance(found, InMemory) and size:
+        if size in (1, 2, 4, 8):
+            return Fetch(_memory(found), f"x{8 * size}")
+        width = next((width for width in (8, 4, 2, 1) if size % width == 0), 1)
+        if size // width <= MOST_ELEMENTS:
+            return Fetch(_memory(found), f"x{8 * width}[{size // width}]")
+    raise FetchError(f"{place.type.name} of {size} bytes: name a member", is_mistake=True)

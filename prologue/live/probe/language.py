@@ -1,0 +1,194 @@
+"""What users write: the language of ``perf probe`` (tools/perf/Documentation/perf-probe.txt), as data.
+
+``[[GROUP:]EVENT=]PLACE [ARGUMENT...]``. PLACE is an address, ``FILE:LINE``, ``FILE;PATTERN`` or
+``[MOD:]FUNC[@FILE][+OFFSET | %return | :LINE | ;PATTERN]``. ARGUMENT is a fetch argument of the kernel or
+``[NAME=]VARIABLE[->MEMBER | .MEMBER | [INDEX]]...[:TYPE][@user]``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from prologue.errors import UsageError
+
+FORMS: Final = "FUNC, FUNC+OFFSET, FUNC%return, FUNC:LINE, FUNC@FILE, FUNC;PATTERN, FILE:LINE, MOD:FUNC or an address"
+_NAMED: Final = re.compile(r"(?:(?P<group>[A-Za-z_]\w*)[:/])?(?P<event>[A-Za-z_]\w*)=(?P<place>[^=].*)", re.ASCII)
+_ADDRESS: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9a-fA-F]{16}")
+_PARTS: Final = re.compile(r"([:+@%])([^:+@%]*)")
+_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
+_FILE: Final = re.compile(r".*/.*|.+\.[chsS]")
+_FUNCTION: Final = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
+_ARGUMENT: Final = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<what>.+?)(?P<type>:[\w@/\[\]]+)?(?P<user>@user)?", re.ASCII
+)
+_VARIABLE: Final = re.compile(r"(?P<root>\$retval|[A-Za-z_]\w*)(?P<steps>(?:(?:->|\.)\w+|\[\d+\])*)", re.ASCII)
+_STEP: Final = re.compile(r"(->|\.)(\w+)|\[(\d+)\]", re.ASCII)
+EXPANDED: Final = ("$vars", "$params")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStep:
+    """One step from a variable to a member or an element."""
+
+    member: str  # empty for an element
+    index: int = 0
+    arrow: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentRequest:
+    """One argument as asked for.
+
+    Either ``variable`` and ``steps``, or ``raw``, a fetch argument that the kernel gets as it is; or ``$vars`` or
+    ``$params`` in ``variable``. ``type`` is of kprobe events, without its colon; empty for that of the variable.
+    """
+
+    asked: str
+    name: str = ""
+    variable: str = ""
+    steps: tuple[MemberStep, ...] = ()
+    raw: str = ""
+    type: str = ""
+    user: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRequest:
+    """One place as asked for, with its arguments; ``arguments`` is None if nothing was said of them."""
+
+    asked: str
+    group: str = ""
+    event: str = ""
+    module: str = ""
+    function: str = ""  # or a pattern of names, if ``is_glob``
+    file: str = ""
+    offset: int = 0
+    has_offset: bool = False
+    line: int | None = None
+    pattern: str = ""
+    address: int | None = None
+    returns: bool = False
+    arguments: tuple[ArgumentRequest, ...] | None = None
+
+    @property
+    def is_glob(self) -> bool:
+        """Whether ``function`` stands for all names that match it."""
+        return any(character in self.function for character in "*?[")
+
+
+def parse_request(asked: str) -> ProbeRequest:
+    """Parse a place and its arguments.
+
+    Raises:
+        UsageError: it is not in the language.
+
+    """
+    words = asked.split()
+    if not words:
+        raise UsageError(f"a place is empty: give {FORMS}")
+    named = _NAMED.fullmatch(words[0])
+    place = named["place"] if named else words[0]
+    result = _place(asked, place)
+    return ProbeRequest(
+        **{field: getattr(result, field) for field in _PLACE_FIELDS},
+        group=(named["group"] or "") if named else "",
+        event=named["event"] if named else "",
+        arguments=tuple(parse_argument(word) for word in words[1:]) or None,
+    )
+
+
+_PLACE_FIELDS: Final = (
+    "asked", "module", "function", "file", "offset", "has_offset", "line", "pattern", "address", "returns",
+)  # fmt: skip
+
+
+def _place(asked: str, place: str) -> ProbeRequest:
+    place, semicolon, pattern = place.partition(";")
+    if semicolon and not pattern:
+        raise _bad(asked, "no pattern after ;")
+    head, parts = re.split(r"[:+@%]", place, maxsplit=1)[0], _PARTS.findall(place)
+    fields: dict[str, str] = {}
+    if _FILE.fullmatch(head) and (semicolon or (parts and parts[0][0] == ":")):
+        fields["file"] = head
+    elif parts and parts[0][0] == ":" and not parts[0][1].isdecimal():
+        fields["module"], fields["function"] = head, parts.pop(0)[1]
+    else:
+        fields["function"] = head
+    for sign, text in parts:
+        field = {":": "line", "+": "offset", "@": "file", "%": "return"}[sign]
+        if field in fields:
+            raise _bad(asked, f"{sign} twice")
+        fields[field] = text
+    _check(asked, fields, bool(semicolon))
+    function, offset = fields.get("function", ""), fields.get("offset", "")
+    address = int(function, 16) if _ADDRESS.fullmatch(function) and "module" not in fields else None
+    return ProbeRequest(
+        asked=asked,
+        module=fields.get("module", "").replace("-", "_"),
+        function="" if address is not None else function,
+        file=fields.get("file", ""),
+        offset=int(offset, 0 if "x" in offset.lower() else 10) if offset else 0,
+        has_offset=bool(offset),
+        line=int(fields["line"]) if "line" in fields else None,
+        pattern=pattern,
+        address=address,
+        returns="return" in fields,
+    )
+
+
+def _check(asked: str, fields: dict[str, str], has_pattern: bool) -> None:
+    function = fields.get("function", "")
+    if not fields.get("file") and not _FUNCTION.fullmatch(function):
+        raise _bad(asked, f"{function!r} is not a function's name" if function else "it names no function")
+    if "offset" in fields and not _NUMBER.fullmatch(fields["offset"]):
+        raise _bad(asked, f"offset {fields['offset']!r} is not a number (0x10 or 16)")
+    if "line" in fields and not fields["line"].isdecimal():
+        raise _bad(asked, f"line {fields['line']!r} is not a number")
+    if fields.get("return", "return") != "return":
+        raise _bad(asked, f"%{fields['return']}: only %return is known")
+    if not function and "line" not in fields and not has_pattern:
+        raise _bad(asked, "a file needs a line or a pattern")
+    ways = [name for name in ("offset", "line", "return") if name in fields] + ["pattern"] * has_pattern
+    if len(ways) > 1:
+        raise _bad(asked, f"{' and '.join(ways)} exclude each other")
+    if "file" in fields and not fields["file"]:
+        raise _bad(asked, "no file after @")
+
+
+def _bad(asked: str, why: str) -> UsageError:
+    return UsageError(f"{asked!r} is not a place: {why}; give {FORMS}")
+
+
+def parse_argument(asked: str) -> ArgumentRequest:
+    """Parse one argument.
+
+    Raises:
+        UsageError: it is not in the language.
+
+    """
+    match = _ARGUMENT.fullmatch(asked)
+    if match is None:
+        raise UsageError(f"{asked!r} is not an argument: give [NAME=]VARIABLE[->MEMBER][:TYPE]")
+    what, name, kind = match["what"], match["name"] or "", (match["type"] or "")[1:]
+    if what in EXPANDED:
+        if name or kind:
+            raise UsageError(f"{asked!r}: {what} stands for several arguments and takes no name and no type")
+        return ArgumentRequest(asked=asked, variable=what)
+    variable = _VARIABLE.fullmatch(what)
+    if variable is not None:
+        steps = tuple(
+            MemberStep(member or "", int(index or 0), arrow == "->")
+            for arrow, member, index in _STEP.findall(variable["steps"])
+        )
+        return ArgumentRequest(
+            asked=asked, name=name, variable=variable["root"], steps=steps, type=kind, user=bool(match["user"])
+        )
+    if what[0] not in "%$@+-\\":
+        raise UsageError(
+            f"{asked!r} is not an argument: give [NAME=]VARIABLE[->MEMBER][:TYPE], or what the kernel takes"
+        )
+    if what[0] == "%" and kind in ("string", "ustring"):
+        raise UsageError(f"{asked!r}: the kernel refuses a register as a string; give +0({what}):{kind}")
+    return ArgumentRequest(asked=asked, name=name, raw=what, type=kind)

@@ -1,0 +1,224 @@
+"""Where a variable is at an instruction: DWARF's location lists and expressions, as an event can fetch them.
+
+DWARF 5, sections 2.5, 2.6 and 6.4; DWARF for the Arm 64-bit Architecture, "DWARF register names": register n below 31
+is Xn, 31 is SP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prologue.live.probe.dwarf import base_of
+
+_REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
+_LAST: Final = 31
+# Of DW_OP_: constants with their bytes, and whether they are signed; LEB128 has 0 bytes.
+_CONSTANTS: Final = {0x08: (1, False), 0x09: (1, True), 0x0A: (2, False), 0x0B: (2, True), 0x0C: (4, False),
+                     0x0D: (4, True), 0x0E: (8, False), 0x0F: (8, True), 0x10: (0, False), 0x11: (0, True)}  # fmt: skip
+_ADDR, _DEREF, _PLUS_UCONST, _FBREG, _PIECE = 0x03, 0x06, 0x23, 0x91, 0x93
+_CALL_FRAME_CFA, _IMPLICIT_VALUE, _STACK_VALUE = 0x9C, 0x9E, 0x9F
+_ENTRY_VALUE: Final = (0xA3, 0xF3)
+
+OPTIMISED_OUT: Final = "the compiler keeps it nowhere at this instruction (optimised out)"
+ENTRY_ONLY: Final = "only its value at the function's entry is known here: probe the entry"
+NO_FRAME: Final = "it is on the stack, and the function has made no room for it yet"
+COMPUTED: Final = "the compiler computes it from other values where it is used"
+
+
+@dataclass(frozen=True, slots=True)
+class InRegister:
+    """A value in a register, by its name in events."""
+
+    register: str
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """A value in memory: at ``base`` plus ``offset``; ``base`` is a fetch argument, or ``@SYMBOL``.
+
+    ``user`` if it is memory of a process.
+    """
+
+    base: str
+    offset: int = 0
+    user: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """No stored value: a register plus a number, which serves as an address only."""
+
+    register: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number that the compiler knows."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A value in parts: bytes of each, and where it is."""
+
+    parts: tuple[tuple[int, Found], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A static variable, at a link-time address."""
+
+    vaddr: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """It cannot be had, and why."""
+
+    reason: str
+
+
+Found = InRegister | InMemory | Sum | Constant | Pieces | Address | Missing
+
+
+def register_name(number: int) -> str:
+    """As events name it (arch/arm64/kernel/ptrace.c, ``regoffset_table``)."""
+    return "%sp" if number == _LAST else f"%x{number}"
+
+
+def location_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Found:
+    """Where the variable is when the instruction at ``vaddr`` is about to run."""
+    constant = entry.attributes.get("DW_AT_const_value")
+    location = entry.attributes.get("DW_AT_location")
+    if location is None:
+        return Constant(constant.value) if constant is not None and isinstance(constant.value, int) else _nowhere(entry)
+    expression = expression_at(dwarf, entry, location, vaddr)
+    return Missing(OPTIMISED_OUT) if not expression else evaluate(dwarf, entry, expression, vaddr, frame)
+
+
+def _nowhere(entry: Any) -> Found:
+    return Missing("only declared here" if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
+
+
+def expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int]:
+    """The bytes of the expression that holds at an instruction; empty if none does."""
+    from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationExpr, LocationParser
+
+    parsed = LocationParser(dwarf.location_lists()).parse_from_attribute(location, entry.cu["version"], entry)
+    if isinstance(parsed, LocationExpr):
+        return list(parsed.loc_expr)
+    base = base_of(entry)
+    for item in parsed:
+        if isinstance(item, BaseAddressEntry):
+            base = item.base_address
+        elif isinstance(item, LocationEntry):  # not a view pair, which divides what is at one address
+            start = 0 if item.is_absolute else base
+            if start + item.begin_offset <= vaddr < start + item.end_offset:
+                return list(item.loc_expr)
+    return []
+
+
+def evaluate(dwarf: Any, entry: Any, expression: list[int], vaddr: int, frame: StackFrame) -> Found:
+    """What an expression says, if an event can fetch that."""
+    from elftools.dwarf.dwarf_expr import DWARFExprParser
+
+    operations = DWARFExprParser(entry.cu.structs).parse_expr(expression)
+    if not any(op.op == _PIECE for op in operations):
+        return _value(operations, vaddr, frame)
+    parts, begin = [], 0
+    for index, op in enumerate(operations):
+        if op.op == _PIECE:
+            part = operations[begin:index]
+            parts.append((op.args[0], _value(part, vaddr, frame) if part else Missing(OPTIMISED_OUT)))
+            begin = index + 1
+    return Pieces(tuple(parts))
+
+
+def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Found:
+    """Of one piece. What is not a register, constant or value on the stack is the address of the variable."""
+    state: Found | None = None
+    for op in operations:
+        code, args = op.op, op.args
+        if _REG0 <= code <= _REG0 + _LAST:
+            return InRegister(register_name(code - _REG0))
+        if _BREG0 <= code <= _BREG0 + _LAST and state is None:
+            state = Sum(register_name(code - _BREG0), args[0])
+        elif code == _FBREG and state is None:
+            state = frame.cfa(vaddr, args[0])
+        elif code == _CALL_FRAME_CFA and state is None:
+            state = frame.cfa(vaddr, 0)
+        elif code == _ADDR and state is None:
+            state = Address(args[0])
+        elif (code in _CONSTANTS or _LIT0 <= code < _LIT0 + 32) and state is None:
+            state = Constant(code - _LIT0 if code >= _LIT0 else args[0])
+        elif code == _PLUS_UCONST and isinstance(state, Sum):
+            state = Sum(state.register, state.offset + args[0])
+        elif code == _DEREF and isinstance(state, Sum):
+            return _dereferenced(operations, state)
+        elif code in _ENTRY_VALUE:
+            return Missing(ENTRY_ONLY)
+        elif code == _STACK_VALUE:
+            return Missing(COMPUTED) if state is None else _plain(state)
+        elif code == _IMPLICIT_VALUE:
+            return Constant(int.from_bytes(bytes(args[0]), "little")) if len(args[0]) <= 8 else Missing(COMPUTED)
+        else:
+            return Missing(COMPUTED)
+    if isinstance(state, Sum):
+        below = state.register == "%sp" and state.offset < 0
+        return Missing(NO_FRAME) if below else InMemory(state.register, state.offset)
+    return state if isinstance(state, Address | Missing) else Missing(COMPUTED)
+
+
+def _dereferenced(operations: list[Any], state: Sum) -> Found:
+    """A pointer in memory to the variable; or, with DW_OP_stack_value, what is there."""
+    rest = operations[[op.op for op in operations].index(_DEREF) + 1 :]
+    if not rest:
+        return InMemory(f"{state.offset:+d}({state.register})", 0)
+    return InMemory(state.register, state.offset) if [op.op for op in rest] == [_STACK_VALUE] else Missing(COMPUTED)
+
+
+def _plain(state: Found) -> Found:
+    if isinstance(state, Sum) and state.offset == 0:
+        return InRegister(state.register)
+    return state
+
+
+class StackFrame:
+    """Where the caller's stack begins (CFA), by ``.debug_frame``: the address that stack variables count from."""
+
+    def __init__(self, dwarf: Any, start: int) -> None:
+        """Of the function that begins at ``start``."""
+        self._dwarf = dwarf
+        self._start = start
+
+    def cfa(self, vaddr: int, offset: int) -> Found:
+        """The CFA plus an offset at an instruction."""
+        if vaddr == self._start:
+            return Sum("%sp", offset)
+        rule = self._rule(vaddr)
+        if rule is None or rule.reg is None:
+            return Missing("it is on the stack, and .debug_frame does not say where that begins here")
+        return Sum(register_name(rule.reg), rule.offset + offset)
+
+    def _rule(self, vaddr: int) -> Any:
+        from elftools.dwarf.callframe import FDE, CallFrameInfo
+
+        section = self._dwarf.debug_frame_sec
+        if section is None:
+            return None
+        # An entry has its function's address after length and CIE pointer: only that one is parsed.
+        section.stream.seek(0)
+        data, needle = bytes(section.stream.read(section.size)), self._start.to_bytes(8, "little")
+        at = data.find(needle)
+        while at >= 0:
+            if at >= 8:
+                info = CallFrameInfo(section.stream, section.size, section.address, self._dwarf.structs)
+                entry = info._parse_entry_at(at - 8)
+                if isinstance(entry, FDE) and entry["initial_location"] == self._start:
+                    rows = [row for row in entry.get_decoded().table if row["pc"] <= vaddr]
+                    return rows[-1]["cfa"] if rows else None
+            at = data.find(needle, at + 1)
+        return None

@@ -1,0 +1,187 @@
+"""From what users write to judged places and events: all that ``prologue probe`` does, without printing.
+
+request (language) -> places -> verdicts (judge) -> events with typed arguments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prologue.errors import InputError, PrologueError, UsageError
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import open_binary
+from prologue.kernel.module import Module
+from prologue.live.probe.arguments import VariablesAt, find_arguments
+from prologue.live.probe.dwarf import damaged
+from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names
+from prologue.live.probe.language import ProbeRequest, parse_request
+from prologue.live.probe.lines import Sources
+from prologue.live.probe.places import ProbePlace, find_places
+from prologue.live.probe.scopes import Scope
+from prologue.live.probe.target import ProbeTarget, kernel_target, module_target
+from prologue.live.probe.verdict import ProbeVerdict, verdict_on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One place: what was asked for, the verdict, and the event if one was asked for and the place can.
+
+    ``same_as`` names the event that already is what this one would be.
+    """
+
+    request: ProbeRequest
+    target: ProbeTarget
+    verdict: ProbeVerdict
+    event: ProbeEvent | None = None
+    same_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What was asked for and is not understood, or not there."""
+
+    asked: str
+    error: PrologueError
+
+
+class Prober:
+    """A kernel and its modules.
+
+    Args:
+        kernel: the kernel.
+        modules: files of modules, or directories of them.
+        source: where the kernel's source is; None if it is where the compiler had it.
+        slide: what KASLR added to the addresses that places give.
+
+    Raises:
+        InputError: a kernel without kprobes, or whose rules are not known.
+
+    """
+
+    def __init__(
+        self, kernel: Kernel, *, modules: Sequence[Path] = (), source: Path | None = None, slide: int = 0
+    ) -> None:
+        self.kernel = kernel_target(kernel)
+        self._modules, self._slide = tuple(modules), slide
+        self._targets: dict[str, ProbeTarget] = {}
+        self.sources = Sources(source)
+
+    def add_module(self, module: Module) -> ProbeTarget:
+        """Take a module of this kernel; return it as it can be probed."""
+        target = module_target(self.kernel, module)
+        return self._targets.setdefault(target.module, target)
+
+    def target_of(self, request: ProbeRequest) -> ProbeTarget:
+        """The kernel, or the module that a request names.
+
+        Raises:
+            InputError: there is no file of that module.
+
+        """
+        name = request.module
+        if not name:
+            return self.kernel
+        if name not in self._targets:
+            path = next((path for path in self._module_files() if _module_name(path) == name), None)
+            if path is None:
+                what = (
+                    "is not among the given modules" if self._modules else "is a module: give --modules FILE|DIRECTORY"
+                )
+                raise InputError(f"{name} {what}")
+            module = open_binary(path, unpack=True)
+            if not isinstance(module, Module):
+                raise InputError("is not a module", path=path)
+            self._targets[name] = module_target(self.kernel, module)
+        return self._targets[name]
+
+    def _module_files(self) -> Iterable[Path]:
+        for path in self._modules:
+            yield from sorted(path.rglob("*.ko*")) if path.is_dir() else [path]
+
+    def places(self, request: ProbeRequest) -> tuple[ProbeTarget, list[ProbePlace]]:
+        """Where a request's places are.
+
+        Raises:
+            InputError: nowhere.
+            UsageError: an address that is not a multiple of 4.
+
+        """
+        if request.address is not None and self._slide:
+            request = replace(request, address=(request.address - self._slide) & (1 << 64) - 1)
+        target = self.target_of(request)
+        return target, find_places(target, request, self.sources)
+
+    def judge(self, request: ProbeRequest) -> list[Probe]:
+        """A verdict for each place of a request.
+
+        Raises:
+            InputError, UsageError: as ``places``.
+
+        """
+        target, places = self.places(request)
+        return [
+            Probe(request=request, target=target, verdict=verdict_on(target.judge_at(place.vaddr), place))
+            for place in places
+        ]
+
+    def variables(self, target: ProbeTarget, place: ProbePlace) -> VariablesAt | None:
+        """What describes variables at a place; None if nothing does."""
+        vaddr = target.described_at(place.vaddr)
+        found = target.debug.function_at(vaddr) if target.debug is not None else None
+        return Scope(*found, vaddr, place.scope) if found is not None else None
+
+    def event(self, probe: Probe, options: EventOptions) -> ProbeEvent | None:
+        """The event of a place; None if the place cannot. Its name need not be unique."""
+        place, request, target = probe.verdict.place, probe.request, probe.target
+        if probe.verdict.answer == "no":
+            return None
+        if options.fprobe and not place.returns and not target.is_entry(place.vaddr):
+            raise UsageError(f"{request.asked}: fprobe events are of a function's entry or return")
+        with damaged(target.path):
+            arguments, omitted = find_arguments(
+                request.arguments, self.variables(target, place), target, returns=place.returns
+            )
+        named = replace(options, group=request.group or options.group, name=request.event or options.name)
+        return make_event(target, probe.verdict, arguments, omitted, named)
+
+    def probes(self, asked: Iterable[str], options: EventOptions | None = None) -> tuple[list[Probe], list[Failure]]:
+        """Judge all places, and make events with unique names if ``options`` are given.
+
+        Returns:
+            The places in the order in which they were asked for, and what was not understood or is not there. No two
+            events have one name, so the kernel takes all their lines in one go.
+
+        """
+        probes: list[Probe] = []
+        failures: list[Failure] = []
+        for text in asked:
+            try:
+                made = self.judge(parse_request(text))
+                if options is not None:
+                    made = [replace(probe, event=self.event(probe, options)) for probe in made]
+                probes += made
+            except (InputError, UsageError) as error:
+                failures.append(Failure(text, error))
+        return _named(probes), failures
+
+
+def _named(probes: list[Probe]) -> list[Probe]:
+    """Events with unique names; one that would be there twice is left out."""
+    seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    first: list[int] = []
+    for index, probe in enumerate(probes):
+        if probe.event is not None and seen.setdefault(probe.event.definition, index) == index:
+            first.append(index)
+    events = dict(zip(first, with_unique_names(e for k in first if (e := probes[k].event)), strict=True))
+    result = []
+    for index, probe in enumerate(probes):
+        event = events.get(index)
+        same = "" if event or probe.event is None else events[seen[probe.event.definition]].full_name
+        result.append(replace(probe, event=event, same_as=same))
+    return result
+
+
+def _module_name(path: Path) -> str:
+    return path.name.partition(".ko")[0].replace("-", "_")

@@ -1,0 +1,116 @@
+"""The variables that a function has at one of its instructions, by its DWARF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from prologue.live.probe.c_types import VOID, CType
+from prologue.live.probe.dwarf import DEEPEST, Unit, code_of, text_of
+from prologue.live.probe.dwarf_types import type_of
+from prologue.live.probe.locations import Found, Missing, StackFrame, location_at
+
+_VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
+INSTANCES = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
+
+
+class Variable(NamedTuple):
+    """A variable, and where it is."""
+
+    name: str
+    type: CType
+    found: Found
+
+
+class Scope:
+    """What is in scope at an address of a function.
+
+    Args:
+        unit: the compile unit.
+        function: the function's entry, not an inlined one.
+        vaddr: the instruction.
+        owner: offset in ``.debug_info`` of the function, inlined or not, whose variables are meant; None for all that
+            are in scope, and the parameters of ``function``.
+
+    """
+
+    def __init__(self, unit: Unit, function: Any, vaddr: int, owner: int | None = None) -> None:
+        self._unit, self._function, self._vaddr = unit, function, vaddr
+        self._dwarf = unit.debug.dwarf
+        path = list(self._path(function, 0))
+        if owner is not None:
+            index = next((k for k, entry in enumerate(path) if entry.offset == owner), None)
+            # An inlined function may have no code at the instruction that it begins with.
+            path = path[index:] if index is not None else [unit.entry(owner - unit.offset)]
+            inner = next((k for k, entry in enumerate(path) if k and entry.tag in INSTANCES), len(path))
+            path = path[:inner]
+        self._scopes = path[::-1]  # the innermost first
+        self._owner = path[0]
+
+    def _path(self, entry: Any, depth: int) -> Iterator[Any]:
+        """The entry, and those inside of it that have the instruction."""
+        yield entry
+        if depth > DEEPEST:
+            return
+        for child in entry.iter_children():
+            if child.tag in ("DW_TAG_lexical_block", "DW_TAG_inlined_subroutine") and any(
+                low <= self._vaddr < high for low, high in code_of(self._dwarf, child)
+            ):
+                yield from self._path(child, depth + 1)
+                return
+
+    @property
+    def function_name(self) -> str:
+        """The function whose variables are meant."""
+        return text_of(self._owner, "DW_AT_name")
+
+    def parameters(self) -> list[Variable]:
+        """The function's parameters, in order."""
+        entries = (e for e in self._owner.iter_children() if e.tag == "DW_TAG_formal_parameter")
+        return [self._variable(entry) for entry in entries if text_of(entry, "DW_AT_name")]
+
+    def variables(self) -> list[Variable]:
+        """Parameters and locals that are in scope; of one name, the innermost."""
+        known: dict[str, Any] = {}
+        for scope in self._scopes:
+            for entry in scope.iter_children():
+                name = text_of(entry, "DW_AT_name") if entry.tag in _VARIABLES else ""
+                if name:
+                    known.setdefault(name, entry)
+        ordered = sorted(known.values(), key=lambda entry: (entry.tag != _VARIABLES[0], entry.offset))
+        return [self._variable(entry) for entry in ordered]
+
+    def find(self, name: str) -> Variable | None:
+        """The variable of that name, the innermost first; None if there is none."""
+        for scope in self._scopes:
+            for entry in scope.iter_children():
+                if entry.tag in _VARIABLES and text_of(entry, "DW_AT_name") == name:
+                    return self._variable(entry)
+        return None
+
+    def names(self) -> list[str]:
+        """The names that ``find`` knows."""
+        entries = (entry for scope in self._scopes for entry in scope.iter_children() if entry.tag in _VARIABLES)
+        return [name for name in (text_of(entry, "DW_AT_name") for entry in entries) if name]
+
+    def return_type(self) -> CType:
+        """What the function returns."""
+        return type_of(self._unit.debug, self._owner)
+
+    def global_type(self, name: str) -> CType | None:
+        """The type of a variable outside of functions: of this unit's if it has one, else of any unit's."""
+        for entry in self._unit.named(name, "DW_TAG_variable"):
+            return type_of(self._unit.debug, entry)
+        return self._unit.debug.whole_file.variable(name)
+
+    def _variable(self, entry: Any) -> Variable:
+        kind = type_of(self._unit.debug, entry)
+        found = location_at(self._dwarf, entry, self._vaddr, self._frame)
+        return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else found)
+
+    @cached_property
+    def _frame(self) -> StackFrame:
+        first = next(code_of(self._dwarf, self._function), (0, 0))[0]
+        runs = [low for low, high in code_of(self._dwarf, self._function) if low <= self._vaddr < high]
+        return StackFrame(self._dwarf, runs[0] if runs else first)

@@ -1,0 +1,138 @@
+"""What is probed: a kernel or one of its modules, with its verdicts, its symbols and its debug information."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.insn.a64 import INSN_SIZE
+from prologue.kernel.kernel import Kernel
+from prologue.kernel.load import mismatch
+from prologue.kernel.module import Module
+from prologue.live.probe.dwarf import DebugInfo, damaged, open_debug
+from prologue.live.probe.judge import Judge
+from prologue.live.probe.module_judge import judge_module
+
+
+class ProbeTarget:
+    """One file. ``module`` is its name as the kernel has it; empty for the kernel itself."""
+
+    def __init__(self, judges: Sequence[Judge], module: str = "") -> None:
+        self._judges = tuple(judges)
+        self.module = module
+        self.binary: Kernel | Module = self._judges[0].kernel
+        self.path = self.binary.path
+        self.names = self._judges[0].kallsyms
+
+    @cached_property
+    def debug(self) -> DebugInfo | None:
+        """Its DWARF; None if it has none."""
+        with damaged(self.path):
+            return open_debug(self.binary.image)
+
+    def judge_at(self, vaddr: int) -> Judge:
+        """The judge of the text at an address; the kernel's for everything else."""
+        return next((judge for judge in self._judges if vaddr in judge.text_range), self._judges[0])
+
+    @property
+    def text_ranges(self) -> list[range]:
+        """The addresses of its text."""
+        return [judge.text_range for judge in self._judges]
+
+    def described_at(self, vaddr: int) -> int:
+        """Where to look for what holds at a place: after the pair of slots, if it is in these: they change nothing.
+
+        GCC 12 (Debian's 6.1) lets the function that DWARF describes begin there.
+        """
+        sites = self.binary.sites
+        if sites is None:
+            return vaddr
+        inside = np.flatnonzero((sites.entry <= np.uint64(vaddr)) & (np.uint64(vaddr) <= sites.second))
+        return int(sites.second[inside[0]]) + INSN_SIZE if len(inside) else vaddr
+
+    def is_entry(self, vaddr: int) -> bool:
+        """Whether a function begins there."""
+        return self.binary.symbols.function_at(vaddr) is not None
+
+    def end_of(self, vaddr: int) -> int:
+        """Where the function that begins there ends: by its size in the file, else where the next symbol begins."""
+        symbol = self.binary.symbols.function_at(vaddr)
+        if symbol is not None and symbol.vaddr == vaddr and symbol.size:
+            return vaddr + symbol.size
+        return int(self.names.spans(np.array([vaddr], np.uint64))[1][0])
+
+    def place_text(self, vaddr: int) -> str:
+        """A code address as events name it, the same wherever the kernel is loaded.
+
+        Symbol and offset; if the kernel knows several symbols of that name, or none, from a unique one before it on.
+        """
+        where = self.binary.symbols.locate(vaddr)
+        start = vaddr - where.symbol_offset
+        prefix = f"{self.module}:" if self.module else ""
+        if where.symbol is not None and self.names.by_name.get(where.symbol) == [start]:
+            return f"{prefix}{where.symbol}+{where.symbol_offset:#x}" if where.symbol_offset else prefix + where.symbol
+        name, base = self._unique_before(vaddr) if self.module else ("_stext", self._judges[0].text_range.start)
+        return f"{prefix}{name}+{vaddr - base:#x}"
+
+    def _unique_before(self, vaddr: int) -> tuple[str, int]:
+        section = self.binary.image.section_at(vaddr)
+        low = section.addr if section is not None else 0
+        unique = [(at[0], name) for name, at in self.names.by_name.items() if len(at) == 1 and low <= at[0] <= vaddr]
+        if not unique:
+            raise InputError(f"no unique symbol is before {vaddr:#x}, so an event cannot name it", path=self.path)
+        base, name = max(unique)
+        return name, base
+
+    def symbol_at(self, vaddr: int) -> str:
+        """Data as ``@SYMBOL+OFFSET`` of events names them, without the @; empty if nothing is near."""
+        where = self.binary.symbols.locate(vaddr)
+        if where.symbol is not None and self.names.by_name.get(where.symbol) == [vaddr - where.symbol_offset]:
+            return f"{where.symbol}+{where.symbol_offset}" if where.symbol_offset else where.symbol
+        if self.module:
+            return ""
+        # KASLR moves data and text alike.
+        return f"_stext{vaddr - self._judges[0].text_range.start:+d}"
+
+    def address_of(self, name: str) -> int | None:
+        """The address of a variable; None if there is none, or if there are several."""
+        values = set(self.names.by_name.get(name, ()))
+        return values.pop() if len(values) == 1 else None
+
+    def why_not(self, vaddr: int) -> str:
+        """Why an event cannot read a variable there; empty if it can."""
+        bounds = [self.binary.symbols.find(name) for name in ("__per_cpu_start", "__per_cpu_end")]
+        low, high = (symbol.vaddr if symbol is not None else 0 for symbol in bounds)
+        section = self.binary.image.section_at(vaddr)
+        if low <= vaddr < high or (section is not None and section.name.startswith(".data..percpu")):
+            return "it is a per-CPU variable, of which the kernel has several"
+        return ""
+
+
+def kernel_target(kernel: Kernel) -> ProbeTarget:
+    """The kernel itself.
+
+    Raises:
+        InputError: it has no kprobes, or its rules are not known.
+
+    """
+    return ProbeTarget([Judge(kernel)])
+
+
+def module_target(kernel: ProbeTarget, module: Module) -> ProbeTarget:
+    """A module of that kernel.
+
+    Raises:
+        InputError: it is not of that kernel.
+
+    """
+    wrong = mismatch(module, kernel.binary) if isinstance(kernel.binary, Kernel) else "no kernel"
+    if wrong:
+        raise InputError(f"{wrong}: name its own kernel", path=module.path)
+    name = module.modinfo.get("name") or module.path.name.partition(".ko")[0]
+    judges = judge_module(kernel.judge_at(0), module)
+    if not judges:
+        raise InputError("has no text to probe", path=module.path)
+    return ProbeTarget(judges, name.replace("-", "_"))

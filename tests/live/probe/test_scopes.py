@@ -1,0 +1,155 @@
+"""VariablesAt at an instruction, as compilers describe them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from prologue.elf.image import ElfImage
+from prologue.errors import InputError
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.arguments import find_arguments
+from prologue.live.probe.dwarf import damaged, open_debug
+from prologue.live.probe.language import parse_argument
+from prologue.live.probe.scopes import Scope
+from tests.live.probe.made_kernel import TEXT, TOOLS, make
+from tests.mini_kernel.build import run_command
+from tests.support.needs import needs_tools
+
+_SOURCE = """
+enum kind { FIRST, LAST };
+struct pair { long one, two, three; };
+long traced(const char *name, int count, unsigned short flags, enum kind kind, struct pair by_value, _Bool on)
+{
+	long sum = by_value.two;
+	while (*name++)
+		sum += count * flags + kind + on;
+	return sum;
+}
+
+__attribute__((cold, noinline)) void complain(long error)
+{
+	__asm__ volatile("" :: "r"(error));
+}
+
+long in_two_parts(long first, long second)
+{
+	if (first > second) {
+		complain(second);
+		return second / first;
+	}
+	return first;
+}
+"""
+
+
+class NoData:
+    """A file without variables outside of functions."""
+
+    def symbol_at(self, vaddr: int) -> str:
+        return ""
+
+    def address_of(self, name: str) -> int | None:
+        return None
+
+    def why_not(self, vaddr: int) -> str:
+        return ""
+
+
+def arguments_at(path: Path, vaddr: int, *asked: str) -> tuple[list[str], dict[str, str]] | None:
+    """Arguments as the kernel reads them, and what cannot be had; None if nothing describes the place."""
+    with damaged(path):
+        debug = open_debug(ElfImage(path))
+        found = debug.function_at(vaddr) if debug is not None else None
+        if found is None:
+            return None
+        requests = tuple(map(parse_argument, asked)) or None
+        arguments, omitted = find_arguments(requests, Scope(*found, vaddr), NoData())
+        return [str(argument) for argument in arguments], {each.asked: each.reason for each in omitted}
+
+
+def described(directory: Path, version: int) -> Path:
+    needs_tools(*TOOLS)
+    source, made, out = (directory / name for name in ("some.c", "some.o", "some"))
+    source.write_text(_SOURCE)
+    flags = ["-O2", "-freorder-blocks-and-partition", "-g", f"-gdwarf-{version}", "-fno-pie", "-ffreestanding"]
+    run_command(["aarch64-linux-gnu-gcc", *flags, "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
+    return out
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_arguments_by_name(tmp_path: Path, version: int) -> None:
+    """Of a function as a compiler describes it: all are in place at the first instruction, and not at the last."""
+    out = described(tmp_path, version)
+    function = Kernel(out).symbols.find("traced")
+    assert function is not None
+    found = arguments_at(out, function.vaddr)
+    assert found is not None
+    assert found[0] == [
+        "name=%x0", "count=%x1:s32", "flags=%x2:u16", "kind=%x3:u32", "by_value=+0(%x4):x64[3]", "on=%x5:u8",
+    ]  # fmt: skip
+    assert arguments_at(out, function.vaddr, "by_value.two", "name:string", "$retval", "nane") == (
+        ["two=+8(%x4):s64", "name=+0(%x0):string"],
+        {
+            "$retval": "$retval is of a return: FUNC%return",
+            "nane": "traced has no variable nane here; near: name",
+        },
+    )
+    last = arguments_at(out, function.vaddr + function.size - 4)
+    assert last is not None
+    assert last[1]
+    assert arguments_at(out, function.vaddr - 4) is None
+
+
+def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
+    """It makes no table of compilation units, and puts addresses into a table of their own."""
+    needs_tools("clang", *TOOLS)
+    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
+    source.write_text(_SOURCE)
+    flags = ["--target=aarch64-linux-gnu", "-O2", "-g", "-gdwarf-5", "-ffreestanding"]
+    run_command(["clang", *flags, "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "traced", "-o", str(out), str(made)])
+    function = Kernel(out).symbols.find("in_two_parts")
+    assert function is not None
+    expected = (["first=%x0:s64", "second=%x1:s64"], {})
+    assert arguments_at(out, function.vaddr) == expected
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_arguments_of_a_function_in_two_parts(tmp_path: Path, version: int) -> None:
+    """Its unlikely part stands elsewhere, so that DWARF gives ranges and no single start."""
+    out = described(tmp_path, version)
+    symbols = Kernel(out).symbols
+    function, cold = symbols.find("in_two_parts"), symbols.find("in_two_parts.cold")
+    assert function is not None
+    assert cold is not None
+    expected = (["first=%x0:s64", "second=%x1:s64"], {})
+    assert arguments_at(out, function.vaddr) == expected
+    assert arguments_at(out, cold.vaddr) == expected
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_damaged_debug_information_is_one_error(tmp_path: Path, version: int) -> None:
+    out, damaged, refused = described(tmp_path, version), tmp_path / "damaged", 0
+    whole, image = out.read_bytes(), Kernel(out).image
+    sections = [s for s in image.sections if s.name.startswith(".debug") and not s.name.endswith(("str", "line"))]
+    chance = random.Random(version)  # noqa: S311 - it guards nothing
+    for _ in range(200):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            section = chance.choice(sections)
+            content[section.offset + chance.randrange(section.size)] = chance.randrange(256)
+        damaged.write_bytes(content)
+        try:
+            arguments_at(damaged, TEXT + 4 * chance.randrange(3))
+        except InputError as error:
+            refused += "debug information cannot be read" in str(error)
+    assert refused > 20
+
+
+def test_no_debug_information(tmp_path: Path) -> None:
+    needs_tools(*TOOLS)
+    assert arguments_at(make(tmp_path), TEXT) is None
