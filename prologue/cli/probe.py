@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from prologue.cli.subcommands import Subcommand
@@ -15,12 +16,16 @@ from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.live.probe.event import ProbeEvent
-from prologue.live.probe.prober import EventOptions, Failure, Probe, Prober
+from prologue.live.probe.event import EventOptions, ProbeEvent
+from prologue.live.probe.language import parse_listed
+from prologue.live.probe.listing import list_lines
+from prologue.live.probe.prober import Failure, Probe, Prober
 from prologue.live.probe.release import rules_of
 from prologue.releases import PROBES_COMPARED
 from prologue.report.printable import printable
 from prologue.report.probe import event_lines, probe_data, probe_text
+from prologue.report.probe_lines import lines_data, lines_text, variables_text
+from prologue.report.probe_script import DEFAULT_GROUP, script
 
 
 def add_options(command: Subcommand) -> None:
@@ -33,6 +38,11 @@ def add_options(command: Subcommand) -> None:
     )  # fmt: skip
     command.add_argument("--event", action="store_true", help="print lines for kprobe_events; arguments are the "
                          "function's parameters if none are named")  # fmt: skip
+    command.add_argument("--script", action="store_true", help="print a shell script that sets the events, traces, and "
+                         "takes them off, for a machine without Python")  # fmt: skip
+    command.add_argument("--list", action="store_true", help="PLACE is FUNC or FILE: list its lines, with the verdict "
+                         "for each")  # fmt: skip
+    command.add_argument("--vars", action="store_true", help="print the variables at each place")
     command.add_argument("--fprobe", action="store_true", help="print fprobe events (f:), for dynamic_events")
     command.add_argument("--group", metavar="GROUP", help="group of the events (default: the kernel's, kprobes)")
     command.add_argument("--name", metavar="NAME", help="name of the events; the second is NAME_1")
@@ -49,24 +59,58 @@ def _hex(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    """Print verdicts or events; 1 if a place or an argument cannot be had, 2 if one is not known."""
+    """Print verdicts, events, lines or variables; 1 if a place or argument cannot be had, 2 if it is not known."""
     kernel, prober, prefix = _open(args)
     if not args.json:
         _note_release(kernel)
-    wants_events = args.event or args.fprobe
-    options = EventOptions(group=args.group or "", name=args.name or "", fprobe=args.fprobe) if wants_events else None
-    probes, failures = prober.probes([prefix + place for place in args.places], options)
+    asked = [prefix + place for place in args.places]
+    if args.list:
+        return _list(args, prober, asked)
+    probes, failures = prober.probes(asked, _options(args))
     if args.json:
         print(json.dumps(probe_data(kernel, probes, failures), indent=2))
-    elif wants_events:
-        for line in event_lines(probes, failures):
-            print(line)
+    elif args.script:
+        print(script(kernel.release, probes, failures), end="")
     else:
-        for probe in probes:
-            print(probe_text(probe.verdict))
+        for line in _lines(args, probes, failures):
+            print(line)
     if not args.json:
         _report(failures)
     return _status(probes, failures)
+
+
+def _options(args: Namespace) -> EventOptions | None:
+    """How to make events; None if none are wanted."""
+    if not (args.event or args.fprobe or args.script or args.vars):
+        return None
+    group = args.group or (DEFAULT_GROUP if args.script else "")
+    for name in (args.group, args.name):
+        if name and not re.fullmatch(r"[A-Za-z_]\w{0,62}", name, re.ASCII):
+            raise UsageError(f"{name!r} is no name of an event or group: letters, digits and _, at most 63")
+    return EventOptions(group=group, name=args.name or "", fprobe=args.fprobe, all_variables=args.vars)
+
+
+def _lines(args: Namespace, probes: Sequence[Probe], failures: Sequence[Failure]) -> Iterator[str]:
+    if args.vars:
+        yield from variables_text(probes)
+    elif args.event or args.fprobe:
+        yield from event_lines(probes, failures)
+    else:
+        yield from (probe_text(probe.verdict) for probe in probes)
+
+
+def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
+    """List the lines of functions or files."""
+    for text in asked:
+        request = parse_listed(text)
+        target = prober.target_of(request)
+        listings = list_lines(target, request, prober.sources)
+        if args.json:
+            print(json.dumps(lines_data(target, listings), indent=2))
+        else:
+            for line in lines_text(target, listings):
+                print(line)
+    return 0
 
 
 def _open(args: Namespace) -> tuple[Kernel, Prober, str]:

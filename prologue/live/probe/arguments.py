@@ -22,6 +22,7 @@ _RESERVED: Final = frozenset({
     "common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid",
     "__probe_ip", "__probe_ret_ip", "__probe_func",
 })  # fmt: skip
+ALL_VARIABLES: Final = (ArgumentRequest(asked="$vars", variable="$vars"),)
 _PARAMETERS: Final = ArgumentRequest(asked="$params", variable="$params")
 _TYPE: Final = re.compile(
     r"([usx](8|16|32|64)|b\d+@\d+/(8|16|32|64)|char|string|ustring|symbol|symstr)(\[\d+\])?", re.ASCII

@@ -293,7 +293,7 @@ class _Mapped:
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to an offset in the section."""
-        self._map.seek(self._base + offset if whence == 0 else offset, whence)
+        self._map.seek((self._base if whence == 0 else self._map.tell()) + offset)
         return self.tell()
 
     def tell(self) -> int:
@@ -320,7 +320,7 @@ def _open(image: ElfImage) -> Any:
         section = image.section(name) if name else None
         if section is None or not section.has_bytes:
             return None
-        stream = _Mapped(image.path, section.offset)
+        stream: Any = _Mapped(image.path, section.offset)
         return DebugSectionDescriptor(stream, name, section.offset, section.size, section.addr)
 
     config = DwarfConfig(little_endian=True, default_address_size=8, machine_arch="AArch64")

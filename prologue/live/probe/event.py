@@ -59,6 +59,7 @@ class EventOptions:
     group: str = ""
     name: str = ""
     fprobe: bool = False
+    all_variables: bool = False  # whatever was asked for
 
 
 def make_event(

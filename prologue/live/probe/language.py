@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
 _FILE: Final = re.compile(r".*/.*|.+\.[chsS]")
 _FUNCTION: Final = re.compile(r"[\w.$*?\[\]!-]+", re.ASCII)
 _ARGUMENT: Final = re.compile(
-    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<what>.+?)(?P<type>:[\w@/\[\]]+)?(?P<user>@user)?", re.ASCII
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<what>.+?)(?P<type>:\w+(?:@\d+/\d+)?(?:\[\d+\])?)?(?P<user>@user)?", re.ASCII
 )
 _VARIABLE: Final = re.compile(r"(?P<root>\$retval|[A-Za-z_]\w*)(?P<steps>(?:(?:->|\.)\w+|\[\d+\])*)", re.ASCII)
 _STEP: Final = re.compile(r"(->|\.)(\w+)|\[(\d+)\]", re.ASCII)
@@ -97,6 +97,21 @@ def parse_request(asked: str) -> ProbeRequest:
         event=named["event"] if named else "",
         arguments=tuple(parse_argument(word) for word in words[1:]) or None,
     )
+
+
+def parse_listed(asked: str) -> ProbeRequest:
+    """Parse what is to be listed: a function, with its file or without it, or a file.
+
+    Raises:
+        UsageError: neither.
+
+    """
+    if _FILE.fullmatch(asked) and "@" not in asked:
+        return ProbeRequest(asked=asked, file=asked)
+    request = parse_request(asked)
+    if request.has_offset or request.line is not None or request.pattern or request.returns or request.is_glob:
+        raise UsageError(f"{asked!r}: give FUNC, FUNC@FILE or FILE to list")
+    return request
 
 
 _PLACE_FIELDS: Final = (

@@ -156,7 +156,7 @@ def _inlined(target: ProbeTarget, request: ProbeRequest, values: list[int]) -> I
                 yield from (Instance(unit, outer, entry) for outer, entry in unit.inlined(abstract))
 
 
-def _instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:
+def instances(target: ProbeTarget, request: ProbeRequest) -> list[Instance]:
     """A function's code wherever it is."""
     debug = _needs_debug(target, "a line" if request.line is not None else "a pattern")
     values = _values(target, request.function)
@@ -176,7 +176,7 @@ def _of_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> I
     """Statements of a function: a line, counted from its first, or all whose text matches."""
     known: set[int] = set()
     places = []
-    for instance in _instances(target, request):
+    for instance in instances(target, request):
         file, first = declared(instance.unit, instance.entry)
         own = [row for row in function_rows(instance.unit, instance.entry) if row.file == file]
         known |= {row.line - first for row in own}

@@ -13,7 +13,7 @@ from prologue.errors import InputError, PrologueError, UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
-from prologue.live.probe.arguments import VariablesAt, find_arguments
+from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
 from prologue.live.probe.dwarf import damaged
 from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names
 from prologue.live.probe.language import ProbeRequest, parse_request
@@ -96,6 +96,11 @@ class Prober:
             self._targets[name] = module_target(self.kernel, module)
         return self._targets[name]
 
+    @property
+    def _has_fprobe(self) -> bool:
+        """Whether the kernel makes fprobe events: kernel/trace/trace_fprobe.c is in it."""
+        return self.kernel.binary.symbols.find("trace_fprobe_create") is not None
+
     def _module_files(self) -> Iterable[Path]:
         for path in self._modules:
             yield from sorted(path.rglob("*.ko*")) if path.is_dir() else [path]
@@ -137,12 +142,13 @@ class Prober:
         place, request, target = probe.verdict.place, probe.request, probe.target
         if probe.verdict.answer == "no":
             return None
+        if options.fprobe and target.binary.version is not None and not self._has_fprobe:
+            raise InputError("has no fprobe events on arm64 (they are in 7.2): use --event", path=self.kernel.path)
         if options.fprobe and not place.returns and not target.is_entry(place.vaddr):
             raise UsageError(f"{request.asked}: fprobe events are of a function's entry or return")
         with damaged(target.path):
-            arguments, omitted = find_arguments(
-                request.arguments, self.variables(target, place), target, returns=place.returns
-            )
+            wanted = ALL_VARIABLES if options.all_variables else request.arguments
+            arguments, omitted = find_arguments(wanted, self.variables(target, place), target, returns=place.returns)
         named = replace(options, group=request.group or options.group, name=request.event or options.name)
         return make_event(target, probe.verdict, arguments, omitted, named)
 

@@ -1,0 +1,95 @@
+"""Source lines with the instructions that begin them, and may they be probed: as ``perf probe --line``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prologue.errors import InputError
+from prologue.insn.kprobes import REFUSED
+from prologue.live.probe.dwarf import damaged, ends_path, text_of
+from prologue.live.probe.language import ProbeRequest
+from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, rows
+from prologue.live.probe.places import instances
+from prologue.live.probe.target import ProbeTarget
+from prologue.live.probe.verdict import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedLine:
+    """One line of a source file; ``number`` counts from the function's first, or from the file's.
+
+    ``places`` are the instructions that begin it, and the answer for each; none if it has no code. ``text`` is empty
+    if the source is not here.
+    """
+
+    number: int
+    text: str
+    places: tuple[tuple[int, Answer], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The lines of a function's code, or of a file's; ``first`` is the file's number of the function's line 0."""
+
+    name: str
+    file: str
+    first: int
+    lines: tuple[ListedLine, ...]
+
+
+def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> list[Listing]:
+    """List a function wherever its code is, or the files of that name; only lines with code if the source is not here.
+
+    Raises:
+        InputError: no such function or file, or no DWARF.
+
+    """
+    with damaged(target.path):
+        if request.function:
+            result = []
+            for instance in instances(target, request):
+                file, first = declared(instance.unit, instance.entry)
+                statements = function_rows(instance.unit, instance.entry)
+                # Code that functions share has the lines of one of them.
+                own = [row for row in statements if row.file == file and row.line >= first]
+                text = sources.lines(instance.unit, file)
+                name, outer = (text_of(entry, "DW_AT_name") for entry in (instance.entry, instance.outer))
+                title = name if instance.entry is instance.outer else f"{name} in {outer}"
+                result.append(Listing(name=title, file=file, first=first, lines=_lines(target, own, first, text)))
+            return result
+        if target.debug is None:
+            raise InputError(f"{request.file} needs DWARF, which this file does not have", path=target.path)
+        units = target.debug.units_of_file(request.file)
+        if not units:
+            raise InputError(f"no source file {request.file}", path=target.path)
+        result = []
+        for unit in units:
+            own = [row for row in rows(unit) if ends_path(row.file, request.file)]
+            file = own[0].file if own else request.file
+            lines = _lines(target, own, 0, sources.lines(unit, file))
+            result.append(Listing(name=unit.name, file=file, first=0, lines=lines))
+        return result
+
+
+def _lines(target: ProbeTarget, own: list[SourceRow], first: int, text: list[str]) -> tuple[ListedLine, ...]:
+    by_line: dict[int, set[int]] = {}
+    for row in own:
+        by_line.setdefault(row.line, set()).add(row.vaddr)
+    if not by_line:
+        return ()
+    numbers = range(min(by_line), max(by_line) + 1) if text else sorted(by_line)
+    return tuple(
+        ListedLine(
+            number=number - first,
+            text=text[number - 1] if number <= len(text) else "",
+            places=tuple((vaddr, _answer(target, vaddr)) for vaddr in sorted(by_line.get(number, ()))),
+        )
+        for number in numbers
+    )
+
+
+def _answer(target: ProbeTarget, vaddr: int) -> Answer:
+    reasons, outcomes = target.judge_at(vaddr).judge(np.array([vaddr], np.uint64))
+    return "no" if reasons[0] else "depends" if outcomes[0] & REFUSED else "yes"

@@ -1,0 +1,110 @@
+"""Events as ``prologue probe --event`` prints them: a kernel takes all lines in one go, and the values are right.
+
+What the guest does is known: it writes ten bytes to /tmp/known-name, and changes its owner and its time.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.elf.flat import write_flat
+from prologue.elf.image import ElfImage
+from prologue.kernel.kernel import Kernel
+from prologue_bench.guest.initramfs import fetch_programs, pack
+from prologue_bench.guest.vm import Job, Machine, boot
+from tests.support.needs import needs_kernel, needs_tools
+
+pytestmark = [pytest.mark.kernel, pytest.mark.qemu]
+
+PLACES: Final = (
+    "written=vfs_write file->f_path.dentry->d_name.name:string count initial=file->f_path.dentry->d_name.name[0]",
+    "wrote=vfs_write%return",
+    "global=vfs_write linux_banner:string overflowuid",
+    "line=vfs_write:1 count name=file->f_path.dentry->d_name.name:string raw=%x2:u64",
+    "twice=vfs_write $params count count",
+    "opened=do_sys_openat2 filename:ustring",
+    "user=do_sys_openat2 filename:string@user",
+    "owner=make_kuid uid",
+    "owned=make_kuid%return",
+    "time=timestamp_truncate t.tv_sec t.tv_nsec whole=t",
+    "mapped=do_mmap uf next=uf->next",
+    "executed=setup_arg_pages bprm->point_of_no_return bprm->have_execfd bprm->argc bprm->filename:string",
+    "fsnotify_access file->f_path.dentry->d_name.name:string",
+    "vfs_fsy*",
+    "update_attr",
+    "no_such_function",
+    "vfs_write nothing",
+)
+EXTENDED: Final = pytest.mark.extended
+
+
+def trace_of(
+    vmlinux: Path, directory: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """The lines that were printed for the kernel, those that it lists, and its trace."""
+    needs_tools("qemu-system-aarch64", "cpio")
+    first = _first_line(vmlinux, capsys)
+    places = [place.replace("vfs_write:1", f"vfs_write:{first}") for place in PLACES]
+    assert main(["probe", str(vmlinux), "--event", "--group", "mine", *places]) == 2
+    events = capsys.readouterr().out
+    image, initramfs = directory / "Image", directory / "initramfs"
+    write_flat(ElfImage(vmlinux), image)
+    init = Path(__file__).with_name("probe_values.sh").read_bytes()
+    content = {"init": init, "events": events.encode(), "bin/busybox": fetch_programs()[0]["bin/busybox"]}
+    initramfs.write_bytes(pack(content, ("bin", "proc", "sys", "dev", "tmp")))
+    run = boot(image, initramfs, directory / "console.log", Job(timeout=600), machine=Machine(cpus=1))
+    assert "status 0" in run.lines
+    listed = [line.removeprefix("set ") for line in run.lines if line.startswith("set ")]
+    trace = [line.removeprefix("trace ") for line in run.lines if line.startswith("trace ")]
+    return [line for line in events.splitlines() if line[0] != "#"], listed, trace
+
+
+def _first_line(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """The first line of vfs_write with code after its own, which the refusal of the line before it names."""
+    main(["probe", str(vmlinux), "vfs_write:1"])
+    said = re.search(r"the next that has: (\d+)", capsys.readouterr().err)
+    return int(said[1]) if said else 1
+
+
+def values(trace: list[str], event: str) -> list[dict[str, str]]:
+    """Arguments of each event of that name."""
+    found = [line.partition(f" {event}: ")[2] for line in trace if f" {event}: " in line]
+    return [dict(re.findall(r"(\w+)=(\"[^\"]*\"|\{[^}]*\}|\S+)", text)) for text in found]
+
+
+@pytest.mark.parametrize(
+    "suite",
+    ["trixie", *(pytest.param(suite, marks=EXTENDED) for suite in ("bullseye", "bookworm", "sid", "trixie-backports"))],
+)
+def test_lines_are_taken_and_values_are_right(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vmlinux = needs_kernel(suite).vmlinux
+    lines, listed, trace = trace_of(vmlinux, tmp_path, capsys)
+    names = [line.split()[0].partition("/")[2] for line in lines]
+    assert sorted(line.split()[0].partition("/")[2] for line in listed) == sorted(names)
+    written = next(each for each in values(trace, "written") if each["name"] == '"known-name"')
+    assert (written["count"], written["initial"]) == ("10", str(ord("k")))
+    assert "10" in {each["retval"] for each in values(trace, "wrote")}
+    banner = Kernel(vmlinux).release
+    assert all(banner in line for line in trace if " global: " in line)
+    assert {each["overflowuid"] for each in values(trace, "global") if "overflowuid" in each} <= {"65534"}
+    assert {("10", '"known-name"')} <= {(each["count"], each["name"]) for each in values(trace, "line")}
+    assert all(each["count"] == each["count_1"] == each["count_2"] for each in values(trace, "twice"))
+    assert '"/tmp/known-name"' in {each["filename"] for each in values(trace, "opened")}
+    assert values(trace, "opened") == values(trace, "user")
+    assert "1234" in {each["uid"] for each in values(trace, "owner")}
+    assert "0x4d2" in {each["retval"] for each in values(trace, "owned")}
+    times = {(each["tv_sec"], each["tv_nsec"], each["whole"], each["whole_8"]) for each in values(trace, "time")}
+    assert ("1000000000", "0", "0x3b9aca00", "0x0") in times
+    mapped = values(trace, "mapped")
+    assert mapped
+    assert all(each["next"] == each["uf"] for each in mapped if "uf" in each)
+    executed = values(trace, "executed")
+    touched = [each for each in executed if each["filename"] == '"/bin/busybox"' and each["argc"] == "4"]
+    assert [(each["point_of_no_return"], each["have_execfd"]) for each in touched[:1]] == [("1", "0")]
+    inlined = {name for name in names if name.startswith("fsnotify_access_in_")}
+    assert '"known-name"' in {each["name"] for name in inlined for each in values(trace, name)}
