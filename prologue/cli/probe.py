@@ -116,7 +116,7 @@ def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
 def _open(args: Namespace) -> tuple[Kernel, Prober, str]:
     """The kernel, what is probed, and what goes before a function's name: a module's, if that is the file."""
     module = None
-    if ElfImage(args.file).relocatable:
+    if ".ko" in args.file.name or ElfImage(args.file).relocatable:
         opened = open_binary(args.file, unpack=True)
         module = opened if isinstance(opened, Module) else None
         if args.vmlinux is None:

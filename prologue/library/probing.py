@@ -9,7 +9,8 @@ from pathlib import Path
 from prologue.errors import InputError, UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.library.files import File, FileName, opened
-from prologue.live.probe.prober import EventOptions, Prober
+from prologue.live.probe.event import EventOptions
+from prologue.live.probe.prober import Prober
 from prologue.live.probe.verdict import ProbeVerdict
 
 

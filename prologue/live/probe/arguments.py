@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from prologue.live.probe.c_types import CType
 from prologue.live.probe.fetch import Fetch, FetchedValue, FetchError, fetch, follow
 from prologue.live.probe.language import ArgumentRequest
-from prologue.live.probe.locations import Address, Found, InMemory, InRegister, Missing, Pieces
+from prologue.live.probe.locations import DECLARED, Address, Found, InMemory, InRegister, Missing, Pieces
 from prologue.live.probe.scopes import Variable
 
 LONGEST_NAME: Final = 32  # MAX_ARG_NAME_LEN of kernel/trace/trace_probe.h
@@ -177,7 +177,8 @@ def _start(request: ArgumentRequest, variables: VariablesAt | None, data: Data, 
         variable = variables.find(name)
     if variable is not None and not isinstance(variable.found, Missing):
         return FetchedValue(variable.type, _with_symbol(variable.found, data))
-    if variable is not None and data.address_of(name) is None:
+    if variable is not None and variable.found != Missing(DECLARED):
+        # A global variable of that name is another one.
         raise FetchError(variable.found.reason if isinstance(variable.found, Missing) else "")
     vaddr = data.address_of(name)
     if vaddr is None:

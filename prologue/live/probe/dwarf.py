@@ -1,13 +1,13 @@
 """The debug information of one file, unit by unit: pyelftools parses only the entries that are asked for.
 
 pyelftools copies whole sections and keeps every entry that it parsed, which takes gigabytes for a kernel. Here it reads
-mapped sections, and finds an entry by ``skim``.
+them piece by piece, and finds an entry by ``skim``.
 """
 
 from __future__ import annotations
 
+import gc
 import io
-import mmap
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -22,11 +22,13 @@ import numpy.typing as npt
 from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
 from prologue.elf.symbols import SYM
 from prologue.errors import InputError
+from prologue.live.probe.abbrevs import AbbrevTable
 from prologue.live.probe.drgn_types import WholeFile
 from prologue.live.probe.skim import TopEntries
 
 DEEPEST: Final = 32  # entries that refer to each other: more are a circle, of damaged debug information
 _CHUNK: Final = 1 << 20  # bytes that stay in a CPU's cache
+_MOST_UNITS: Final = 32
 _HEAD: Final = 256  # bytes that hold a unit's header and its own entry
 _ARANGES: Final = struct.Struct("<IHIBB")
 _SECTIONS: Final = {
@@ -46,6 +48,7 @@ class Unit:
     def __init__(self, debug: DebugInfo, offset: int) -> None:
         self.debug = debug
         self.cu = debug.dwarf.get_CU_at(offset)
+        debug.read_abbrevs(self.cu["debug_abbrev_offset"])
         self.offset = offset
         self.top = self.cu.get_top_DIE()
         self.name = text_of(self.top, "DW_AT_name")
@@ -63,9 +66,8 @@ class Unit:
     def function_at(self, vaddr: int) -> Any:
         """The function whose code has that address; None if there is none."""
         entries = self.entries
-        starts = sorted(entries.low_pcs)
-        index = bisect_right(starts, (vaddr, 1 << 62)) - 1
-        candidates = [starts[index][1]] if index >= 0 else []
+        index = bisect_right(entries.low_pcs, (vaddr, 1 << 62)) - 1
+        candidates = [entries.low_pcs[index][1]] if index >= 0 else []
         for offset in (*candidates, *entries.with_ranges):
             entry = self.entry(offset)
             if any(low <= vaddr < high for low, high in code_of(self.debug.dwarf, entry)):
@@ -134,11 +136,29 @@ class DebugInfo:
         stream.seek(offset)
         return bytes(stream.read(size))
 
+    def read_abbrevs(self, offset: int) -> None:
+        """Give pyelftools a table of abbreviations, so that it does not parse it."""
+        if offset not in self.dwarf._abbrevtable_cache:
+            self.dwarf._abbrevtable_cache[offset] = AbbrevTable(self._abbrev_data, offset)
+
+    @cached_property
+    def _abbrev_data(self) -> bytes:
+        return _whole(self.dwarf.debug_abbrev_sec)
+
     def unit(self, offset: int) -> Unit:
         """The unit at an offset in ``.debug_info``."""
         if offset not in self._units:
             self._units[offset] = Unit(self, offset)
         return self._units[offset]
+
+    def trim(self) -> None:
+        """Forget what was parsed of many units: pyelftools keeps all of it, megabytes for each."""
+        if len(self._units) > _MOST_UNITS:
+            self._units.clear()
+            dwarf = self.dwarf
+            for kept in (dwarf._cu_cache, dwarf._cu_offsets_map, dwarf._abbrevtable_cache, dwarf._linetable_cache):
+                kept.clear()
+            gc.collect()  # entries and units refer to each other
 
     def unit_at(self, vaddr: int) -> Unit | None:
         """The unit whose code has that address."""
@@ -156,9 +176,9 @@ class DebugInfo:
             if spans:
                 return spans
         return sorted(
-            (low, high, cu.cu_offset)
-            for cu in self.dwarf.iter_CUs()
-            for low, high in code_of(self.dwarf, cu.get_top_DIE())
+            (low, high, offset)
+            for offset in self.unit_offsets
+            for low, high in code_of(self.dwarf, self.unit(offset).top)
             if low
         )
 
@@ -206,8 +226,6 @@ class DebugInfo:
             words = unaligned(self.info_bytes(start, min(_CHUNK + 3, section.size - start)), 4)
             hits = words == np.uint32(wanted[0]) if len(wanted) == 1 else np.isin(words, np.array(wanted, np.uint32))
             result.update(offsets[bisect_right(offsets, start + at) - 1] for at in np.flatnonzero(hits).tolist())
-            if isinstance(section.stream, _Mapped):
-                section.stream.drop_pages()
         return [self.unit(offset) for offset in sorted(result)]
 
     def references_to(self, name: str) -> tuple[bytes, ...]:
@@ -282,27 +300,21 @@ def _all(data: bytes, needle: bytes, skip: int) -> list[int]:
     return places
 
 
-class _Mapped:
-    """A section as a stream, over a mapping of its own: ``read`` of the mapping runs without our code."""
+class _Window:
+    """A section as a stream; ``read`` is the file's own. A mapping of the file would count as memory."""
 
     def __init__(self, path: Path, base: int) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._file = path.open("rb")
         self._base = base
-        self.read = self._map.read
+        self.read = self._file.read
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to an offset in the section."""
-        self._map.seek((self._base if whence == 0 else self._map.tell()) + offset)
-        return self.tell()
+        return self._file.seek(offset + self._base if whence == 0 else offset, whence) - self._base
 
     def tell(self) -> int:
         """Return the offset in the section."""
-        return self._map.tell() - self._base
-
-    def drop_pages(self) -> None:
-        """Take what was read out of memory; pages are read again on access."""
-        self._map.madvise(mmap.MADV_DONTNEED)
+        return self._file.tell() - self._base
 
 
 def _open(image: ElfImage) -> Any:
@@ -320,7 +332,7 @@ def _open(image: ElfImage) -> Any:
         section = image.section(name) if name else None
         if section is None or not section.has_bytes:
             return None
-        stream: Any = _Mapped(image.path, section.offset)
+        stream: Any = _Window(image.path, section.offset)
         return DebugSectionDescriptor(stream, name, section.offset, section.size, section.addr)
 
     config = DwarfConfig(little_endian=True, default_address_size=8, machine_arch="AArch64")

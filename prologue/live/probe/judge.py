@@ -140,7 +140,7 @@ class Judge:
     @cached_property
     def blacklist(self) -> list[Area]:
         """Areas that are listed, and symbols with a suffix (``f.part.0``) whose function is: they count as it does."""
-        areas = blacklisted(self.kernel, self.kallsyms, self.text_range)
+        areas = self._listed()
         starts = np.array([area.start for area in areas], np.uint64)
         stops = np.array([area.stop for area in areas], np.uint64)
         result = list(areas)
@@ -149,6 +149,11 @@ class Judge:
                 start, stop = self._span(row)
                 result.append(Area(start, stop, "the kprobe blacklist, under its name without the suffix"))
         return result
+
+    def _listed(self) -> list[Area]:
+        assert isinstance(self.kernel, Kernel)  # noqa: S101 - a module has a judge of its own
+        assert isinstance(self.kallsyms, Kallsyms)  # noqa: S101 - and its symbols
+        return blacklisted(self.kernel, self.kallsyms, self.text_range)
 
     @cached_property
     def _exclusive(self) -> tuple[Bool, Bool]:

@@ -21,6 +21,7 @@ _CALL_FRAME_CFA, _IMPLICIT_VALUE, _STACK_VALUE = 0x9C, 0x9E, 0x9F
 _ENTRY_VALUE: Final = (0xA3, 0xF3)
 
 OPTIMISED_OUT: Final = "the compiler keeps it nowhere at this instruction (optimised out)"
+DECLARED: Final = "it is only declared here"
 ENTRY_ONLY: Final = "only its value at the function's entry is known here: probe the entry"
 NO_FRAME: Final = "it is on the stack, and the function has made no room for it yet"
 COMPUTED: Final = "the compiler computes it from other values where it is used"
@@ -100,7 +101,7 @@ def location_at(dwarf: Any, entry: Any, vaddr: int, frame: StackFrame) -> Found:
 
 
 def _nowhere(entry: Any) -> Found:
-    return Missing("only declared here" if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
+    return Missing(DECLARED if "DW_AT_declaration" in entry.attributes else OPTIMISED_OUT)
 
 
 def expression_at(dwarf: Any, entry: Any, location: Any, vaddr: int) -> list[int]:

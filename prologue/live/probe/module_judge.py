@@ -37,8 +37,7 @@ class ModuleJudge(Judge):
         """As its kernel does."""
         return self._of_kernel.checks_notrace
 
-    @cached_property
-    def blacklist(self) -> list[Area]:
+    def _listed(self) -> list[Area]:
         """The module's own list, and sections that are listed as a whole."""
         entries = kprobe_blacklist(self.kernel)
         starts, ends = self.kallsyms.spans(entries)

@@ -18,7 +18,8 @@ from prologue.live.probe.dwarf import damaged
 from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names
 from prologue.live.probe.language import ProbeRequest, parse_request
 from prologue.live.probe.lines import Sources
-from prologue.live.probe.places import ProbePlace, find_places
+from prologue.live.probe.place import ProbePlace
+from prologue.live.probe.places import find_places
 from prologue.live.probe.scopes import Scope
 from prologue.live.probe.target import ProbeTarget, kernel_target, module_target
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on
@@ -170,6 +171,8 @@ class Prober:
                 probes += made
             except (InputError, UsageError) as error:
                 failures.append(Failure(text, error))
+            for target in (self.kernel, *self._targets.values()):
+                target.trim()
         return _named(probes), failures
 
 

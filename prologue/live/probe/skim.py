@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.errors import InputError
+from prologue.live.probe.abbrevs import Abbrev, leb128
 
 _SIZES: Final = {
     "DW_FORM_addr": 8, "DW_FORM_data1": 1, "DW_FORM_data2": 2, "DW_FORM_data4": 4, "DW_FORM_data8": 8,
@@ -53,12 +54,13 @@ class TopEntries:
         self.data = data
         self.start = cu.cu_offset
         self.offsets: list[int] = []  # from the start of the unit
-        self.low_pcs: list[tuple[int, int]] = []  # address, and offset of the entry
+        self.low_pcs: list[tuple[int, int]] = []  # address, ascending, and offset of the entry
         self.with_ranges: list[int] = []
         self._tags: list[str] = []
-        self._plans = {code: _plan(abbrev) for code, abbrev in cu.get_abbrev_table()._abbrev_map.items()}
+        self._plans = {code: _plan(abbrev) for code, abbrev in cu.get_abbrev_table().by_code.items()}
         try:
             self._walk(cu.cu_die_offset - cu.cu_offset)
+            self.low_pcs.sort()
         except (IndexError, KeyError, RecursionError, ValueError) as error:
             raise InputError(f"debug information cannot be read (unit at {self.start:#x}: {error!r})") from error
 
@@ -73,11 +75,11 @@ class TopEntries:
 
     def _walk(self, at: int) -> None:
         data, plans = self.data, self._plans
-        code, at = _number(data, at)
+        code, at = leb128(data, at)
         at = self._skip(at, plans[code])[0]  # the unit's own entry: its sibling would be the next unit
         while at < len(data):
             start = at
-            code, at = _number(data, at)
+            code, at = leb128(data, at)
             if not code:
                 return
             plan = plans[code]
@@ -107,7 +109,7 @@ class TopEntries:
             elif step == _STRING:
                 at = data.index(0, at) + 1
             elif step == _BLOCK:
-                size, at = _number(data, at)
+                size, at = leb128(data, at)
                 at += size
             else:
                 width = _COUNTED - step
@@ -118,7 +120,7 @@ class TopEntries:
         """Pass over all entries below one that has no DW_AT_sibling, as Clang makes them."""
         depth = 1
         while depth:
-            code, at = _number(self.data, at)
+            code, at = leb128(self.data, at)
             if not code:
                 depth -= 1
                 continue
@@ -128,30 +130,14 @@ class TopEntries:
         return at
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    if byte < 0x80:
-        return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    while byte & 0x80:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return value, at + 1
-
-
-def _plan(abbrev: Any) -> _Plan:
+def _plan(abbrev: Abbrev) -> _Plan:
     steps: list[int] = []
     low_pc, has_code, before, fixed = -1, False, 0, True
-    for attribute in abbrev["attr_spec"]:
-        name, form = attribute["name"], attribute["form"]
-        if name == "DW_AT_null":
-            break
+    for name, form, _ in abbrev.attributes:
         if name == "DW_AT_sibling" and form == "DW_FORM_ref4":
             steps.append(_SIBLING)
             break
-        if abbrev["tag"] == "DW_TAG_subprogram" and name in ("DW_AT_low_pc", "DW_AT_ranges"):
+        if abbrev.tag == "DW_TAG_subprogram" and name in ("DW_AT_low_pc", "DW_AT_ranges"):
             has_code = True
             if name == "DW_AT_low_pc" and form == "DW_FORM_addr" and fixed:
                 low_pc = before
@@ -163,9 +149,9 @@ def _plan(abbrev: Any) -> _Plan:
         else:
             steps.append(step)
     return _Plan(
-        tag=abbrev["tag"],
+        tag=abbrev.tag,
         steps=tuple(steps),
-        children=abbrev["children_flag"] == "DW_CHILDREN_yes",
+        children=abbrev.children,
         low_pc=low_pc,
         has_code=has_code,
     )

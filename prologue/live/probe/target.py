@@ -33,6 +33,11 @@ class ProbeTarget:
         with damaged(self.path):
             return open_debug(self.binary.image)
 
+    def trim(self) -> None:
+        """Forget what was parsed of its debug information, if that is much."""
+        if self.debug is not None:
+            self.debug.trim()
+
     def judge_at(self, vaddr: int) -> Judge:
         """The judge of the text at an address; the kernel's for everything else."""
         return next((judge for judge in self._judges if vaddr in judge.text_range), self._judges[0])
@@ -99,6 +104,9 @@ class ProbeTarget:
     def address_of(self, name: str) -> int | None:
         """The address of a variable; None if there is none, or if there are several."""
         values = set(self.names.by_name.get(name, ()))
+        if not values:  # a kernel without CONFIG_KALLSYMS_ALL knows no variables by name
+            symbol = self.binary.symbols.find(name)
+            return symbol.vaddr if symbol is not None else None
         return values.pop() if len(values) == 1 else None
 
     def why_not(self, vaddr: int) -> str:

@@ -111,5 +111,5 @@ def _nearest(judge: Judge, vaddr: int) -> tuple[int, Location] | None:
     able = words[(reasons == 0) & (outcomes & REFUSED == 0)]
     if not len(able):
         return None
-    best = int(able[np.argmin(np.abs(able.view(np.int64) - np.int64(vaddr - (1 << 64))))])
+    best = int(able[np.argmin(np.abs((able - np.uint64(vaddr)).view(np.int64)))])
     return best, judge.kernel.symbols.locate(best)

@@ -10,11 +10,12 @@ import pytest
 from prologue.errors import InputError, UsageError
 from prologue.insn.kprobes import REFUSED, SIMULATED, STEPPED
 from prologue.kernel.kernel import Kernel
+from prologue.live.probe.event import EventOptions
 from prologue.live.probe.judge import Judge, Reason
 from prologue.live.probe.language import parse_request
 from prologue.live.probe.place import ProbePlace
 from prologue.live.probe.places import find_places
-from prologue.live.probe.prober import EventOptions, Prober
+from prologue.live.probe.prober import Prober
 from prologue.live.probe.target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict, verdict_on
 from tests.live.probe.made_kernel import TOOLS, Form, make
