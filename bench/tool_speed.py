@@ -34,6 +34,7 @@ from prologue_bench.guest.kernels import fetch_kernel
 from prologue_bench.host import programs
 
 VERIFY_PEAK, AGAINST_PEAK = 200, 200  # MB; two vmlinux have 700
+PROBE_PLACES, PROBE_SECONDS, PROBE_PEAK = 200, 5.0, 500  # MB
 RULE_ROUNDS = 5
 OVERLAY_PEAK = 400  # MB, of an audit, too
 # An installed program has its bytecode; without this a developer's setting would time the compiler.
@@ -48,7 +49,7 @@ class Tool:
     command: list[str]
     seconds: list[float] = field(default_factory=list)
     peak: float = 0.0
-    status: int = 0  # what it ends with
+    status: int | None = 0  # what it ends with; None if that depends on the file
 
     @property
     def median(self) -> float:
@@ -63,7 +64,7 @@ class Tool:
         self.seconds.append(time.perf_counter() - begin)
         self.peak = max(self.peak, usage.ru_maxrss * 1024 / 1e6)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != self.status:
+        if self.status is not None and process.returncode != self.status:
             raise SystemExit(f"{' '.join(self.command)} ended with {process.returncode}")
 
 
@@ -147,6 +148,11 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
                 [*program, "live", "audit", str(newest), str(source), "-q", "--allow-undecided"],
             )
         )
+    names = _functions(vmlinux, PROBE_PLACES)
+    tools.append(Tool("prologue probe --event, 1 place", [*program, "probe", str(vmlinux), "--event", names[0]]))
+    tools.append(Tool(_PROBES, [*program, "probe", str(vmlinux), "--event", *names], status=None))
+    if shutil.which("perf"):
+        tools.append(Tool("perf probe -D, 1 place", ["perf", "probe", "-k", str(vmlinux), "-D", f"{names[0]} $params"]))
     disassembling = Tool("objdump -d -j .text", [objdump, "-d", "-j", ".text", str(work)])
     shutil.copyfile(vmlinux, work)
     Tool("", [*program, "image", str(work), "-o", str(stale)]).run()
@@ -163,6 +169,20 @@ def _measure(python: str, vmlinux: Path, newest: Path | None, directory: Path, r
         print(f"\rrun {number} of {runs}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return {tool.name: tool for tool in (*tools, disassembling)}
+
+
+_PROBES = f"prologue probe --event, {PROBE_PLACES} places"
+
+
+def _functions(vmlinux: Path, count: int) -> list[str]:
+    """Names of functions of one address from the whole text that can be traced; the first can be probed."""
+    from prologue.live.probe.judge import Judge
+
+    kernel = Kernel(vmlinux)
+    known, sites = Judge(kernel).kallsyms.by_name, kernel.sites
+    starts = [] if sites is None else sites.entry[:: max(len(sites) // (2 * count), 1)].tolist()
+    names = [symbol.name for start in starts if (symbol := kernel.symbols.function_at(start)) is not None]
+    return ["vfs_read", *(name for name in names if "." not in name and len(set(known.get(name, ()))) == 1)][:count]
 
 
 def _as_captured(vmlinux: Path, out: Path) -> Path:
@@ -208,6 +228,10 @@ def _bounds(tools: dict[str, Tool]) -> list[tuple[str, float, float]]:
         ("stale image / good image", stale.median / image.median, 1.1),
         ("peak of patch, MB", tools["prologue patch --in-place"].peak, 100),
         ("peak of verify --against, MB", tools["prologue verify --against"].peak, AGAINST_PEAK),
+    ]
+    result += [
+        (f"{_PROBES}, s", tools[_PROBES].median, PROBE_SECONDS),
+        (f"peak of {_PROBES.removeprefix('prologue ')}, MB", tools[_PROBES].peak, PROBE_PEAK),
     ]
     if "prologue live overlay, 7.2" in tools:
         overlay, audit = (tools[f"prologue live {what}, 7.2"] for what in ("overlay", "audit"))

@@ -58,7 +58,22 @@ class NoData:
         return ""
 
 
-def arguments_at(path: Path, vaddr: int, *asked: str) -> tuple[list[str], dict[str, str]] | None:
+class Everything(NoData):
+    """A file with a variable of every name."""
+
+    def symbol_at(self, vaddr: int) -> str:
+        return "any"
+
+    def address_of(self, name: str) -> int | None:
+        return TEXT
+
+
+NO_DATA = NoData()
+
+
+def arguments_at(
+    path: Path, vaddr: int, *asked: str, data: NoData = NO_DATA
+) -> tuple[list[str], dict[str, str]] | None:
     """Arguments as the kernel reads them, and what cannot be had; None if nothing describes the place."""
     with damaged(path):
         debug = open_debug(ElfImage(path))
@@ -66,7 +81,7 @@ def arguments_at(path: Path, vaddr: int, *asked: str) -> tuple[list[str], dict[s
         if found is None:
             return None
         requests = tuple(map(parse_argument, asked)) or None
-        arguments, omitted = find_arguments(requests, Scope(*found, vaddr), NoData())
+        arguments, omitted = find_arguments(requests, Scope(*found, vaddr), data)
         return [str(argument) for argument in arguments], {each.asked: each.reason for each in omitted}
 
 
@@ -98,9 +113,12 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
             "nane": "traced has no variable nane here; near: name",
         },
     )
-    last = arguments_at(out, function.vaddr + function.size - 4)
+    end = function.vaddr + function.size - 4
+    last = arguments_at(out, end)
     assert last is not None
     assert last[1]
+    # A global variable of the same name is another one.
+    assert arguments_at(out, end, data=Everything()) == last
     assert arguments_at(out, function.vaddr - 4) is None
 
 
