@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prologue.cli.subcommands import Subcommand
 from prologue.elf.image import ElfImage
-from prologue.errors import UsageError
+from prologue.errors import InputError, UsageError
 from prologue.kernel.judged import open_judged
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
@@ -50,7 +50,13 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--vmlinux", type=Path, metavar="VMLINUX", help="the kernel of a module")
     command.add_argument("--source", type=Path, metavar="DIRECTORY", help="the kernel's source, if it is not where the "
                          "compiler had it")  # fmt: skip
-    command.add_argument("--slide", type=_hex, metavar="BYTES", help="what KASLR added to the addresses in PLACE")
+    run_time = command.add_mutually_exclusive_group()
+    run_time.add_argument(
+        "--slide", type=_hex, metavar="BYTES", help="what KASLR added to the addresses in PLACE (hex)"
+    )
+    run_time.add_argument(
+        "--kallsyms", type=Path, metavar="FILE", help="a copy of /proc/kallsyms, as root has it: says what KASLR added"
+    )
     command.add_argument("--json", action="store_true", help="print JSON (schema prologue.probe/1)")
 
 
@@ -122,8 +128,24 @@ def _open(args: Namespace) -> tuple[Kernel, Prober, str]:
         if args.vmlinux is None:
             raise UsageError("a module is judged by the rules of its kernel: give --vmlinux VMLINUX")
     kernel = open_judged(ElfImage(args.vmlinux if module is not None else args.file))
-    prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=args.slide or 0)
+    slide = _slide(kernel, args.kallsyms) if args.kallsyms is not None else args.slide or 0
+    prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=slide)
     return kernel, prober, f"{prober.add_module(module).module}:" if module is not None else ""
+
+
+def _slide(kernel: Kernel, kallsyms: Path) -> int:
+    """What KASLR added, by the run-time address of _stext in a copy of ``/proc/kallsyms``."""
+    try:
+        text = kallsyms.read_text("ascii", "replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=kallsyms) from error
+    match = re.search(r"^([0-9a-f]+) \w _stext$", text, re.MULTILINE)
+    linked = kernel.symbols.find("_stext")
+    if match is None or linked is None:
+        raise InputError("has no _stext: give a copy of /proc/kallsyms", path=kallsyms)
+    if not int(match[1], 16):
+        raise InputError("has no addresses: read /proc/kallsyms as root (kptr_restrict hides them)", path=kallsyms)
+    return int(match[1], 16) - linked.vaddr
 
 
 def _report(failures: Sequence[Failure]) -> None:

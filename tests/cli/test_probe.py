@@ -75,6 +75,43 @@ def test_run_time_addresses(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "p:traced traced\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ffff800083010000 T _stext\n", "p:traced traced\n"),
+        ("0000000000000000 T _stext\n", "kptr_restrict"),
+        ("nothing\n", "has no _stext"),
+    ],
+)
+def test_run_time_addresses_by_kallsyms(
+    vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    """The first function of the made kernel is at _stext."""
+    copy = tmp_path / "kallsyms"
+    copy.write_text(text)
+    command = ["probe", str(vmlinux), hex(TEXT + 0x3000000), "--kallsyms", str(copy), "--event"]
+    assert main(command) == (0 if "traced" in said else 2)
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err
+
+
+def test_a_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(vmlinux), "traced", "hidden", "--script"]) == 0
+    script = tmp_path / "probe.sh"
+    script.write_text(capsys.readouterr().out)
+    assert "\np:prologue/hidden hidden\n" in script.read_text()
+    run_command(["sh", "-n", str(script)])
+
+
+def test_lines_need_debug_information(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(vmlinux), "traced", "--list"]) == 2
+    assert "needs DWARF" in capsys.readouterr().err
+    assert main(["probe", str(vmlinux), "traced:3", "--vars"]) == 2
+    assert "needs DWARF" in capsys.readouterr().err
+    assert main(["probe", str(vmlinux), "traced", "--event", "--group", "a-b"]) == 2
+    assert "is no name of an event or group" in capsys.readouterr().err
+
+
 def test_a_release_that_was_not_compared_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools(*TOOLS)
     assert main(["probe", str(make(tmp_path, Form(release="5.15.1"))), "hidden"]) == 0

@@ -136,7 +136,7 @@ class Prober:
         """What describes variables at a place; None if nothing does."""
         vaddr = target.described_at(place.vaddr)
         found = target.debug.function_at(vaddr) if target.debug is not None else None
-        return Scope(*found, vaddr, place.scope) if found is not None else None
+        return Scope(*found, vaddr, place.scope, before=place.vaddr) if found is not None else None
 
     def event(self, probe: Probe, options: EventOptions) -> ProbeEvent | None:
         """The event of a place; None if the place cannot. Its name need not be unique."""

@@ -32,11 +32,15 @@ class Scope:
         vaddr: the instruction.
         owner: offset in ``.debug_info`` of the function, inlined or not, whose variables are meant; None for all that
             are in scope, and the parameters of ``function``.
+        before: an instruction before it, from which on nothing changes a variable; what is known there holds, too.
 
     """
 
-    def __init__(self, unit: Unit, function: Any, vaddr: int, owner: int | None = None) -> None:
+    def __init__(
+        self, unit: Unit, function: Any, vaddr: int, owner: int | None = None, *, before: int | None = None
+    ) -> None:
         self._unit, self._function, self._vaddr = unit, function, vaddr
+        self._before = vaddr if before is None else before
         self._dwarf = unit.debug.dwarf
         path = list(self._path(function, 0))
         if owner is not None:
@@ -106,7 +110,9 @@ class Scope:
 
     def _variable(self, entry: Any) -> Variable:
         kind = type_of(self._unit.debug, entry)
-        found = location_at(self._dwarf, entry, self._vaddr, self._frame)
+        found = location_at(self._dwarf, entry, self._before, self._frame)
+        if isinstance(found, Missing) and self._before != self._vaddr:
+            found = location_at(self._dwarf, entry, self._vaddr, self._frame)
         return Variable(text_of(entry, "DW_AT_name"), kind, Missing("it has no type") if kind is VOID else found)
 
     @cached_property

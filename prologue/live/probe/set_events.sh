@@ -50,7 +50,7 @@ cat "$instance/trace"
 say "hits and misses:"
 grep -w -F "$(for name in $NAMES; do echo "$name"; done)" "$tracing/kprobe_profile" >&2
 for statistics in "$instance"/per_cpu/cpu*/stats; do
-	lost=$(sed -n 's/^\(overrun\|dropped events\): //p' "$statistics" | tr '\n' '+')
+	lost=$(sed -n -e 's/^overrun: //p' -e 's/^dropped events: //p' "$statistics" | tr '\n' '+')
 	lost=$((${lost}0))
 	[ "$lost" -eq 0 ] || say "$lost events lost, $statistics"
 done

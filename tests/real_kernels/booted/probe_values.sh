@@ -17,5 +17,10 @@ $B touch -d '2001-09-09 01:46:40' /tmp/known-name
 $B cat /tmp/known-name > /dev/null
 echo 0 > $T/tracing_on
 $B sed 's/^/trace /' $T/trace
+echo 0 > $T/events/mine/enable
+echo > $T/kprobe_events
+$B --install -s /bin
+sh /probe.sh dd if=/tmp/known-name of=/dev/null 2>&1 | $B sed 's/^/script /'
+$B sed 's/^/left /' $T/kprobe_events
 echo "@$TOKEN {\"event\": \"end\"}"
 $B poweroff -f

@@ -55,10 +55,22 @@ def trace_of(
     image, initramfs = directory / "Image", directory / "initramfs"
     write_flat(ElfImage(vmlinux), image)
     init = Path(__file__).with_name("probe_values.sh").read_bytes()
-    content = {"init": init, "events": events.encode(), "bin/busybox": fetch_programs()[0]["bin/busybox"]}
+    assert main(["probe", str(vmlinux), "vfs_read count", "vfs_read%return", "--script"]) == 0
+    script = capsys.readouterr().out.encode()
+    content = {
+        "init": init,
+        "probe.sh": script,
+        "events": events.encode(),
+        "bin/busybox": fetch_programs()[0]["bin/busybox"],
+    }
     initramfs.write_bytes(pack(content, ("bin", "proc", "sys", "dev", "tmp")))
     run = boot(image, initramfs, directory / "console.log", Job(timeout=600), machine=Machine(cpus=1))
     assert "status 0" in run.lines
+    said = [line.removeprefix("script ") for line in run.lines if line.startswith("script ")]
+    assert any("vfs_read: " in line and "count=" in line for line in said)
+    assert any("vfs_read__return: " in line and "retval=10" in line for line in said)
+    assert any(re.match(r" *vfs_read +[1-9]", line) for line in said)  # of kprobe_profile
+    assert not any(line.startswith("left ") for line in run.lines)
     listed = [line.removeprefix("set ") for line in run.lines if line.startswith("set ")]
     trace = [line.removeprefix("trace ") for line in run.lines if line.startswith("trace ")]
     return [line for line in events.splitlines() if line[0] != "#"], listed, trace
