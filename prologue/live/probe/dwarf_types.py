@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from prologue.live.probe.c_types import VOID, CType, Member, array_of, pointer_to
-from prologue.live.probe.dwarf import DEEPEST, DebugInfo, number_of, text_of
+from prologue.live.probe.dwarf import DebugInfo
+from prologue.live.probe.entries import DEEPEST, number_of, text_of
 
 _ALIASES: Final = {
     "DW_TAG_typedef": "", "DW_TAG_const_type": "const ", "DW_TAG_volatile_type": "volatile ",

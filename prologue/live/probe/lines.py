@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from prologue.live.probe.dwarf import (
-    DEEPEST,
-    Unit,
-    code_of,
-    entry_pc,
-    number_of,
-    origin,
-)
+from prologue.live.probe.dwarf import Unit
+from prologue.live.probe.entries import DEEPEST, code_of, entry_pc, number_of, origin
 
 
 class SourceRow(NamedTuple):

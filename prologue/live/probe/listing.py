@@ -8,7 +8,8 @@ import numpy as np
 
 from prologue.errors import InputError
 from prologue.insn.kprobes import REFUSED
-from prologue.live.probe.dwarf import damaged, ends_path, text_of
+from prologue.live.probe.dwarf import damaged
+from prologue.live.probe.entries import ends_path, text_of
 from prologue.live.probe.language import ProbeRequest
 from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, rows
 from prologue.live.probe.places import instances

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prologue.live.probe.dwarf import base_of
+from prologue.live.probe.entries import base_of
 
 _REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
 _LAST: Final = 31

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from prologue.errors import InputError, UsageError
-from prologue.live.probe.dwarf import Unit, code_of, damaged, ends_path, entry_pc, origin, text_of
+from prologue.live.probe.dwarf import Unit, damaged
+from prologue.live.probe.entries import code_of, ends_path, entry_pc, origin, text_of
 from prologue.live.probe.language import ProbeRequest
 from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, is_of_header, rows
 from prologue.live.probe.place import ProbePlace

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from prologue.live.probe.c_types import VOID, CType
-from prologue.live.probe.dwarf import DEEPEST, Unit, code_of, text_of
+from prologue.live.probe.dwarf import Unit
 from prologue.live.probe.dwarf_types import type_of
+from prologue.live.probe.entries import DEEPEST, code_of, text_of
 from prologue.live.probe.locations import Found, Missing, StackFrame, location_at
 
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
