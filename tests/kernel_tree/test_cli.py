@@ -138,7 +138,7 @@ def test_patch_of_what_there_is_none_for(
     assert said.err.startswith(f"prologue: {message}")
 
 
-@pytest.mark.parametrize("arguments", [[], ["install"], ["check"], ["patch"], ["remove", "linux"], ["check", "--json"]])
+@pytest.mark.parametrize("arguments", [["install"], ["check"], ["patch"], ["remove", "linux"], ["check", "--json"]])
 def test_usage(arguments: list[str], capsys: Said) -> None:
     with pytest.raises(SystemExit) as done:
         kernel(*arguments)

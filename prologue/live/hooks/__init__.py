@@ -1,1 +1,1 @@
-"""What is attached to a running kernel, who owns it, and what nobody owns."""
+"""Listeners of a running kernel, their owners, and code that nobody owns."""

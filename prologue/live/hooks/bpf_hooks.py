@@ -42,7 +42,7 @@ class BpfProgram:
 
 
 def programs(objects: Objects) -> dict[int, BpfProgram]:
-    """Every program by the address of its struct."""
+    """Return every program by the address of its struct."""
     if not objects.has("prog_idr"):
         return {}
     root = objects.place("prog_idr") + objects.offset("idr.idr_rt")
@@ -63,10 +63,10 @@ def _program(objects: Objects, place: int) -> BpfProgram:
 
 
 def read_programs(objects: Objects) -> Iterator[Listener]:
-    """A listener for each program, with the functions that it is known to be attached to."""
+    """Yield a listener for each program, with the functions that it is known to be attached to."""
     known = programs(objects)
     places = _attached(objects, set(known))
-    for program in sorted(known.values(), key=lambda one: one.id):
+    for program in sorted(known.values(), key=lambda entry: entry.id):
         functions = {vaddr for vaddr, _ in places.get(program.place, ()) if vaddr}
         ways = sorted({way for _, way in places.get(program.place, ()) if way})
         yield Listener(
@@ -83,16 +83,16 @@ def read_programs(objects: Objects) -> Iterator[Listener]:
 
 
 def _attached(objects: Objects, known: set[int]) -> dict[int, set[tuple[int, str]]]:
-    """By the struct of a program: functions (0 for none), and how it is attached to them."""
-    found: dict[int, set[tuple[int, str]]] = {}
+    """Return by the struct of a program: functions (0 for none), and how it is attached to them."""
+    attached: dict[int, set[tuple[int, str]]] = {}
     for program, function, way in (*_by_trampolines(objects), *_by_kprobes(objects), *_by_events(objects)):
         if program in known:
-            found.setdefault(program, set()).add((function, way))
-    return found
+            attached.setdefault(program, set()).add((function, way))
+    return attached
 
 
 def trampolines(objects: Objects) -> Iterator[int]:
-    """Every ``struct bpf_trampoline``."""
+    """Yield every ``struct bpf_trampoline``."""
     if objects.has("trampoline_table"):
         for bucket in objects.slots("trampoline_table"):
             yield from objects.hash_entries(bucket, "bpf_trampoline.hlist")
@@ -112,7 +112,7 @@ def _by_trampolines(objects: Objects) -> Iterator[tuple[int, int, str]]:
 
 
 def _by_kprobes(objects: Objects) -> Iterator[tuple[int, int, str]]:
-    """Programs on kprobe events, those of perf that have no name in tracefs among them."""
+    """Yield programs on kprobe events, those of perf that have no name in tracefs among them."""
     if not objects.knows("trace_event_call.prog_array"):
         return
     for probe in kprobe_structs(objects):
@@ -133,7 +133,7 @@ def _by_events(objects: Objects) -> Iterator[tuple[int, int, str]]:
 
 
 def _of_call(objects: Objects, call: int) -> Iterator[int]:
-    """Programs of a ``struct trace_event_call``."""
+    """Yield programs of a ``struct trace_event_call``."""
     array = objects.get(call, "trace_event_call.prog_array")
     if not array:
         return

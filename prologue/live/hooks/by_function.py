@@ -1,4 +1,4 @@
-"""What happens when a function is called: its listeners in the order in which the kernel calls them."""
+"""Listeners by function, in the order in which the kernel calls them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
 
     Those that listen everywhere are in no group. A direct ftrace_ops is left out: its direct call is there.
     """
-    found: dict[int, list[tuple[tuple[int, int, int, int], Called]]] = {}
+    by_start: dict[int, list[tuple[tuple[int, int, int, int], Called]]] = {}
     for number, listener in enumerate(listeners):
         if "DIRECT" in listener.flags:
             continue
@@ -44,10 +44,10 @@ def functions_of(listeners: Iterable[Listener], start_of: dict[int, int]) -> tup
             phase, offset = _phase(listener, place - start)
             key = (phase, offset if phase == _INSIDE else 0, _AT_ENTRY.get(listener.kind, 0), number)
             called = Called(listener, None if phase == _RETURN else offset)
-            found.setdefault(start, []).append((key, called))
+            by_start.setdefault(start, []).append((key, called))
     return tuple(
         CalledFunction(start, tuple(called for _, called in sorted(group, key=lambda pair: pair[0])))
-        for start, group in sorted(found.items())
+        for start, group in sorted(by_start.items())
     )
 
 

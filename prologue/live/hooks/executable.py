@@ -36,7 +36,7 @@ class VmapArea(NamedTuple):
 
 
 def areas(objects: Objects) -> Iterator[VmapArea]:
-    """Every vmap area in use; errors as ``Objects.read``."""
+    """Yield every vmap area in use; errors as ``Objects.read``."""
     if objects.has("vmap_nodes"):
         each, start = objects.size("vmap_node"), objects.variable("vmap_nodes")
         to_root = objects.offset("vmap_node.busy.root")
@@ -60,7 +60,7 @@ def _area(objects: Objects, place: int) -> VmapArea:
 def unowned(
     kernel: RunningKernel, objects: Objects, owners: Owners, pages: ExecutablePages
 ) -> Iterator[tuple[int, str]]:
-    """Address and description of each run of executable pages without an owner.
+    """Yield address and description of each run of executable pages without an owner.
 
     Raises:
         NotKnownError: a list of owners cannot be read.
@@ -78,7 +78,7 @@ def unowned(
     doubtful: list[str] = []
     for run in _runs(np.array(free, np.uint64), pages.size):
         start, end = int(run[0]), int(run[-1]) + pages.size
-        area = next((one for one in known if one.start <= start < one.end), None)
+        area = next((candidate for candidate in known if candidate.start <= start < candidate.end), None)
         if area is not None and _may_be_init(objects, owners, area):
             doubtful.append(f"{end - start:,} bytes at {start:#x}")
             continue
@@ -92,7 +92,7 @@ def unowned(
 
 
 def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
-    """Whether the loader of modules got the area, and ftrace has no record of a function in it.
+    """Tell whether the loader of modules got the area, and ftrace has no record of a function in it.
 
     Init text is no module's as soon as init is done, and freed a moment later, after RCU (``do_free_init``,
     kernel/module/main.c, 6.1-7.3). Its records are gone by then (``ftrace_free_mem``), and those of other text are not.
@@ -106,7 +106,7 @@ def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
 
 
 def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
-    """Areas of BPF's packs."""
+    """Return areas of BPF's packs."""
     if not objects.has("pack_list"):
         return []
     starts = {
@@ -117,12 +117,12 @@ def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
 
 
 def _of_classic_bpf(known: list[VmapArea], owners: Owners) -> list[VmapArea]:
-    """Areas that BPF's allocator got before there were packs: no list has filters of classic BPF (sockets, seccomp)."""
+    """Return areas that BPF's allocator got before there were packs: no list has filters of classic BPF (sockets)."""
     return [area for area in known if area.caller and owners.name(area.caller).startswith("bpf_jit_alloc_exec+")]
 
 
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:
-    """Which pages are text of the kernel's image, at its own address or another; padding of text has zeros only."""
+    """Tell which pages are text of the kernel's image, at its own address or another; its padding has zeros only."""
     slide, mask = np.uint64(kernel.slide & _MASK), np.uint64(pages.size - 1)
     away = np.uint64((objects.variable("kimage_voffset") - kernel.slide) & _MASK)
     linked, alias = pages.vaddrs - slide, pages.paddrs + away

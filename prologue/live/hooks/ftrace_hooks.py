@@ -1,4 +1,4 @@
-"""What listens by way of ftrace: every ftrace_ops, direct calls, users of the function graph, and fprobes.
+"""Listeners by way of ftrace: every ftrace_ops, direct calls, users of the function graph, and fprobes.
 
 ``struct ftrace_ops``, ``ftrace_hash`` and ``ftrace_func_entry``: include/linux/ftrace.h, kernel/trace/trace.h;
 ``fgraph_array``: kernel/trace/fgraph.c (6.10-7.3); ``fprobe_table``: kernel/trace/fprobe.c (6.14-7.3).
@@ -31,7 +31,7 @@ class Hash(NamedTuple):
 
 
 def read_hash(objects: Objects, place: int) -> Hash:
-    """Every bucket of the hash at ``place``; empty for none.
+    """Return every bucket of the hash at ``place``; empty for none.
 
     Raises:
         NotKnownError: memory or types do not have it, or its count is not that of its entries.
@@ -47,23 +47,23 @@ def read_hash(objects: Objects, place: int) -> Hash:
     buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
     to_ip = objects.offset("ftrace_func_entry.ip")
     to_direct = objects.offset("ftrace_func_entry.direct") if objects.knows("ftrace_func_entry.direct") else None
-    found = []
+    entries = []
     for first in buckets[buckets != 0].tolist():
         entry = first
         while entry:
             direct = 0 if to_direct is None else objects.number(entry + to_direct)
-            found.append((objects.number(entry + to_ip), direct))
+            entries.append((objects.number(entry + to_ip), direct))
             entry = objects.number(entry)
-            if len(found) > count:
+            if len(entries) > count:
                 raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has more")
-    if len(found) != count:
-        raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(found):,}")
-    found.sort()
-    return Hash(tuple(ip for ip, _ in found), tuple(direct for _, direct in found))
+    if len(entries) != count:
+        raise NotKnownError(f"the ftrace_hash at {place:#x} counts {count:,} entries, and has {len(entries):,}")
+    entries.sort()
+    return Hash(tuple(ip for ip, _ in entries), tuple(direct for _, direct in entries))
 
 
 def registered(objects: Objects) -> Iterator[int]:
-    """Every ``ftrace_ops`` on the list, in the order in which they are called."""
+    """Yield every ``ftrace_ops`` on the list, in the order in which they are called."""
     here, end, seen = objects.variable("ftrace_ops_list"), objects.place("ftrace_list_end"), set[int]()
     while here != end:
         if here in seen or not here:
@@ -74,13 +74,13 @@ def registered(objects: Objects) -> Iterator[int]:
 
 
 def read_ops(objects: Objects) -> Iterator[Listener]:
-    """A listener for each registered ``ftrace_ops``."""
+    """Yield a listener for each registered ``ftrace_ops``."""
     for ops in registered(objects):
         yield read_one_ops(objects, ops)
 
 
 def read_one_ops(objects: Objects, ops: int) -> Listener:
-    """What one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
+    """Tell what one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
     flags = objects.get(ops, "ftrace_ops.flags")
     callbacks = [Callback("callback", objects.get(ops, "ftrace_ops.func"))]
     if objects.knows("ftrace_ops.direct_call") and (direct := objects.get(ops, "ftrace_ops.direct_call")):
@@ -103,7 +103,7 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
 
 
 def read_direct_calls(objects: Objects) -> Iterator[Listener]:
-    """One for each trampoline in ``direct_functions``, with all functions that it is called for."""
+    """Yield one for each trampoline in ``direct_functions``, with all functions that it is called for."""
     if not objects.has("direct_functions"):
         return
     table = read_hash(objects, objects.variable("direct_functions"))
@@ -117,7 +117,7 @@ def read_direct_calls(objects: Objects) -> Iterator[Listener]:
 
 
 def read_graph(objects: Objects) -> Iterator[Listener]:
-    """Users of the function graph: slots of ``fgraph_array``, or the two functions that kernels before 6.10 have."""
+    """Yield users of the function graph: slots of ``fgraph_array``, or the two functions of kernels before 6.10."""
     if objects.has("fgraph_array"):
         stub = objects.maybe_place("fgraph_stub")
         for slot in objects.slots("fgraph_array"):
@@ -141,7 +141,7 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
 
 
 def read_fprobes(objects: Objects) -> Iterator[Listener]:
-    """fprobes: in ``fprobe_table`` since 6.14; before, each is an ``ftrace_ops`` whose callback is one of fprobe's."""
+    """Yield fprobes: in ``fprobe_table`` since 6.14; before, an ``ftrace_ops`` each, with a callback of fprobe's."""
     if objects.has("fprobe_table"):
         for bucket in objects.slots("fprobe_table"):
             for entry in objects.hash_entries(bucket, "fprobe_hlist.hlist"):

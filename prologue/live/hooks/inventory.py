@@ -98,7 +98,7 @@ def take_inventory(kernel: RunningKernel, memory: Memory) -> Inventory:
 
 
 def _nothing(kernel: RunningKernel, memory: Memory, objects: Objects) -> Inventory:
-    """Without types nothing can be read, and one sentence is enough."""
+    """Return without types nothing can be read, and one sentence is enough."""
     return Inventory(
         source=memory.name,
         release=memory.info.release or kernel.release,

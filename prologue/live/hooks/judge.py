@@ -16,7 +16,7 @@ from prologue.live.hooks.suspects import Suspect, without_owner
 
 
 class HooksJudged(NamedTuple):
-    """What is wrong, and what could not be judged."""
+    """Suspects, and what could not be judged."""
 
     suspects: tuple[Suspect, ...]
     not_known: tuple[str, ...]
@@ -45,9 +45,9 @@ def _require_rest(inventory: Inventory) -> None:
 
 
 def _data(inventory: Inventory) -> Iterator[Suspect]:
-    for one in changed_data(inventory):
-        place = one.vaddr + inventory.kernel.slide & (1 << 64) - 1
-        yield Suspect("data", place, one.message, (one.live, one.linked))
+    for change in changed_data(inventory):
+        place = change.vaddr + inventory.kernel.slide & (1 << 64) - 1
+        yield Suspect("data", place, change.message, (change.live, change.linked))
 
 
 _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (

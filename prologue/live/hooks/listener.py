@@ -1,4 +1,4 @@
-"""One listener: code of somebody's that a running kernel calls at some place. Data only."""
+"""A listener: code of somebody's that a running kernel calls at some place. Data only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Callback(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """What listens, at run-time addresses.
+    """A listener, at run-time addresses.
 
     ``name`` is what the kernel or its user calls it: an event, a program, a patch. ``at`` is where its struct is.
     ``functions`` are the places where it listens, ascending; None for every function that ftrace may trace, except

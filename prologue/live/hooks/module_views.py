@@ -27,22 +27,22 @@ _APART: Final = np.uint64(1 << 12)  # bytes between records that are those of di
 
 
 def find_unlisted(objects: Objects, modules: tuple[ListedModule, ...]) -> tuple[ListedModule, ...]:
-    """Modules in ``mod_tree`` or with a kobject that the list lacks; errors as ``Objects.read``."""
+    """Return modules in ``mod_tree`` or with a kobject that the list lacks; errors as ``Objects.read``."""
     known = {module.place for module in modules}
-    found: dict[int, ListedModule] = {}
+    unlisted: dict[int, ListedModule] = {}
     for _, read in _VIEWS:
         try:
             places = tuple(read(objects))
         except NotKnownError:
             continue
         for place in places:
-            if place not in known and place not in found:
-                found[place] = read_module(objects, place)
-    return tuple(found.values())
+            if place not in known and place not in unlisted:
+                unlisted[place] = read_module(objects, place)
+    return tuple(unlisted.values())
 
 
 def hidden_modules(objects: Objects, owners: Owners, unlisted: tuple[ListedModule, ...]) -> Iterator[tuple[int, str]]:
-    """Address and what contradicts, for each module that a list has and another lacks.
+    """Yield address and what contradicts, for each module that a list has and another lacks.
 
     Raises:
         NotKnownError: after the others, that a list cannot be read.
@@ -72,7 +72,7 @@ def _start(module: ListedModule) -> int:
 
 
 def _recorded(objects: Objects, owners: Owners) -> Iterator[tuple[int, str]]:
-    """Records of ftrace outside of the kernel and of every listed module."""
+    """Yield records of ftrace outside of the kernel and of every listed module."""
     records = all_records(objects.variables)
     if records is None:
         raise NotKnownError("ftrace's records cannot be read")

@@ -35,17 +35,17 @@ class ListedModule:
     memory: tuple[range, ...]
 
     def has(self, vaddr: int) -> bool:
-        """Whether any of its memory is there."""
+        """Tell whether any of its memory is there."""
         return any(vaddr in part for part in self.memory)
 
 
 def read_module(objects: Objects, place: int) -> ListedModule:
-    """The module whose struct is at ``place``; errors as ``Objects.read``."""
+    """Return the module whose struct is at ``place``; errors as ``Objects.read``."""
     name = objects.text(place + objects.offset("module.name"), _NAME)
     state = objects.get(place, "module.state", 4)
     text, memory = _memory(objects, place)
-    said = _STATES[state] if state < len(_STATES) else f"state {state}"
-    return ListedModule(name=name, place=place, state=said, text=text, memory=memory)
+    state_name = _STATES[state] if state < len(_STATES) else f"state {state}"
+    return ListedModule(name=name, place=place, state=state_name, text=text, memory=memory)
 
 
 def _memory(objects: Objects, place: int) -> tuple[tuple[range, ...], tuple[range, ...]]:
@@ -65,12 +65,12 @@ def _part(objects: Objects, place: int, struct: str, size: str) -> range:
 
 
 def listed(objects: Objects) -> tuple[ListedModule, ...]:
-    """Modules of the list ``modules``, which /proc/modules shows."""
+    """Return modules of the list ``modules``, which /proc/modules shows."""
     return tuple(read_module(objects, place) for place in objects.entries(objects.place("modules"), "module.list"))
 
 
 def in_tree(objects: Objects) -> tuple[int, ...]:
-    """Structs of modules in ``mod_tree``, by which the kernel finds the module of an address; ascending.
+    """Return structs of modules in ``mod_tree``, by which the kernel finds the module of an address; ascending.
 
     It is two trees, of which one may be half changed at any time (include/linux/rbtree_latch.h).
 
@@ -85,34 +85,34 @@ def in_tree(objects: Objects) -> tuple[int, ...]:
         objects.size("rb_node"),
         objects.offset("mod_tree_node.mod") - objects.offset("mod_tree_node.node"),
     )
-    found: set[int] = set()
+    places: set[int] = set()
     errors: list[NotKnownError] = []
     for k in (0, 1):
         try:
             nodes = list(objects.tree_nodes(root + k * objects.size("rb_root")))
-            found |= {objects.number(node - k * each + to_module) for node in nodes}
+            places |= {objects.number(node - k * each + to_module) for node in nodes}
         except NotKnownError as error:
             errors.append(error)
     if len(errors) > 1:
         raise errors[0]
-    return tuple(sorted(found))
+    return tuple(sorted(places))
 
 
 def with_kobject(objects: Objects) -> dict[int, str]:
-    """Modules that have a directory in /sys/module, by their structs, with its name; built-in code has none."""
+    """Return modules that have a directory in /sys/module, by their structs, with its name; built-in code has none."""
     kset = objects.variable("module_kset")
     head = kset + objects.offset("kset.list")
-    found = {}
+    names = {}
     for kobject in objects.entries(head, "kobject.entry"):
         place = kobject - objects.offset("module_kobject.kobj")
         module = objects.get(place, "module_kobject.mod")
         if module:
-            found[module] = objects.text(objects.get(kobject, "kobject.name"))
-    return found
+            names[module] = objects.text(objects.get(kobject, "kobject.name"))
+    return names
 
 
 def symbols_of(objects: Objects, module: ListedModule) -> Iterator[tuple[int, str]]:
-    """Addresses and names of a module's functions and data, from its own kallsyms; none if memory lacks them."""
+    """Yield addresses and names of a module's functions and data, from its own kallsyms; none if memory lacks them."""
     try:
         place = objects.get(module.place, "module.kallsyms")
         count = objects.get(place, "mod_kallsyms.num_symtab", 4) if place else 0

@@ -20,7 +20,7 @@ _XA_KIND, _XA_NODE = 3, 2
 
 
 class NotKnownError(Exception):
-    """What memory or the vmlinux does not say."""
+    """Memory or the vmlinux does not say it."""
 
 
 class Types(NamedTuple):
@@ -50,15 +50,15 @@ class Objects:
 
     @property
     def has_types(self) -> bool:
-        """Whether the vmlinux has any types; without them every struct is unknown."""
+        """True if the vmlinux has any types; without them every struct is unknown."""
         return self._types is not None
 
     def has(self, name: str) -> bool:
-        """Whether the vmlinux has a variable of that name, and one only."""
+        """Tell whether the vmlinux has a variable of that name, and one only."""
         return self._find(name) is not None
 
     def place(self, name: str) -> int:
-        """Run-time address of a variable.
+        """Return run-time address of a variable.
 
         Raises:
             NotKnownError: the vmlinux has none of that name, or several.
@@ -75,11 +75,11 @@ class Objects:
         return self._places[name]
 
     def knows(self, path: str) -> bool:
-        """Whether the types have that member (``kprobe.addr``), or struct (``kprobe``)."""
+        """Tell whether the types have that member (``kprobe.addr``), or struct (``kprobe``)."""
         return self._look_up(path) is not None
 
     def offset(self, path: str) -> int:
-        """Bytes from the begin of a struct to a member.
+        """Return bytes from the begin of a struct to a member.
 
         Raises:
             NotKnownError: the types do not have it.
@@ -88,7 +88,7 @@ class Objects:
         return self._required(path)
 
     def size(self, name: str) -> int:
-        """Bytes of a struct; errors as ``offset``."""
+        """Return bytes of a struct; errors as ``offset``."""
         return self._required(name)
 
     def _required(self, path: str) -> int:
@@ -104,7 +104,7 @@ class Objects:
         return self._offsets[path]
 
     def read(self, vaddr: int, size: int) -> bytes:
-        """Bytes by run-time address.
+        """Return bytes by run-time address.
 
         Raises:
             NotKnownError: memory does not have all of them.
@@ -116,24 +116,24 @@ class Objects:
         return data
 
     def number(self, vaddr: int, size: int = 8) -> int:
-        """An unsigned number by run-time address; errors as ``read``."""
+        """Return an unsigned number by run-time address; errors as ``read``."""
         return int.from_bytes(self.read(vaddr, size), "little")
 
     def get(self, vaddr: int, path: str, size: int = 8) -> int:
-        """The member ``path`` of the struct at ``vaddr``, an unsigned number of ``size`` bytes; errors as ``read``."""
+        """Return the member ``path`` of the struct at ``vaddr``, unsigned, of ``size`` bytes; errors as ``read``."""
         return self.number(vaddr + self.offset(path), size)
 
     def variable(self, name: str, size: int = 8) -> int:
-        """The value of a variable; errors as ``place`` and ``read``."""
+        """Return the value of a variable; errors as ``place`` and ``read``."""
         return self.number(self.place(name), size)
 
     def slots(self, name: str) -> range:
-        """Run-time addresses of the pointers in an array, as long as its symbol says; errors as ``place``."""
+        """Return run-time addresses of the pointers in an array, as long as its symbol says; errors as ``place``."""
         place = self.place(name)
         return range(place, place + self.variables.size(name) // 8 * 8, 8)
 
     def text(self, vaddr: int, most: int = _LONGEST_NAME) -> str:
-        """A string that ends with a zero byte; empty if memory does not have it."""
+        """Return a string that ends with a zero byte; empty if memory does not have it."""
         data = bytearray()
         while vaddr >= KERNEL_HALF and len(data) < most and b"\0" not in data:
             step = min(most - len(data), 64 - vaddr % 64)
@@ -145,12 +145,12 @@ class Objects:
         return data.partition(b"\0")[0].decode("utf-8", "backslashreplace")
 
     def entries(self, head: int, member: str) -> Iterator[int]:
-        """Structs of a ``list_head`` by the path of their member in it; errors as ``read``."""
+        """Yield structs of a ``list_head`` by the path of their member in it; errors as ``read``."""
         offset = self.offset(member)
         yield from self._follow(self.number(head), offset, head)
 
     def hash_entries(self, head: int, member: str) -> Iterator[int]:
-        """Structs of an ``hlist_head`` by the path of their member in it; errors as ``read``."""
+        """Yield structs of an ``hlist_head`` by the path of their member in it; errors as ``read``."""
         yield from self._follow(self.number(head), self.offset(member), 0)
 
     def _follow(self, here: int, offset: int, end: int) -> Iterator[int]:
@@ -163,7 +163,7 @@ class Objects:
         raise NotKnownError(f"a list of more than {_MOST:,} entries at {here:#x}")
 
     def tree_nodes(self, root: int) -> Iterator[int]:
-        """Nodes of an ``rb_root`` (``rb_node`` by its address), of which the left subtree comes first."""
+        """Yield nodes of an ``rb_root`` (``rb_node`` by its address), of which the left subtree comes first."""
         to_left, to_right = self.offset("rb_node.rb_left"), self.offset("rb_node.rb_right")
         ready: list[int] = []
         here, seen = self.number(root), 0
@@ -179,7 +179,7 @@ class Objects:
             here = self.number(node + to_right)
 
     def array_entries(self, root: int) -> Iterator[int]:
-        """Pointers in the ``xarray`` (or ``radix_tree_root``) at ``root``."""
+        """Yield pointers in the ``xarray`` (or ``radix_tree_root``) at ``root``."""
         level, seen = [self.get(root, "xarray.xa_head")], 0
         slots, count = self.offset("xa_node.slots"), self._slots()
         while level:
@@ -194,9 +194,9 @@ class Objects:
                 yield entry
 
     def _slots(self) -> int:
-        """Slots of an ``xa_node``: XA_CHUNK_SIZE, what lies between them and the marks."""
+        """Return slots of an ``xa_node``: XA_CHUNK_SIZE, what lies between them and the marks."""
         return (self.offset("xa_node.marks") - self.offset("xa_node.slots")) // 8
 
     def maybe_place(self, name: str) -> int | None:
-        """Run-time address of a variable or function; None if the vmlinux has none of that name, or several."""
+        """Return run-time address of a variable or function; None if the vmlinux has none of that name, or several."""
         return self._find(name)

@@ -20,7 +20,7 @@ _MOST_TRACEPOINTS: Final = 1 << 16  # of one module
 
 
 def read_livepatches(objects: Objects) -> Iterator[Listener]:
-    """One for each function that a patch replaces."""
+    """Yield one for each function that a patch replaces."""
     if not objects.has("klp_patches"):
         return
     for patch in objects.entries(objects.place("klp_patches"), "klp_patch.list"):
@@ -42,7 +42,7 @@ def read_livepatches(objects: Objects) -> Iterator[Listener]:
 
 
 def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[Listener]:
-    """One for each tracepoint that has probes, with all of them."""
+    """Yield one for each tracepoint that has probes, with all of them."""
     for place in _tracepoints(objects, modules):
         probes = objects.get(place, "tracepoint.funcs")
         if not probes:
@@ -58,7 +58,7 @@ def read_tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Ite
 
 
 def _tracepoints(objects: Objects, modules: tuple[ListedModule, ...]) -> Iterator[int]:
-    """Addresses of all: of the kernel, whose pointers are 32 bits relative to themselves, and of modules."""
+    """Yield addresses of all: of the kernel, whose pointers are 32 bits relative to themselves, and of modules."""
     start, stop = objects.place("__start___tracepoints_ptrs"), objects.place("__stop___tracepoints_ptrs")
     yield from _relative(objects, start, stop - start)
     for module in modules:
@@ -75,7 +75,7 @@ def _relative(objects: Objects, start: int, size: int) -> Iterator[int]:
 
 
 def read_tracers(objects: Objects) -> Iterator[Listener]:
-    """A listener for each instance whose tracer is not ``nop``: the first is that of tracefs itself, without a name."""
+    """Yield a listener for each instance whose tracer is not ``nop``; the first, without a name, is tracefs itself."""
     if not objects.has("ftrace_trace_arrays"):
         return
     for place in objects.entries(objects.place("ftrace_trace_arrays"), "trace_array.list"):

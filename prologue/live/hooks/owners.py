@@ -1,4 +1,4 @@
-"""Who owns code at a run-time address: the kernel, a listed module, BPF, or pages of kprobes; and what it is called.
+"""Owners of code by run-time address: the kernel, a listed module, BPF, or pages of kprobes; and its name.
 
 ``bpf_kallsyms`` and ``pack_list``: kernel/bpf/core.c; ``kprobe_insn_slots``: kernel/kprobes.c (5.10-7.3).
 """
@@ -37,7 +37,7 @@ class Owners:
     """
 
     def __init__(self, kernel: RunningKernel, objects: Objects, modules: tuple[ListedModule, ...] | None) -> None:
-        """``modules`` are those that are listed; None if the list cannot be read."""
+        """Return ``modules`` are those that are listed; None if the list cannot be read."""
         self._kernel, self._objects, self.modules = kernel, objects, modules or ()
         self.not_known: list[str] = []
         self.complete = modules is not None
@@ -60,7 +60,7 @@ class Owners:
                 yield OwnedRange(part.start, part.stop, f"module {module.name}")
 
     def _of_bpf(self) -> Iterator[OwnedRange]:
-        """Programs, trampolines and what else BPF names in kallsyms."""
+        """Yield programs, trampolines and what else BPF names in kallsyms."""
         objects = self._objects
         if not objects.has("bpf_kallsyms"):
             return
@@ -69,7 +69,7 @@ class Owners:
             yield OwnedRange(start, end, "BPF", objects.text(symbol + objects.offset("bpf_ksym.name")))
 
     def _of_kprobes(self) -> Iterator[OwnedRange]:
-        """Pages with the copies of instructions that kprobes stand on."""
+        """Yield pages with the copies of instructions that kprobes stand on."""
         objects = self._objects
         if not objects.has("kprobe_insn_slots"):
             return
@@ -79,14 +79,14 @@ class Owners:
             yield OwnedRange(start, start + 4096, "kprobes")
 
     def of(self, vaddr: int) -> str | None:
-        """Who owns code there; None for nobody."""
+        """Tell who owns code there; None for nobody."""
         if self._is_kernel_text(vaddr):
             return KERNEL
         part = self._part(vaddr)
         return None if part is None else part.owner
 
     def owns_page(self, vaddr: int, size: int) -> bool:
-        """Whether any byte of a page belongs to code of somebody's other than the kernel."""
+        """Tell whether any byte of a page belongs to code of somebody's other than the kernel."""
         at = bisect_right(self._starts, vaddr + size - 1) - 1
         return at >= 0 and self._ranges[at].end > vaddr
 
@@ -99,7 +99,7 @@ class Owners:
         return bool(self._kernel.live_text.in_text(np.array([linked], np.uint64))[0])
 
     def name(self, vaddr: int) -> str:
-        """Symbol+offset, with the module's or owner's name after it; the address in hexadecimal if nothing names it."""
+        """Return symbol+offset, with the module's or owner's name after it; the address in hex if nothing names it."""
         if vaddr not in self._names:
             self._names[vaddr] = self._name(vaddr)
         return self._names[vaddr]
@@ -122,7 +122,7 @@ class Owners:
         return f"{vaddr:#x}"
 
     def start_of(self, vaddr: int) -> int:
-        """The first byte of the function there, by its symbol; the address itself if nothing names it."""
+        """Return the first byte of the function there, by its symbol; the address itself if nothing names it."""
         linked = vaddr - self._kernel.slide & _MASK
         where = self._kernel.symbols.locate(linked)
         if where.symbol is not None and self._is_in_image(linked):
@@ -142,8 +142,8 @@ class Owners:
 
     @cached_property
     def _module_symbols(self) -> tuple[list[int], list[str]]:
-        found = sorted(pair for module in self.modules for pair in symbols_of(self._objects, module))
-        return [vaddr for vaddr, _ in found], [name for _, name in found]
+        symbols = sorted(pair for module in self.modules for pair in symbols_of(self._objects, module))
+        return [vaddr for vaddr, _ in symbols], [name for _, name in symbols]
 
 
 def owners_of(kernel: RunningKernel, objects: Objects) -> Owners:

@@ -74,20 +74,20 @@ class PageTables:
         return _LEAF + 1 - -(-(self.address_bits - self._shift) // self._bits)
 
     def linear(self, paddr: int) -> int:
-        """Where the linear map has a physical address."""
+        """Tell where the linear map has a physical address."""
         return (paddr + self._linear) & _MASK
 
     def executable(self) -> ExecutablePages:
-        """Every executable page beyond the linear map; errors as ``Objects.read``."""
+        """Return every executable page beyond the linear map; errors as ``Objects.read``."""
         start = -(1 << self.address_bits) & _MASK
         first = -(1 << min(self.address_bits, 48) - 1) & _MASK  # _PAGE_END(VA_BITS_MIN): here the linear map ends
-        found = self._under(self._objects.place("swapper_pg_dir"), self.top, first=(first - start) >> self._shift)
-        order = np.argsort(found.offsets, kind="stable")
-        vaddrs = (found.offsets[order] << np.uint64(self._shift)) + np.uint64(start)
-        return ExecutablePages(vaddrs, found.paddrs[order], found.writable[order], self._size)
+        entries = self._under(self._objects.place("swapper_pg_dir"), self.top, first=(first - start) >> self._shift)
+        order = np.argsort(entries.offsets, kind="stable")
+        vaddrs = (entries.offsets[order] << np.uint64(self._shift)) + np.uint64(start)
+        return ExecutablePages(vaddrs, entries.paddrs[order], entries.writable[order], self._size)
 
     def _under(self, table: int, level: int, first: int = 0) -> _Entries:
-        """Pages under the table at a kernel address, from page ``first`` on; shared tables are read once."""
+        """Return pages under the table at a kernel address, from page ``first`` on; shared tables are read once."""
         key = (table, level)
         if key in self._kept and not first:
             return self._kept[key]
@@ -106,15 +106,15 @@ class PageTables:
                 parts.append(below._replace(offsets=below.offsets + np.uint64(k * span)))
             if sum(len(part.offsets) for part in parts) > _MOST:
                 raise NotKnownError(f"more than {_MOST:,} executable pages under the table at {table:#x}")
-        found = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        entries = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         if not first:
-            self._kept[key] = found
-        return found
+            self._kept[key] = entries
+        return entries
 
     def _leaves(
         self, entries: U64, used: np.ndarray[tuple[int], np.dtype[np.int64]], level: int, span: int
     ) -> _Entries:
-        """Executable pages and blocks of one table, a block as all of its pages."""
+        """Return executable pages and blocks of one table, a block as all of its pages."""
         is_page = entries[used] & _TABLE != 0
         mine = used[is_page] if level == _LEAF else used[~is_page]
         mine = mine[entries[mine] & _PXN == 0]
@@ -129,7 +129,7 @@ class PageTables:
         return _Entries(offsets.ravel(), paddrs.ravel(), writable)
 
     def _paddr(self, entries: U64) -> U64:
-        """The output address: bits 49 on down; pages of 64 KiB have bits 51 to 48 in bits 15 to 12."""
+        """Return the output address: bits 49 on down; pages of 64 KiB have bits 51 to 48 in bits 15 to 12."""
         if self._shift == 16:
             low = entries & np.uint64(0x0000_FFFF_FFFF_0000)
             return np.asarray(low | (entries & np.uint64(0xF000)) << np.uint64(36), np.uint64)

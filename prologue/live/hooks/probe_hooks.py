@@ -18,7 +18,7 @@ OURS: Final = "prologue"
 
 
 def kprobe_structs(objects: Objects) -> Iterator[int]:
-    """Every ``struct kprobe``; of several at one place each one, and not what holds them together."""
+    """Yield every ``struct kprobe``; of several at one place each one, and not what holds them together."""
     together = objects.maybe_place("aggr_pre_handler")
     for bucket in objects.slots("kprobe_table"):
         for probe in objects.hash_entries(bucket, "kprobe.hlist"):
@@ -29,12 +29,12 @@ def kprobe_structs(objects: Objects) -> Iterator[int]:
 
 
 def is_kretprobe(objects: Objects, probe: int) -> bool:
-    """Whether a ``struct kprobe`` is a part of a ``struct kretprobe``."""
+    """Tell whether a ``struct kprobe`` is a part of a ``struct kretprobe``."""
     return objects.get(probe, "kprobe.pre_handler") == objects.maybe_place("pre_handler_kretprobe")
 
 
 def trace_kprobe_of(objects: Objects, probe: int) -> int | None:
-    """The ``struct trace_kprobe`` of the event of tracefs or perf that a ``struct kprobe`` is for; None if for none."""
+    """Return the ``struct trace_kprobe`` of the event that a ``struct kprobe`` is for; None if it is for none."""
     if is_kretprobe(objects, probe):
         place = probe - objects.offset("kretprobe.kp")
         if objects.get(place, "kretprobe.handler") == objects.maybe_place("kretprobe_dispatcher"):
@@ -45,7 +45,7 @@ def trace_kprobe_of(objects: Objects, probe: int) -> int | None:
 
 
 def read_kprobes(objects: Objects) -> Iterator[Listener]:
-    """A listener for each."""
+    """Yield a listener for each."""
     for probe in kprobe_structs(objects):
         if is_kretprobe(objects, probe):
             place = probe - objects.offset("kretprobe.kp")
@@ -77,7 +77,7 @@ def _listener(
 
 
 def event_name(objects: Objects, probe: int) -> str:
-    """GROUP:EVENT of a ``struct kprobe``; empty if it is for no event, or if types do not say where its name is."""
+    """Return GROUP:EVENT of a ``struct kprobe``; empty if it is for no event, or types do not give its name."""
     try:
         place = trace_kprobe_of(objects, probe)
         return "" if place is None else call_name(objects, call_of(objects, place))
@@ -86,11 +86,11 @@ def event_name(objects: Objects, probe: int) -> str:
 
 
 def call_of(objects: Objects, trace_kprobe: int) -> int:
-    """The ``struct trace_event_call`` of a ``struct trace_kprobe``."""
+    """Return the ``struct trace_event_call`` of a ``struct trace_kprobe``."""
     return objects.get(trace_kprobe, "trace_kprobe.tp.event") + objects.offset("trace_probe_event.call")
 
 
 def call_name(objects: Objects, call: int) -> str:
-    """GROUP:EVENT of a ``struct trace_event_call`` whose ``name`` is one and not a tracepoint."""
+    """Return GROUP:EVENT of a ``struct trace_event_call`` whose ``name`` is one and not a tracepoint."""
     group = objects.text(objects.get(objects.get(call, "trace_event_call.class"), "trace_event_class.system"))
     return f"{group}:{objects.text(objects.get(call, 'trace_event_call.name'))}"

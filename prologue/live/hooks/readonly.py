@@ -38,7 +38,7 @@ class ChangedData(NamedTuple):
 
 
 def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
-    """Every change that no mechanism explains; neighbours are one.
+    """Yield every change that no mechanism explains; neighbours are one.
 
     Raises:
         NotKnownError: the vmlinux does not say where read-only data are, or memory lacks some.
@@ -78,21 +78,21 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
 
 
 def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:
-    """Whether a pointer to a function became a pointer to another one that somebody owns."""
+    """Tell whether a pointer to a function became a pointer to another one that somebody owns."""
     owners = inventory.owners
     return owners.of(int(live)) is not None and owners.of(int(linked)) is not None
 
 
 def _between(inventory: Inventory, low: str, high: str) -> tuple[int, int]:
-    """Link-time addresses of two symbols."""
-    found = [inventory.kernel.symbols.find(name) for name in (low, high)]
-    if found[0] is None or found[1] is None:
+    """Return link-time addresses of two symbols."""
+    bounds = [inventory.kernel.symbols.find(name) for name in (low, high)]
+    if bounds[0] is None or bounds[1] is None:
         raise NotKnownError(f"this vmlinux has no {low} and {high}")
-    return found[0].vaddr, found[1].vaddr
+    return bounds[0].vaddr, bounds[1].vaddr
 
 
 def _words(inventory: Inventory, section: Section, places: U64, values: U64) -> tuple[U64, U64]:
-    """Words of a section in memory, and as they have to be; what follows the last whole word is padded with zeros."""
+    """Return words of a section in memory, and as they have to be; a last part of a word is padded with zeros."""
     size, start = section.size, np.uint64(section.addr)
     data = bytearray(inventory.kernel.image.data(section))
     mine = np.flatnonzero((places >= start) & (places + np.uint64(8) <= start + np.uint64(size)))
@@ -115,7 +115,7 @@ def _changed(inventory: Inventory, vaddr: int, live: int, linked: int, count: in
 
 
 def _pointers_after_init(inventory: Inventory, where: range, places: U64, values: U64) -> Iterator[ChangedData]:
-    """Pointers to functions that are read-only after init: boot may have chosen others, of an owner."""
+    """Yield pointers to functions that are read-only after init: boot may have chosen others, of an owner."""
     kernel, owners = inventory.kernel, inventory.owners
     if not owners.complete:
         return
@@ -131,7 +131,7 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
 
 
 def _of_vdso(inventory: Inventory, section: Section, live: U64) -> U64:
-    """Addresses of words of the vDSO's image that differ by its alternatives alone: each half is one or the other."""
+    """Return addresses of words of the vDSO's image that differ by alternatives alone: each half is either."""
     allowed = []
     for name in ("vdso", "vdso32"):
         start, end = (inventory.kernel.symbols.find(f"{name}_{edge}") for edge in ("start", "end"))
@@ -145,7 +145,7 @@ def _of_vdso(inventory: Inventory, section: Section, live: U64) -> U64:
 
 
 def _alternatives(inventory: Inventory, data: bytes, runs: bytes) -> Iterator[int]:
-    """Offsets of instructions of a vDSO that became their alternatives."""
+    """Yield offsets of instructions of a vDSO that became their alternatives."""
     try:
         table = ElfImage(inventory.kernel.path, data).section(".altinstructions")
     except InputError:

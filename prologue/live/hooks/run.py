@@ -59,34 +59,36 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     inventory = take_inventory(kernel, kernel.memory)
     judged = _judged(kernel, inventory)
     notes = [f"what is attached to the kernel: {what}" for what in (*inventory.not_known, *judged.not_known)]
-    why = next((said for name in (kernel.release, look.release) if name and (said := not_known(name))), "")
-    found: list[Finding] = []
+    why = next((reason for name in (kernel.release, look.release) if name and (reason := not_known(name))), "")
+    findings: list[Finding] = []
     for suspect in judged.suspects:
         rule = chosen.get(_CODES[suspect.kind])
         if rule is not None and why:
             notes.append(f"{rule.code} is not decided ({why}): {suspect.message}")
         elif rule is not None:
-            found.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
+            findings.append(rule.finding(str(kernel.path), _where(inventory, suspect), _hit(kernel, suspect)))
     files = tuple(
-        replace(one, findings=tuple(sorted([*one.findings, *found], key=attrgetter("code"))))
-        if one.name == KERNEL
-        else one
-        for one in done.files
+        replace(file, findings=tuple(sorted([*file.findings, *findings], key=attrgetter("code"))))
+        if file.name == KERNEL
+        else file
+        for file in done.files
     )
     return replace(done, files=files, notes=(*done.notes, *notes))
 
 
 def _judged(kernel: RunningKernel, inventory: Inventory) -> HooksJudged:
-    """What is wrong; on a running kernel, what is wrong in a second reading, too: lists change while they are read."""
+    """Judge hooks; on a running kernel, keep what is wrong in a second reading, too: lists change meanwhile."""
     judged = judge(inventory)
     if not judged.suspects or not kernel.memory.live:
         return judged
-    again = {(one.kind, one.vaddr) for one in judge(take_inventory(kernel, kernel.memory)).suspects}
-    return judged._replace(suspects=tuple(one for one in judged.suspects if (one.kind, one.vaddr) in again))
+    again = {(suspect.kind, suspect.vaddr) for suspect in judge(take_inventory(kernel, kernel.memory)).suspects}
+    return judged._replace(
+        suspects=tuple(suspect for suspect in judged.suspects if (suspect.kind, suspect.vaddr) in again)
+    )
 
 
 def _hit(kernel: RunningKernel, suspect: Suspect) -> Hit:
-    """What a rule reports; a warning where lists were read one after the other, and may be of different moments."""
+    """Make a rule's hit; a warning if lists were read one after the other, and may be of different moments."""
     values, expected = suspect.values[:1], suspect.values[1:]
     if suspect.kind != "data" and isinstance(kernel.memory, Capture):
         return Hit(suspect.vaddr, f"{suspect.message} ({_OTHER_MOMENT})", values, expected, severity="warn")
@@ -94,7 +96,7 @@ def _hit(kernel: RunningKernel, suspect: Suspect) -> Hit:
 
 
 def _where(inventory: Inventory, suspect: Suspect) -> Location:
-    """The place in the vmlinux, or the run-time address of what is outside of it."""
+    """Return the place in the vmlinux, or the run-time address of what is outside of it."""
     kernel = inventory.kernel
     linked = suspect.vaddr - kernel.slide & _MASK
     if kernel.image.section_at(linked) is not None:

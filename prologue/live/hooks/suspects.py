@@ -1,4 +1,4 @@
-"""What is wrong with listeners and code: each suspect has a rule. And the check of callbacks' owners."""
+"""Suspects among listeners and code, each with its rule; the check of callbacks' owners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SuspectKind = Literal["owner", "module", "executable", "data", "views"]
 
 
 class Suspect(NamedTuple):
-    """Something at a run-time address that a rule reports; ``message`` says what was read, and what contradicts it.
+    """A run-time address that a rule reports; ``message`` says what was read, and what contradicts it.
 
     ``values`` are what stands there, and what should.
     """
@@ -25,7 +25,7 @@ class Suspect(NamedTuple):
 
 
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
-    """Callbacks that lead where nobody owns code; nothing if not all owners are known."""
+    """Yield callbacks that lead where nobody owns code; nothing if not all owners are known."""
     owners = inventory.owners
     if not owners.complete:
         return

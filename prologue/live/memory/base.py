@@ -116,7 +116,7 @@ def read_vmcoreinfo(text: bytes, name: str) -> KernelInfo:
 
 
 def _numbers(fields: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """Those that are decimal or hexadecimal numbers."""
+    """Yield those that are decimal or hexadecimal numbers."""
     for key, value in fields.items():
         if key == "PAGESIZE" or key.startswith("NUMBER("):
             with suppress(ValueError):

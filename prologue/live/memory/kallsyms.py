@@ -41,7 +41,7 @@ class KnownSymbol(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether it names code."""
+        """True if it names code."""
         return self.kind in _TEXT
 
 
@@ -59,7 +59,7 @@ def kernel_symbols(memory: Memory) -> tuple[KnownSymbol, ...]:
         others = memory.state().symbols
     except InputError:  # a dump, which knows modules only by DWARF
         others = ()
-    return (*own, *(KnownSymbol(one.vaddr, "?", one.name, one.owner) for one in others if one.owner))
+    return (*own, *(KnownSymbol(symbol.vaddr, "?", symbol.name, symbol.owner) for symbol in others if symbol.owner))
 
 
 def parse_symbols(text: str) -> Iterator[KnownSymbol]:
@@ -87,7 +87,7 @@ def _unpacked(memory: Memory) -> Iterator[KnownSymbol]:
         raise InputError(f"damaged kallsyms in memory ({error})", path=memory.name) from error
     symbols = [KnownSymbol(vaddr, name[:1], name[1:]) for vaddr, name in zip(addresses.tolist(), names, strict=True)]
     stext = anchors.get("_stext")
-    if not any(one.vaddr == stext and one.name == "_stext" for one in symbols):
+    if not any(symbol.vaddr == stext and symbol.name == "_stext" for symbol in symbols):
         raise InputError(
             "its kallsyms cannot be read: _stext is not where VMCOREINFO has it (another kernel release?)",
             path=memory.name,
@@ -106,7 +106,7 @@ def _addresses(memory: Memory, vaddr: int, count: int) -> U64:
 
 
 def _tokens(memory: Memory, table: int, index: int) -> Iterator[bytes]:
-    """What each byte of a packed name stands for."""
+    """Tell what each byte of a packed name stands for."""
     starts = np.frombuffer(memory.read(index, 2 * _TOKENS), "<u2").tolist()
     data = memory.read(table, starts[-1] + _LONGEST_TOKEN)
     for start, stop in pairwise([*starts, data.index(b"\0", starts[-1]) + 1]):
@@ -114,7 +114,7 @@ def _tokens(memory: Memory, table: int, index: int) -> Iterator[bytes]:
 
 
 def _packed_names(memory: Memory, vaddr: int) -> bytes:
-    """All names, and what follows them up to the next table."""
+    """Return all names, and what follows them up to the next table."""
     after = [place for name, place in memory.info.anchors.items() if name.startswith("kallsyms_") and place > vaddr]
     size = min(after, default=vaddr) - vaddr
     if not 0 < size < _MOST_NAMES:

@@ -121,7 +121,7 @@ class Vmcore:
         return KernelState(release=self.info.release, boot_id="", modules=modules, symbols=(), kprobes=())
 
     def tasks(self, vmlinux: Path) -> tuple[KernelTask, ...]:
-        """Every task that there was.
+        """Return every task that there was.
 
         Raises:
             InputError: the vmlinux has no DWARF, or the list of tasks cannot be read.

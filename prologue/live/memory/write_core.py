@@ -70,7 +70,7 @@ def write_core(out: Path, notes: Sequence[Note], pieces: Sequence[CorePiece], *,
 
 
 def _packed(note: Note) -> bytes:
-    """A note (System V gABI, "Note Section"): name and data are padded to 4 bytes."""
+    """Return a note (System V gABI, "Note Section"): name and data are padded to 4 bytes."""
     label = note.name.encode() + b"\0"
     padded = [part + b"\0" * (-len(part) % 4) for part in (label, note.data)]
     return struct.pack("<III", len(label), len(note.data), note.type) + b"".join(padded)

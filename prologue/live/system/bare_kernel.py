@@ -39,7 +39,7 @@ _BOUND: Final = re.compile(r"^_.*(text|_start|_end|_begin)$")
 
 
 class _Wanted(NamedTuple):
-    """Where text is, as far as names and sizes say it; ``owner`` is a module, or empty."""
+    """A range of text, as far as names and sizes say it; ``owner`` is a module, or empty."""
 
     where: Range
     name: str
@@ -111,7 +111,7 @@ def _between(places: dict[str, int], first: str, last: str) -> Range | None:
 
 
 def _islands(places: dict[str, int], main: Range) -> Iterator[_Wanted]:
-    """Text that is among the read-only data."""
+    """Yield text that is among the read-only data."""
     for name in _ISLANDS:
         where = _between(places, f"{name}_start", f"{name}_end")
         if where is not None and where.vaddr >= main.end:
@@ -119,7 +119,7 @@ def _islands(places: dict[str, int], main: Range) -> Iterator[_Wanted]:
 
 
 class _Edge(NamedTuple):
-    """Where something begins that ends whatever was before it."""
+    """A place where something begins, which ends whatever was before it."""
 
     vaddr: int
     owner: str
@@ -127,7 +127,7 @@ class _Edge(NamedTuple):
 
 
 def _others(memory: Memory, symbols: Sequence[KnownSymbol], main: Range, places: dict[str, int]) -> Iterator[_Wanted]:
-    """Text of modules, and of what has symbols and is none: BPF programs, pages of kprobes and of ftrace.
+    """Yield text of modules, and of what has symbols and is none: BPF programs, pages of kprobes and of ftrace.
 
     Text goes on to where something else begins; after the last symbol as far as the module is long, or a bit.
     """
@@ -166,12 +166,12 @@ def _edges(symbols: Sequence[KnownSymbol], modules: dict[str, LoadedModule]) -> 
 
 
 def _is_unsized(piece: _Wanted) -> bool:
-    """Whether nothing says that all of it is there."""
+    """Tell whether nothing says that all of it is there."""
     return bool(piece.owner)
 
 
 def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
-    """The runs of words that memory has; zeros after the last word fill a page, or all that is mapped there.
+    """Yield the runs of words that memory has; zeros after the last word fill a page, or all that is mapped there.
 
     Where no size is known, text ends at the first page that is not there: what comes after it is another's.
     """
@@ -200,7 +200,7 @@ def _texts(piece: _Wanted, reading: StableReading) -> Iterator[BareText]:
 
 
 def _data_sections(texts: Sequence[BareText], places: dict[str, int]) -> Iterator[NewSection]:
-    """The kernel's image between its texts: data, of which only the symbols are wanted."""
+    """Yield the kernel's image between its texts: data, of which only the symbols are wanted."""
     own = [text for text in texts if not text.owner]
     stop = places.get("_end", 0)
     for text, after in pairwise([*((text.vaddr, len(text.data)) for text in own), (max(stop, 0), 0)]):

@@ -65,7 +65,7 @@ class KeptText:
         """
         write_core(directory / "kcore", (), sorted(self.pieces), joined=True)
         write_text(directory / "kallsyms", self.kallsyms)
-        lines = (f"{one.name} {len(one.text.data)} 0 - Live {one.text.vaddr:#x}\n" for one in self.modules)
+        lines = (f"{module.name} {len(module.text.data)} 0 - Live {module.text.vaddr:#x}\n" for module in self.modules)
         write_text(directory / "modules", "".join(lines))
 
 
@@ -104,14 +104,14 @@ def _place(symbols: Symbols, name: str, slide: int, system: RunningSystem) -> in
 
 
 def _extent(module: RunningModule) -> tuple[int, int]:
-    """Where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT)."""
-    spans = [(one.section.addr, 4 * len(one.words)) for one in module.live_text.live.values() if one.there.any()]
+    """Tell where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT)."""
+    spans = [(text.section.addr, 4 * len(text.words)) for text in module.live_text.live.values() if text.there.any()]
     spans += [(vaddr, len(module.read_plt(vaddr))) for vaddr in module.placed.plts]
     return min(vaddr for vaddr, _ in spans), max(vaddr + size for vaddr, size in spans)
 
 
 def _pages(memory: Memory, start: int, end: int) -> CorePiece:
-    """The pages with these bytes; zeros for those that are not mapped, as in /proc/kcore."""
+    """Return the pages with these bytes; zeros for those that are not mapped, as in /proc/kcore."""
     start, end = start // PAGE * PAGE, -(-end // PAGE) * PAGE
     try:
         return CorePiece(start, NO_PADDR, memory.read(start, end - start))
@@ -127,7 +127,7 @@ def _page(memory: Memory, vaddr: int) -> bytes:
 
 
 def _lines(image: ElfImage, symbols: Symbols, slide: int, label: str) -> Iterator[str]:
-    """Lines of kallsyms: address, type as nm has it, name; ascending."""
+    """Yield lines of kallsyms: address, type as nm has it, name; ascending."""
     kinds = [_kind(section) for section in image.sections]
     table, values = symbols.table, symbols.values
     rows = np.flatnonzero(symbols.defined & (table["info"] & 15 <= STT_FUNC) & (table["name"] != 0))
@@ -139,7 +139,7 @@ def _lines(image: ElfImage, symbols: Symbols, slide: int, label: str) -> Iterato
 
 
 def _kind(section: Section) -> str:
-    """The letter of nm for global symbols of a section; empty if it is not in memory."""
+    """Return the letter of nm for global symbols of a section; empty if it is not in memory."""
     if not section.allocated:
         return ""
     if section.executable:

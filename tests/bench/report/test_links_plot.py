@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prologue_bench.errors import BenchError
+from prologue.errors import UsageError
 from prologue_bench.report.links_plot import Bar, draw, save_bars
 
 BARS = (Bar("stock", 581.7, 31.9), Bar("no ftrace_init", 0.0, 31.9), Bar("caf\u00e9 $x^2$", 7.4, 23.7))
@@ -28,5 +28,5 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         save_bars("title", BARS, tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    with pytest.raises(BenchError, match="must end in"):
+    with pytest.raises(UsageError, match="a picture ends in"):
         save_bars("title", BARS, tmp_path / "c.txt")

@@ -87,7 +87,7 @@ def test_labels_are_no_formulas(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path, capsys: Said) -> None:
     assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "a.jpg")]) == 2
-    assert "must end in .png, .svg, .pdf" in capsys.readouterr().err
+    assert "a picture ends in .png, .svg, .pdf" in capsys.readouterr().err
     assert main(["bench", "plot", "example:2019-a57", "-o", str(tmp_path / "none" / "a.png")]) == 2
     assert "a.png: cannot be created: No such file or directory" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
