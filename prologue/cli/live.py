@@ -85,7 +85,7 @@ def _audit(actions: Commands) -> None:
                        help="pass even if memory does not decide some words")  # fmt: skip
     audit.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
     amount = audit.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     audit.add_argument("--format", choices=("text", "json", "html", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-audit/1; html: for a browser)")  # fmt: skip
@@ -140,7 +140,7 @@ def _judge(actions: Commands) -> None:
     judge.add_argument("file", type=Path, metavar="FILE",
                        help="from bench writes or live record, perf.data, or the text of perf script")  # fmt: skip
     amount = judge.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     judge.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
                        help="of the report (json: schema prologue.live-judge/1)")  # fmt: skip

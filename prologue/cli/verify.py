@@ -49,7 +49,7 @@ def add_options(command: Subcommand) -> None:
     command.add_argument("--select", action="append", default=[], metavar="RULE", help="run only these; PL2 is a group")
     command.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     amount = command.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding, not the first few of each rule")
+    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
     command.add_argument("--config", type=Path, metavar="FILE",
                          help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip

@@ -89,11 +89,18 @@ def findings_text(verdict: Verdict, *, show_all: bool) -> str:
 
 
 def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
-    """Findings grouped by file and rule, the first few of each; groups that are equal in many files once."""
+    """Findings grouped by file and rule, the first few of each; groups that are equal in many files once.
+
+    What is of severity info, and has nothing else following from it, is counted in one line unless all is shown.
+    """
     lines: list[str] = []
+    counted_only = Counter[str]()
     groups, following = by_root(findings)
     alike: dict[tuple[str, ...], list[Group]] = {}
     for key, group in groups.items():
+        if not show_all and all(f.severity == "info" for f in (*group, *following.get(key, ()))):
+            counted_only[f"{key[1]} {group[0].slug}"] += len(group)
+            continue
         shown = group if show_all else group[:_SHOWN]
         what = [f"{key[1]} {group[0].slug} ({group[0].severity}): {len(group):,}"]
         what += [printable(f"  {finding.where}: {finding.message}{_disassembled(finding)}") for finding in shown]
@@ -106,6 +113,9 @@ def finding_lines(findings: Iterable[Finding], *, show_all: bool) -> list[str]:
         paths = [path for path, _ in keys]
         for files in [paths] if len(paths) > FEW else [[path] for path in paths]:
             lines += [f"{named(files)}: {head}", *rest]
+    if counted_only:
+        rules = ", ".join(f"{rule} {count:,}" for rule, count in counted_only.items())
+        lines.append(f"info, which fails nothing: {rules} (--all shows them)")
     return lines
 
 
