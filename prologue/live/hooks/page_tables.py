@@ -106,10 +106,10 @@ class PageTables:
                 parts.append(below._replace(offsets=below.offsets + np.uint64(k * span)))
             if sum(len(part.offsets) for part in parts) > _MOST:
                 raise NotKnownError(f"more than {_MOST:,} executable pages under the table at {table:#x}")
-        entries = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        pages = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         if not first:
-            self._kept[key] = entries
-        return entries
+            self._kept[key] = pages
+        return pages
 
     def _leaves(
         self, entries: U64, used: np.ndarray[tuple[int], np.dtype[np.int64]], level: int, span: int
