@@ -55,12 +55,13 @@ def _input_files(args: Namespace) -> Iterator[Path]:
     yield from map(Path, (*map(_without_id, args.guest_vmlinux), *args.guest_vmlinux))
     if args.writes is not None:
         yield args.writes
-    if args.memory is not None:
-        memory = Path(args.memory)
-        yield memory
-        for directory in (memory, memory / "kcore_dir"):  # perf's data
-            yield from directory.glob("*")
-    if args.memory is not None and args.modules is not None and args.modules.is_dir():
+    for source in (args.memory, getattr(args, "explain", None)):
+        if source is not None:
+            memory = Path(source)
+            yield memory
+            for directory in (memory, memory / "kcore_dir"):  # perf's data
+                yield from directory.glob("*")
+    if args.modules is not None and args.modules.is_dir():
         from prologue.kernel.load import find_modules
 
         yield from find_modules(args.modules)

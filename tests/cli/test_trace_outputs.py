@@ -50,6 +50,26 @@ def test_no_input_is_replaced(
     assert Path(name).read_bytes() == before
 
 
+def test_a_report_replaces_no_memory_that_explains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    command = ["trace", "check", "trace", "--vmlinux", "vmlinux", "--json", "--explain", "data"]
+    assert main([*command, "-o", "data/kcore_dir/kallsyms"]) == 2
+    assert "is also an input of this command" in capsys.readouterr().err
+
+
+def test_modules_are_inputs_also_of_a_trace_with_its_own_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_all()
+    command = ["trace", "disasm", "data", "--vmlinux", "vmlinux", "--modules", "modules"]
+    assert main([*command, "-o", "modules/kernel/a.ko.xz"]) == 2
+    assert "is also an input of this command" in capsys.readouterr().err
+
+
 def test_standard_input_is_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vmlinux, trace = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace"
     trace.write_text(perf_text([("read_zero+0x18", "vfs_read")] * 2))
