@@ -12,6 +12,7 @@ from prologue.errors import UsageError
 from prologue.report.pictures import PictureLook
 
 _SIZE: Final = re.compile(r"([1-9]\d{2,4})x([1-9]\d{2,4})", re.ASCII)
+_MOST: Final = 10_000  # pixels; a PNG of as many each way takes 400 MB of memory to draw
 
 
 def add_look(command: argparse.ArgumentParser) -> None:
@@ -38,6 +39,6 @@ def look_of(args: Namespace, picture: tuple[str, Path | None] | None = None) -> 
 
 def _size(text: str) -> tuple[int, int]:
     match = _SIZE.fullmatch(text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"not WIDTHxHEIGHT with 100 to 99999 pixels each: {text!r}")
+    if match is None or max(int(match[1]), int(match[2])) > _MOST:
+        raise argparse.ArgumentTypeError(f"not WIDTHxHEIGHT with 100 to {_MOST} pixels each: {text!r}")
     return int(match[1]), int(match[2])
