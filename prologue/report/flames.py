@@ -15,6 +15,7 @@ from zlib import crc32
 
 from prologue.outputs import write_text
 from prologue.report.pictures import DARK_GROUND, DARK_INK, PictureLook, drawing, save_picture
+from prologue.report.printable import printable
 from prologue.words import counted
 
 _WIDTH, _ROW, _HEAD = 13.0, 0.19, 1.0  # inches
@@ -65,6 +66,7 @@ def plot_flames(lines: Iterable[str], title: str, path: Path, look: PictureLook)
 
     """
     bars, total = place_bars(lines)
+    title = printable(title if look.title is None else look.title)
     if path.suffix.lower() == ".svg":
         write_text(path, flame_svg(bars, total, title, look))
     else:
@@ -83,7 +85,7 @@ def flame_svg(bars: Iterable[FlameBar], total: int, title: str, look: PictureLoo
         f' height="{shown_height}" data-width="{_PIXELS}" data-letter="{_LETTER}" data-fewest="{_FEWEST}">',
         f"<style>{_STYLE}{_DARK_STYLE if look.dark else ''}</style>",
         f'<rect width="{_PIXELS}" height="{height}" fill="{ground}"/>',
-        f'<text class="head" x="4" y="18">{escape(title if look.title is None else look.title)}</text>',
+        f'<text class="head" x="4" y="18">{escape(title)}</text>',
         f'<text class="reset" x="{_PIXELS - 70}" y="18">reset (Esc)</text>',
         f'<text class="search" x="{_PIXELS - 4}" y="18">find (/)</text>',
         f'<text class="line" x="4" y="{height - 8}"/>',
@@ -144,7 +146,7 @@ def _plot(bars: list[FlameBar], total: int, title: str, path: Path, look: Pictur
         axis.set_xlim(0, 1)
         axis.set_ylim(0, depth)
         axis.axis("off")
-        axis.set_title(title if look.title is None else look.title, fontsize=9, loc="left")
+        axis.set_title(title, fontsize=9, loc="left")
         save_picture(figure, path)
 
 
@@ -160,7 +162,7 @@ def _tree(lines: Iterable[str]) -> _Bar:
         stack, _, count = line.rpartition(" ")
         bar, number = root, int(count)
         bar.count += number
-        for name in stack.split(";"):
+        for name in map(printable, stack.split(";")):
             bar = bar.callees.setdefault(name, _Bar())
             bar.count += number
     return root

@@ -66,6 +66,15 @@ def test_the_picture_names_them(tmp_path: Path) -> None:
     assert "http" not in paths[0].read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
 
 
+def test_names_of_any_bytes(tmp_path: Path) -> None:
+    """XML has no control characters, and names of files need not be text."""
+    plot_flames(["a\x01b 10"], "run\udcff.txt", tmp_path / "a.svg", OWN)
+    root = ElementTree.parse(tmp_path / "a.svg").getroot()  # noqa: S314 - ours
+    assert root.findtext(f"{SVG}text") == r"run\udcff.txt"
+    names = [one.get("data-name") for one in root.iter(f"{SVG}g")]
+    assert names == ["all", r"a\x01b"]
+
+
 def test_a_reader_chooses_title_size_and_ground(tmp_path: Path) -> None:
     plot_flames(LINES, "run", tmp_path / "a.svg", PictureLook(title="mine", size=(600, 300), dark=True))
     root = ElementTree.parse(tmp_path / "a.svg").getroot()  # noqa: S314 - ours

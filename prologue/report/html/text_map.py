@@ -19,6 +19,7 @@ from prologue.elf.symbols import Symbols
 from prologue.live.audit.audited import LiveWord
 from prologue.live.audit.run import AuditedFile
 from prologue.report.html.page import TextMap
+from prologue.report.printable import printable
 from prologue.report.strips import Strip, strips_of
 
 _BLOCK: Final = 1 << 16  # bytes of text that are on the map or not
@@ -36,7 +37,7 @@ def text_map(file: AuditedFile) -> TextMap:
     symbols = Symbols(ElfImage(file.path))
     starts = sorted_unique(symbols.function_starts)
     starts = starts[starts >= np.uint64(base)]
-    names = [place.symbol or "" for place in symbols.locate_all(starts.tolist())]
+    names = [printable(place.symbol or "") for place in symbols.locate_all(starts.tolist())]
     data = {
         "base": hex(base),
         "block": _BLOCK // 4,
