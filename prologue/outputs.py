@@ -182,6 +182,32 @@ def new_file(out: Path, *, like: Path | None = None, mode: int | None = None) ->
     _sync_directory(out.parent)
 
 
+@contextmanager
+def new_directory(out: Path) -> Iterator[None]:
+    """Make a directory, which vanishes with all in it if the block that fills it does not succeed.
+
+    Raises:
+        OutputError: ``out`` is there, or cannot be written.
+
+    """
+    import shutil
+
+    with held_signals() as release:  # until the directory is sure to be removed
+        try:
+            out.mkdir()
+        except OSError as error:
+            raise OutputError(f"cannot be created: {error.strerror}", path=out) from error
+        try:
+            release()
+            yield
+        except BaseException as error:
+            shutil.rmtree(out, ignore_errors=True)
+            if isinstance(error, OSError):
+                reason = f"cannot be written: {error.strerror}; nothing was left behind"
+                raise OutputError(reason, path=out) from error
+            raise
+
+
 def write_text(out: Path, text: str) -> None:
     """Write a text file, names that are not UTF-8 as the file system has them.
 

@@ -12,13 +12,14 @@ import numpy as np
 from prologue.elf.image import ElfImage
 from prologue.elf.notes import gnu_build_id
 from prologue.elf.symbols import Symbols
-from prologue.errors import InputError, OutputError
+from prologue.errors import InputError
 from prologue.live.memory.sources import open_memory
 from prologue.live.memory.state import KernelTask
 from prologue.live.memory.vmcore import Vmcore
 from prologue.live.system.kcore_dir import KeptText, keep_text
 from prologue.live.system.module_files import module_files
 from prologue.live.system.running_system import RunningSystem
+from prologue.outputs import new_directory
 from prologue.report.printable import printable
 from prologue.trace.etm.linked_text import linked_text, require_recorded
 from prologue.trace.etm.perf_data import KernelMap, TracedKernel, write_perf_trace
@@ -69,12 +70,10 @@ def write_perf(args: argparse.Namespace, header: RecordingHeader, records: Trace
         tasks=_tasks(system),
         build_id=gnu_build_id(system.image),
     )
-    try:
-        (args.output / "kcore_dir").mkdir(parents=True)
-    except OSError as error:
-        raise OutputError(f"cannot be created: {error.strerror}", path=args.output) from error
-    kcore.write(args.output / "kcore_dir")
-    return write_perf_trace(args.output / "data", header, records, kernel, levels=args.levels)
+    with new_directory(args.output):
+        (args.output / "kcore_dir").mkdir()
+        kcore.write(args.output / "kcore_dir")
+        return write_perf_trace(args.output / "data", header, records, kernel, levels=args.levels)
 
 
 def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:

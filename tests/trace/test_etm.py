@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,25 @@ def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pyte
     assert "nothing was recorded: work_loop was not called in the window" in capsys.readouterr().err
     assert out.read_text() == "older"
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["out", "vmlinux"]
+
+
+@pytest.mark.parametrize("options", [[], ["--perf"]])
+def test_a_full_disk_leaves_nothing(
+    mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    vmlinux, recording, out = mini(Spec()), tmp_path / "recording", tmp_path / "out"
+    recording.write_bytes(made_recording([{"cpu": 0, "level": 1, "start": BASE, "count": 3}], RecordingHeader(slide=0)))
+    command = ["trace", "etm", str(recording), "--vmlinux", str(vmlinux), "-o", str(out), *options]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
+    try:
+        code = main(command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, capsys.readouterr().err) == (
+        2, f"prologue: {out}: cannot be written: File too large; nothing was left behind\n"
+    )  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith((".", "out"))) == []
 
 
 def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prologue.errors import OutputError
+from prologue.outputs import new_directory
 from prologue.perf.coresight import AUTHSTATUS, TraceUnit
 from prologue.trace.etm.stream import EtmStream, ProgramText, encode
 from prologue.trace.etm.unit import bare_unit
@@ -41,18 +41,15 @@ def write_snapshot(
         OutputError: it is there, or cannot be written.
 
     """
-    try:
-        directory.mkdir()
-    except OSError as error:
-        raise OutputError(f"cannot be created: {error.strerror}", path=directory) from error
     streams: dict[int, EtmStream] = {}
     vmids = bool((records["vmid"] >= 0).any())
     units = [bare_unit(cpu, vmids=vmids) for cpu in np.unique(records["cpu"]).tolist()]
-    for unit in units:
-        streams[unit.cpu] = encode(records[records["cpu"] == unit.cpu], text, levels, unit)
-        (directory / f"cpu{unit.cpu}.bin").write_bytes(streams[unit.cpu].data)
-    _write_memory(directory, text if memory is None else memory)
-    _write_settings(directory, units)
+    with new_directory(directory):
+        for unit in units:
+            streams[unit.cpu] = encode(records[records["cpu"] == unit.cpu], text, levels, unit)
+            (directory / f"cpu{unit.cpu}.bin").write_bytes(streams[unit.cpu].data)
+        _write_memory(directory, text if memory is None else memory)
+        _write_settings(directory, units)
     return streams
 
 
