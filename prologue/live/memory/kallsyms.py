@@ -25,7 +25,7 @@ _LONGEST_TOKEN: Final = 512
 _MOST_NAMES: Final = 1 << 26  # bytes
 _TEXT: Final = frozenset("tTwW")
 """As nm has them: text, and weak symbols that are no objects."""
-_LINE: Final = re.compile(r"^([0-9a-f]+) (\S) (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
+_LINE: Final = re.compile(r"^([0-9a-f]{1,16}) (\S) (\S+)(?:[ \t]+\[(\S+)\])?$", re.MULTILINE)
 
 
 class KnownSymbol(NamedTuple):

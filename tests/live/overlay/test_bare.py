@@ -129,3 +129,12 @@ def test_the_output_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(source / "kallsyms")]) == 2
     assert "is also an input" in capsys.readouterr().err
     assert (source / "kallsyms").read_bytes() == before
+
+
+def test_a_line_that_is_no_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """More than 64 bits: the line is none of kallsyms, as another that cannot be read."""
+    source = kcore_dir(tmp_path / "kcore_dir")
+    with (source / "kallsyms").open("a") as stream:
+        stream.write(f"{1 << 64:x} T beyond\n")
+    out = tmp_path / "kernel.elf"
+    assert main(["live", "overlay", "--without-vmlinux", str(source), "-o", str(out), "-q"]) == 0, capsys.readouterr()
