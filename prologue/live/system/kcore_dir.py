@@ -86,7 +86,10 @@ def keep_text(system: RunningSystem) -> KeptText:
         if module is None:
             missing.append(loaded.name)
             continue
-        modules.append(KeptModule(name=loaded.name, text=_pages(system.memory, *_extent(module))))
+        extent = _extent(module)
+        if extent is None:
+            continue
+        modules.append(KeptModule(name=loaded.name, text=_pages(system.memory, *extent)))
         lines += _lines(module.image, module.symbols, 0, f"\t[{loaded.name}]")
     return KeptText(
         kernel=_pages(system.memory, start, end),
@@ -103,10 +106,15 @@ def _place(symbols: Symbols, name: str, slide: int, system: RunningSystem) -> in
     return symbol.vaddr + slide & _TOP
 
 
-def _extent(module: RunningModule) -> tuple[int, int]:
-    """Tell where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT)."""
+def _extent(module: RunningModule) -> tuple[int, int] | None:
+    """Tell where the text begins and ends that stays after init, with PLT entries: one piece of memory (MOD_TEXT).
+
+    None if all of it was init text, as of keymaps.
+    """
     spans = [(text.section.addr, 4 * len(text.words)) for text in module.live_text.live.values() if text.there.any()]
     spans += [(vaddr, len(module.read_plt(vaddr))) for vaddr in module.placed.plts]
+    if not spans:
+        return None
     return min(vaddr for vaddr, _ in spans), max(vaddr + size for vaddr, size in spans)
 
 
