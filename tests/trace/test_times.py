@@ -37,6 +37,18 @@ def test_time_is_divided_by_instructions(tmp_path: Path, capsys: pytest.CaptureF
     assert [use["read_zero"][name] for name in ("first_ns", "last_ns")] == [1000, 1600]
 
 
+def test_a_page_has_the_times(tmp_path: Path) -> None:
+    trace, vmlinux, out = tmp_path / "trace", KERNEL.write(tmp_path / "vmlinux"), tmp_path / "out.html"
+    trace.write_bytes(recording(rows(*CALL)))
+    command = ["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--format", "html", "-o", str(out)]
+    assert main([*command, "--times"]) == 0
+    text = out.read_text()
+    assert '<th scope="col" class="number">last s</th>' in text
+    assert '<td class="number">0.600</td><td class="number">0.000001000</td><td class="number">0.000001600</td>' in text
+    assert main(command) == 0
+    assert "last s" not in out.read_text()
+
+
 def test_no_time_over_a_gap_and_none_that_goes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = rows(*CALL[:2])
     lost = [*made, {"flags": 17}, *rows(*CALL[2:])]

@@ -13,6 +13,7 @@ Document = Mapping[str, Any]
 _FUNCTIONS: Final = 2000  # of each image
 _MANY: Final = 50  # functions from which on their table is folded
 _PLACES: Final = 1000
+_TIMES: Final = ("us", "first s", "last s")
 
 
 def stats_page(document: Document, notes: Sequence[str], stacks: Iterable[str], command: Sequence[str]) -> Page:
@@ -71,20 +72,29 @@ def _number(count: int | None) -> str:
 def _functions(image: Document, *, folded: bool) -> Table:
     whole = image["instructions"] or 1
     functions = image["functions"]
+    timed = any("ns" in use for use in functions)
     rows = [
         (use["name"], use["vaddr"], f"{use['instructions']:,}", f"{100 * use['instructions'] / whole:.2f}",
-         f"{use['entries']:,}", f"{use['words_executed']:,}")
+         f"{use['entries']:,}", f"{use['words_executed']:,}", *(_when(use) if timed else ()))
         for use in functions[:_FUNCTIONS]
     ]  # fmt: skip
     left = len(functions) - len(rows)
     return Table(
         title=f"Functions of {image['image']}",
-        head=("function", "address", "instructions", "%", "entries", "words executed"),
+        head=("function", "address", "instructions", "%", "entries", "words executed", *(_TIMES if timed else ())),
         rows=rows,
-        numbers=(2, 3, 4, 5),
+        numbers=range(2, 9 if timed else 6),
         folded=folded,
         note=f"{left:,} more, which --format json has." if left else "",
     )
+
+
+def _when(use: Document) -> tuple[str, ...]:
+    """The columns of time of a function; it has none before the first timestamp of its CPU."""
+    if "ns" not in use:
+        return ("",) * len(_TIMES)
+    seconds = (f"{use[name] // 10**9}.{use[name] % 10**9:09}" for name in ("first_ns", "last_ns"))
+    return f"{use['ns'] / 1000:,.3f}", *seconds
 
 
 def _causes(title: str, words: Sequence[Document], severity: str) -> list[Cause]:
