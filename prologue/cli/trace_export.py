@@ -14,6 +14,7 @@ from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, 
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import UsageError
 from prologue.outputs import new_file
+from prologue.report.printable import printable
 from prologue.trace.exports.formats import FORMATS
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.path.check import ImageCheck
@@ -29,6 +30,8 @@ def run(args: Namespace) -> int:
     form = FORMATS[args.format]
     if args.axis is not None and not form.timed:
         raise UsageError(f"--axis is for time lines: {', '.join(name for name, one in FORMATS.items() if one.timed)}")
+    if form.of_vmlinux and args.vmlinux is None:
+        raise UsageError(f"--format {args.format} needs --vmlinux: such a file has the addresses or lines of one")
     require_no_input(args.output, args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
@@ -37,7 +40,7 @@ def run(args: Namespace) -> int:
         filters, summary = replace(make_filters(args, kernels), samples=False), TraceSummary(known)
         selection, (start, batches) = Selection(), _begin(check.executed(trace))
         by_time = _by_time(args.axis, trace, start) if form.timed else False
-        subject = ExportSubject(name=trace.name, known=known, by_time=by_time, start=start if by_time else 0)
+        subject = ExportSubject(name=printable(trace.name), known=known, by_time=by_time, start=start if by_time else 0)
         with new_file(args.output) as temporary, temporary.open("wb") as stream:
             export = form.start(subject, stream)
             for batch, every in batches:

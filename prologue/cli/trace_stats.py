@@ -15,7 +15,7 @@ from prologue.cli.reports import put_report, require_report
 from prologue.cli.trace_inputs import make_filters, open_history, open_kernels, open_traces, require_no_input
 from prologue.cli.trace_notes import left_out_lines, print_notes, unmatched, warnings
 from prologue.errors import PrologueError, UsageError
-from prologue.outputs import new_file, require_distinct
+from prologue.outputs import require_distinct, write_text
 from prologue.trace.path.check import ImageCheck
 from prologue.trace.path.filters import Selection
 from prologue.trace.path.known import KnownRanges
@@ -38,7 +38,7 @@ class _ProgramStats:
     done: Executed
     functions: list[FunctionUse]
     slots: np.ndarray[tuple[int], np.dtype[np.int64]] | None
-    times: dict[int, TimeUse] | None  # of each function by address; None without --time
+    times: dict[int, TimeUse] | None  # of each function by address; None without --times
 
     @property
     def instructions(self) -> int:
@@ -84,8 +84,7 @@ def run(args: Namespace) -> int:
         title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
         plot_flames(stacks.lines(), title, args.flames, look)
     if stacks is not None and args.folded is not None:
-        with new_file(args.folded) as temporary, temporary.open("w") as stream:
-            stream.writelines(f"{line}\n" for line in stacks.lines())
+        write_text(args.folded, "".join(f"{line}\n" for line in stacks.lines()))
     if args.format == "text":
         for one in found:
             print("\n".join(_text(one, _TOP if args.top is None else args.top)))

@@ -68,9 +68,10 @@ class FirefoxExport:
         self._sizes[track] = size + 1
         comma = "," if size else ""
         # ms, all digits of it: a number of JSON is no float until it is read
-        whole, rest = divmod(time - self._subject.start, 10**6)
+        since = time - self._subject.start  # negative on a CPU that is read later and began earlier
+        whole, rest = divmod(abs(since), 10**6)
         stack = "null" if node == ROOT else str(node - 1)  # the root is no row of the table
-        for name, value in zip(_COLUMNS, (stack, f"{whole}.{rest:06}", str(weight)), strict=True):
+        for name, value in zip(_COLUMNS, (stack, f"{'-' * (since < 0)}{whole}.{rest:06}", str(weight)), strict=True):
             self._columns.add((track, name), f"{comma}{value}".encode())
 
     def _meta(self) -> dict[str, Any]:

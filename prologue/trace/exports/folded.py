@@ -10,7 +10,7 @@ from prologue.arrays import I64, Bool
 from prologue.trace.exports.slices import task_name
 from prologue.trace.exports.subject import ExportSubject
 from prologue.trace.ranges import NO_TASK, Batch
-from prologue.trace.views.stacks import StackSegment, StackSegments
+from prologue.trace.views.stacks import StackSegment, StackSegments, fold
 
 
 class FoldedExport:
@@ -34,7 +34,7 @@ class FoldedExport:
         for (task, node), count in sorted(self._counts.items()):
             names = [task_name(self._tasks[task])] if named else []
             names += [tree.name(frame) for frame in tree.path(node)]
-            self._stream.write(f"{';'.join(name.replace(';', ':') for name in names)} {count}\n".encode())
+            self._stream.write(f"{fold(names)} {count}\n".encode())
         return []
 
     def _sum(self, segments: Iterable[StackSegment]) -> None:

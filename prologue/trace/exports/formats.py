@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 
 class ExportFormat(NamedTuple):
-    """A format: its module and class here, whether it is a time line, and what opens its files."""
+    """A format: its module and class here, whether it is a time line, what opens it, whether it speaks of a vmlinux."""
 
     place: str
     timed: bool
     opened_by: str
+    of_vmlinux: bool = False
 
     def start(self, subject: ExportSubject, stream: BinaryIO) -> Export:
         """Start a file."""
@@ -28,8 +29,8 @@ FORMATS: Final = {
     "firefox": ExportFormat("firefox:FirefoxExport", True, "profiler.firefox.com"),
     "speedscope": ExportFormat("speedscope:SpeedscopeExport", True, "speedscope.app"),
     "folded": ExportFormat("folded:FoldedExport", False, "flamegraph.pl, inferno, speedscope.app"),
-    "autofdo": ExportFormat("autofdo:AutofdoExport", False, "create_llvm_prof --profiler=text"),
-    "bolt": ExportFormat("bolt:BoltExport", False, "perf2bolt -pa"),
-    "lcov": ExportFormat("lcov:LcovExport", False, "genhtml, lcov"),
-    "brstack": ExportFormat("brstack:BranchStackExport", False, "llvm-profgen --perfscript"),
+    "autofdo": ExportFormat("autofdo:AutofdoExport", False, "create_llvm_prof --profiler=text", of_vmlinux=True),
+    "bolt": ExportFormat("bolt:BoltExport", False, "perf2bolt -pa", of_vmlinux=True),
+    "lcov": ExportFormat("lcov:LcovExport", False, "genhtml, lcov", of_vmlinux=True),
+    "brstack": ExportFormat("brstack:BranchStackExport", False, "llvm-profgen --perfscript", of_vmlinux=True),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from typing import Any, Final
@@ -21,6 +21,8 @@ ROOT: Final = 0
 """The node of the empty stack."""
 _LATEST: Final = np.uint64((1 << 63) - 1)
 """Tools for time lines have signed numbers of 64 bits."""
+_MARKS: Final = str.maketrans({";": ":", "\n": " "})
+"""Of folded stacks: between frames, and between lines."""
 
 
 class StackTree:
@@ -216,3 +218,8 @@ def _closed(lane: int, state: _Lane, end: int) -> Iterator[StackSegment]:
             instructions=state.instructions,
             joined=state.joined,
         )
+
+
+def fold(names: Iterable[str]) -> str:
+    """Return a stack as a line of folded stacks has it, the outermost frame first."""
+    return ";".join(name.translate(_MARKS) for name in names)

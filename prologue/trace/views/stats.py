@@ -13,7 +13,7 @@ from prologue.arrays import I64, U64, Bool
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.programs import Program
 from prologue.trace.ranges import Batch
-from prologue.trace.views.stacks import StackSegments
+from prologue.trace.views.stacks import StackSegments, fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,4 +96,4 @@ class FoldedStacks:
             self._counts[segment.node] += segment.instructions
         tree = self._segments.tree
         for node, count in sorted(self._counts.items()):
-            yield f"{';'.join(tree.name(one).replace(';', ':') for one in tree.path(node))} {count}"
+            yield f"{fold(map(tree.name, tree.path(node)))} {count}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from prologue.cli.main import main
+from prologue.trace.views.stacks import fold
 from tests.support.needs import needs_module
 from tests.trace.exports.exporting import TRACES, Traced, by_function, function_counts, traced
 from tests.trace.made import BASE, KERNEL, recording
@@ -187,3 +189,38 @@ def test_a_run_ends_where_the_image_does(tmp_path: Path, capsys: Capture) -> Non
     traced = Traced(trace, KERNEL.write(tmp_path / "vmlinux"))
     assert bolt(traced.export("bolt"), "F") == [(end - 4, end - 4, 1)]
     assert "4 instructions not of" in capsys.readouterr().err
+
+
+def test_a_file_of_addresses_needs_the_vmlinux(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "trace").write_bytes(TRACES["a recording"])
+    for format_ in ("autofdo", "bolt", "lcov", "brstack"):
+        out = tmp_path / "out"
+        assert main(["trace", "export", str(tmp_path / "trace"), "--format", format_, "-o", str(out)]) == 2
+        assert f"--format {format_} needs --vmlinux" in capsys.readouterr().err
+        assert not out.exists()
+
+
+def test_times_before_the_first_one(tmp_path: Path) -> None:
+    """A trace that is read later may have begun earlier."""
+    late, early, out = tmp_path / "late", tmp_path / "early", tmp_path / "out"
+    for trace, cpu, time in ((late, 0, 10_000_000), (early, 1, 8_500_001)):
+        rows = [{"start": KERNEL.at("vfs_read"), "count": 5, "cpu": cpu, "level": 1, "time": time + k} for k in (0, 1)]
+        trace.write_bytes(recording(rows))
+    options = ["--vmlinux", str(KERNEL.write(tmp_path / "vmlinux")), "--format", "firefox", "-o", str(out)]
+    assert main(["trace", "export", str(late), str(early), *options]) == 0
+    times = {thread["pid"]: thread["samples"]["time"][0] for thread in json.loads(out.read_text())["threads"]}
+    assert times == {"CPU 0": 0, "CPU 1": -1.499999}
+
+
+def test_names_with_the_marks_of_folded_stacks() -> None:
+    assert fold(["cat 7", "a;b\nc"]) == "cat 7;a:b c"
+
+
+def test_a_trace_s_name_need_not_be_text(tmp_path: Path) -> None:
+    needs_module("perfetto")
+    trace, out = Path(os.fsdecode(bytes(tmp_path / "run") + b"\xff")), tmp_path / "out"
+    trace.write_bytes(TRACES["a recording"])
+    options = ["--vmlinux", str(KERNEL.write(tmp_path / "vmlinux")), "--format", "perfetto", "-o", str(out)]
+    assert main(["trace", "export", str(trace), *options]) == 0
+    names = [packet.track_descriptor.name for packet in read_perfetto(out) if packet.HasField("track_descriptor")]
+    assert r"run\udcff" in names[0]
