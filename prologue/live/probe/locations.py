@@ -6,12 +6,14 @@ is Xn, 31 is SP.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from prologue.live.probe.entries import base_of
 
 _REG0, _BREG0, _LIT0 = 0x50, 0x70, 0x30
+_FRAME_POINTER: Final = 29
 _LAST: Final = 31
 # Of DW_OP_: constants with their bytes, and whether they are signed; LEB128 has 0 bytes.
 _CONSTANTS: Final = {0x08: (1, False), 0x09: (1, True), 0x0A: (2, False), 0x0B: (2, True), 0x0C: (4, False),
@@ -146,9 +148,9 @@ def _value(operations: list[Any], vaddr: int, frame: StackFrame) -> Found:
         if _REG0 <= code <= _REG0 + _LAST:
             return InRegister(register_name(code - _REG0))
         if _BREG0 <= code <= _BREG0 + _LAST and state is None:
-            state = Sum(register_name(code - _BREG0), args[0])
+            state = frame.relative(vaddr, code - _BREG0, args[0])
         elif code == _FBREG and state is None:
-            state = frame.cfa(vaddr, args[0])
+            state = frame.base(vaddr, args[0])
         elif code == _CALL_FRAME_CFA and state is None:
             state = frame.cfa(vaddr, 0)
         elif code == _ADDR and state is None:
@@ -188,16 +190,41 @@ def _plain(state: Found) -> Found:
 
 
 class StackFrame:
-    """Where the caller's stack begins (CFA), by ``.debug_frame``: the address that stack variables count from."""
+    """What stack variables count from: for GCC the caller's stack (CFA), by ``.debug_frame``; for Clang X29 or SP.
 
-    def __init__(self, dwarf: Any, start: int) -> None:
-        """Of the function that begins at ``start``."""
+    Args:
+        dwarf: the debug information.
+        start: where the function begins, or its part that has the instruction.
+        base: its DW_AT_frame_base, empty if it has none.
+        is_entry: whether ``start`` is where the function is called.
+
+    """
+
+    def __init__(self, dwarf: Any, start: int, base: Sequence[int] = (), *, is_entry: bool = True) -> None:
         self._dwarf = dwarf
         self._start = start
+        self._register = base[0] - _REG0 if len(base) == 1 and base[0] != _CALL_FRAME_CFA else None
+        self._is_entry = is_entry
+        self._largest = -1  # what SP is below the CFA once the frame is made; X29 tells that if the function sets it
+
+    def base(self, vaddr: int, offset: int) -> Found:
+        """The frame base plus an offset at an instruction."""
+        return self.cfa(vaddr, offset) if self._register is None else self.relative(vaddr, self._register, offset)
+
+    def relative(self, vaddr: int, register: int, offset: int) -> Found:
+        """A register plus an offset.
+
+        Clang says of X29 and SP what holds once the function has set them up, for all of its instructions.
+        """
+        if self._register is not None and register in (_FRAME_POINTER, _LAST):
+            rule = self._rule(vaddr)
+            if rule is None or (rule.reg != _FRAME_POINTER and (register != _LAST or rule.offset != self._largest)):
+                return Missing(NO_FRAME)
+        return Sum(register_name(register), offset)
 
     def cfa(self, vaddr: int, offset: int) -> Found:
         """The CFA plus an offset at an instruction."""
-        if vaddr == self._start:
+        if vaddr == self._start and self._is_entry:
             return Sum("%sp", offset)
         rule = self._rule(vaddr)
         if rule is None or rule.reg is None:
@@ -219,7 +246,11 @@ class StackFrame:
                 info = CallFrameInfo(section.stream, section.size, section.address, self._dwarf.structs)
                 entry = info._parse_entry_at(at - 8)
                 if isinstance(entry, FDE) and entry["initial_location"] == self._start:
-                    rows = [row for row in entry.get_decoded().table if row["pc"] <= vaddr]
+                    table = entry.get_decoded().table
+                    rules = [row["cfa"] for row in table]
+                    has_pointer = any(rule.reg == _FRAME_POINTER for rule in rules)
+                    self._largest = -1 if has_pointer else max((rule.offset for rule in rules), default=-1)
+                    rows = [row for row in table if row["pc"] <= vaddr]
                     return rows[-1]["cfa"] if rows else None
             at = data.find(needle, at + 1)
         return None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from prologue.live.probe.c_types import VOID, CType
 from prologue.live.probe.dwarf import Unit
 from prologue.live.probe.dwarf_types import type_of
-from prologue.live.probe.entries import DEEPEST, code_of, text_of
+from prologue.live.probe.entries import DEEPEST, code_of, entry_pc, text_of
 from prologue.live.probe.locations import Found, Missing, StackFrame, location_at
 
 _VARIABLES = ("DW_TAG_formal_parameter", "DW_TAG_variable")
@@ -120,4 +120,8 @@ class Scope:
     def _frame(self) -> StackFrame:
         first = next(code_of(self._dwarf, self._function), (0, 0))[0]
         runs = [low for low, high in code_of(self._dwarf, self._function) if low <= self._vaddr < high]
-        return StackFrame(self._dwarf, runs[0] if runs else first)
+        start = runs[0] if runs else first
+        base = self._function.attributes.get("DW_AT_frame_base")
+        value = base.value if base is not None and isinstance(base.value, list) else ()
+        # A part that stands elsewhere is jumped to, with the stack as it is then.
+        return StackFrame(self._dwarf, start, value, is_entry=start == entry_pc(self._dwarf, self._function))

@@ -13,6 +13,7 @@ from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.dwarf import damaged, open_debug
 from prologue.live.probe.language import parse_argument
+from prologue.live.probe.locations import NO_FRAME
 from prologue.live.probe.scopes import Scope
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
 from tests.mini_kernel.build import run_command
@@ -53,6 +54,9 @@ class NoData:
 
     def address_of(self, name: str) -> int | None:
         return None
+
+    def knows(self, name: str) -> bool:
+        return False
 
     def why_not(self, vaddr: int) -> str:
         return ""
@@ -134,6 +138,43 @@ def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
     assert function is not None
     expected: tuple[list[str], dict[str, str]] = (["first=%x0:s64", "second=%x1:s64"], {})
     assert arguments_at(out, function.vaddr) == expected
+
+
+_FRAMES = """
+void sink(void *box) { __asm__ volatile("" :: "r"(box) : "memory"); }
+long framed(long first, long second)
+{
+	long box[3];
+	box[0] = first;
+	sink(box);
+	return box[1] + second;
+}
+int leaf(int first, int second)
+{
+	volatile int four[4];
+	four[first & 3] = second;
+	return four[1];
+}
+"""
+
+
+def test_stack_variables_from_clang(tmp_path: Path) -> None:
+    """They count from X29 or SP, which have their values only when the function has made its frame."""
+    needs_tools("clang", *TOOLS)
+    source, made, out = (tmp_path / name for name in ("some.c", "some.o", "some"))
+    source.write_text(_FRAMES)
+    flags = ["--target=aarch64-linux-gnu", "-O1", "-g", "-gdwarf-5", "-ffreestanding", "-fno-omit-frame-pointer",
+             "-fno-inline"]  # fmt: skip
+    run_command(["clang", *flags, "-c", str(source), "-o", str(made)])
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "framed", "-o", str(out), str(made)])
+    symbols = Kernel(out).symbols
+    framed, leaf = symbols.find("framed"), symbols.find("leaf")
+    assert framed is not None
+    assert leaf is not None
+    assert arguments_at(out, framed.vaddr, "box") == ([], {"box": NO_FRAME})
+    assert arguments_at(out, framed.vaddr + 20, "box[1]") == (["box_1=+16(%sp):s64"], {})
+    assert arguments_at(out, leaf.vaddr, "four") == ([], {"four": NO_FRAME})
+    assert arguments_at(out, leaf.vaddr + 4, "four[1]") == (["four_1=+4(%sp):s32"], {})
 
 
 @pytest.mark.parametrize("version", [4, 5])
