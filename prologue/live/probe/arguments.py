@@ -12,6 +12,7 @@ from prologue.live.probe.c_types import CType
 from prologue.live.probe.fetch import Fetch, FetchedValue, FetchError, fetch, follow
 from prologue.live.probe.language import ArgumentRequest
 from prologue.live.probe.locations import DECLARED, Address, Found, InMemory, InRegister, Missing, Pieces
+from prologue.live.probe.refusals import symbol_of, why_not_fetched, why_not_typed
 from prologue.live.probe.scopes import Variable
 
 LONGEST_NAME: Final = 32  # MAX_ARG_NAME_LEN of kernel/trace/trace_probe.h
@@ -96,12 +97,20 @@ class Data(Protocol):
     def address_of(self, name: str) -> int | None:
         """Where a variable is, by its name."""
 
+    def knows(self, name: str) -> bool:
+        """Whether the running kernel finds a symbol by this name."""
+
     def why_not(self, vaddr: int) -> str:
         """Why an event cannot read there; empty if it can."""
 
 
 def find_arguments(
-    requests: tuple[ArgumentRequest, ...] | None, variables: VariablesAt | None, data: Data, *, returns: bool = False
+    requests: tuple[ArgumentRequest, ...] | None,
+    variables: VariablesAt | None,
+    data: Data,
+    *,
+    returns: bool = False,
+    at_entry: bool = True,
 ) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
     """Find arguments with unique names, and what cannot be had.
 
@@ -110,6 +119,7 @@ def find_arguments(
         variables: None if nothing describes the function.
         data: the kernel's symbols.
         returns: the event is of the function's return, where registers no longer have the parameters.
+        at_entry: the event is of a function's first instruction.
 
     """
     if requests is None:
@@ -120,7 +130,11 @@ def find_arguments(
     omitted: list[Omitted] = []
     for request in _expanded(requests, variables, returns, omitted):
         try:
-            found += _arguments(request, variables, data, returns, omitted)
+            _check_type(request)
+            if request.raw:
+                found.append(_raw(request, data, at_entry=at_entry, returns=returns))
+            else:
+                found += _arguments(request, variables, data, returns, omitted)
         except FetchError as error:
             omitted.append(Omitted(request.asked, error.reason, error.is_mistake))
     if len(found) > MOST:
@@ -144,16 +158,16 @@ def _expanded(
             yield from (replace(request, asked=each.name, variable=each.name) for each in known)
 
 
-def _arguments(
-    request: ArgumentRequest, variables: VariablesAt | None, data: Data, returns: bool, omitted: list[Omitted]
-) -> Iterator[Argument]:
+def _check_type(request: ArgumentRequest) -> None:
     if request.type and not _TYPE.fullmatch(request.type):
         raise FetchError(
             f"{request.type} is no type of events: give u8 to u64, s8, x8, string, ustring, symbol ...", is_mistake=True
         )
-    if request.raw:
-        yield _raw(request)
-        return
+
+
+def _arguments(
+    request: ArgumentRequest, variables: VariablesAt | None, data: Data, returns: bool, omitted: list[Omitted]
+) -> Iterator[Argument]:
     start, name = _start(request, variables, data, returns), request.name or _default_name(request)
     place = follow(start, request.steps, user=request.user)
     if isinstance(place.found, Pieces) and place.type.kind == "struct" and not request.type:
@@ -236,7 +250,7 @@ def _pieces(request: ArgumentRequest, name: str, place: FetchedValue, found: Pie
         begin += size
 
 
-def _raw(request: ArgumentRequest) -> Argument:
+def _raw(request: ArgumentRequest, data: Data, *, at_entry: bool, returns: bool) -> Argument:
     register = re.fullmatch(r"\$arg(\d+)", request.raw)
     if register and int(register[1]) > 8:
         # arch/arm64/include/asm/ptrace.h, regs_get_kernel_argument: 0 for it (6.1 to 7.2)
@@ -244,6 +258,15 @@ def _raw(request: ArgumentRequest) -> Argument:
             f"the kernel reads 0 for it: after the eighth they are on the stack, +{8 * (int(register[1]) - 9)}(%sp)",
             is_mistake=True,
         )
+    why, symbol = why_not_fetched(request.raw), symbol_of(request.raw)
+    if not why and symbol and not data.knows(symbol):
+        why = f"the running kernel has no symbol {symbol}"
+    if not why and "$arg" in request.raw and not at_entry and not returns:
+        why = "$argN is of a function's entry"
+    if not why and "$retval" in request.raw and not returns:
+        why = "$retval is of a return: FUNC%return"
+    if why:
+        raise FetchError(why, is_mistake=True)
     name = request.name or re.sub(r"\W+", "_", request.raw, flags=re.ASCII).strip("_") or "value"
     return _made(request, f"_{name}" if name[0].isdigit() else name, Fetch(request.raw, request.type))
 
@@ -259,6 +282,9 @@ def _default_name(request: ArgumentRequest) -> str:
 def _made(request: ArgumentRequest, name: str, found: Fetch, kind: CType | None = None) -> Argument:
     if len(f"{found.text}:{found.type}") > LONGEST:
         raise FetchError(f"{found.text} is longer than the {LONGEST} characters that the kernel takes")
+    why = why_not_typed(found.text, found.type)
+    if why:
+        raise FetchError(why, is_mistake=True)
     if not name.isascii():
         raise FetchError(f"the kernel takes no name with other letters than ASCII: give NAME={request.asked}")
     c_type = kind.name if kind is not None else ""

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from prologue.errors import InputError
 from prologue.live.probe.arguments import Argument, Omitted
+from prologue.live.probe.language import LONGEST_NAME
 from prologue.live.probe.target import ProbeTarget
 from prologue.live.probe.verdict import ProbeVerdict
 
-LONGEST_NAME: Final = 63  # MAX_EVENT_NAME_LEN of kernel/trace/trace_probe.h is 64
 _LONGEST_LINE: Final = 4094  # WRITE_BUFSIZE, without newline and NUL
 _LARGEST: Final = 3072  # MAX_PROBE_EVENT_SIZE
 DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
@@ -74,7 +75,9 @@ def make_event(
     kind: EventKind = "f" if options.fprobe else "r" if verdict.place.returns else "p"
     if kind == "f":
         place += "%return" if verdict.place.returns else ""
-        arguments, more = _without_registers(arguments)
+        if "+" in place:
+            raise InputError(f"fprobe events name a function, and the kernel knows several of that name: {place}")
+        arguments, more = _without_registers(arguments, returns=verdict.place.returns)
         omitted += more
     event = ProbeEvent(kind=kind, group=options.group, name=options.name or _default_name(verdict), place=place)
     used, kept = len(event.line), []
@@ -111,11 +114,19 @@ def _default_name(verdict: ProbeVerdict) -> str:
     return f"_{name}"[:LONGEST_NAME] if name[0].isdigit() else name
 
 
-def _without_registers(arguments: tuple[Argument, ...]) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
-    """Arguments of fprobe events, which know the first eight parameters by number, and no registers."""
+def _without_registers(
+    arguments: tuple[Argument, ...], *, returns: bool
+) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
+    """Arguments of fprobe events, which know the first eight parameters by number, and no registers.
+
+    At a return, ``$arg1`` is what X0 was at the entry, and ``$retval`` what it is.
+    """
     kept, omitted = [], []
     for argument in arguments:
-        fetch = re.sub(r"%x([0-7])\b", lambda match: f"$arg{int(match[1]) + 1}", argument.fetch)
+        if returns:
+            fetch = re.sub(r"%x0\b", "$retval", argument.fetch)
+        else:
+            fetch = re.sub(r"%x([0-7])\b", lambda match: f"$arg{int(match[1]) + 1}", argument.fetch)
         if "%" in fetch:
             omitted.append(Omitted(argument.asked, "fprobe events have no registers (f:): use a kprobe event"))
         else:

@@ -13,6 +13,7 @@ from typing import Final
 
 from prologue.errors import UsageError
 
+LONGEST_NAME: Final = 63  # of an event or group: MAX_EVENT_NAME_LEN of kernel/trace/trace_probe.h is 64
 FORMS: Final = "FUNC, FUNC+OFFSET, FUNC%return, FUNC:LINE, FUNC@FILE, FUNC;PATTERN, FILE:LINE, MOD:FUNC or an address"
 _NAMED: Final = re.compile(r"(?:(?P<group>[A-Za-z_]\w*)[:/])?(?P<event>[A-Za-z_]\w*)=(?P<place>[^=].*)", re.ASCII)
 _ADDRESS: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9a-fA-F]{16}")
@@ -89,6 +90,9 @@ def parse_request(asked: str) -> ProbeRequest:
     if not words:
         raise UsageError(f"a place is empty: give {FORMS}")
     named = _NAMED.fullmatch(words[0])
+    for name in (named["group"] or "", named["event"]) if named else ():
+        if len(name) > LONGEST_NAME:
+            raise UsageError(f"{name!r} is longer than the {LONGEST_NAME} characters that the kernel takes")
     place = named["place"] if named else words[0]
     result = _place(asked, place)
     return ProbeRequest(
@@ -109,7 +113,8 @@ def parse_listed(asked: str) -> ProbeRequest:
     if _FILE.fullmatch(asked) and "@" not in asked:
         return ProbeRequest(asked=asked, file=asked)
     request = parse_request(asked)
-    if request.has_offset or request.line is not None or request.pattern or request.returns or request.is_glob:
+    others = request.has_offset, request.line is not None, request.pattern, request.returns, request.is_glob
+    if any(others) or request.address is not None or request.arguments or request.event:
         raise UsageError(f"{asked!r}: give FUNC, FUNC@FILE or FILE to list")
     return request
 
@@ -157,6 +162,13 @@ def _check(asked: str, fields: dict[str, str], has_pattern: bool) -> None:
     function = fields.get("function", "")
     if not fields.get("file") and not _FUNCTION.fullmatch(function):
         raise _bad(asked, f"{function!r} is not a function's name" if function else "it names no function")
+    if not fields.get("module", "any"):
+        raise _bad(asked, "no module before :")
+    is_address = "module" not in fields and _ADDRESS.fullmatch(function) is not None
+    parts = [name for name in ("offset", "file", "line") if name in fields] + ["pattern"] * has_pattern
+    parts = parts if is_address else [name for name in parts if name != "offset" and set(function) & set("*?[")]
+    if parts:
+        raise _bad(asked, f"{'an address' if is_address else 'a glob'} takes no {parts[0]}")
     if "offset" in fields and not _NUMBER.fullmatch(fields["offset"]):
         raise _bad(asked, f"offset {fields['offset']!r} is not a number (0x10 or 16)")
     if "line" in fields and not fields["line"].isdecimal():

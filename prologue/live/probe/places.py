@@ -67,6 +67,7 @@ def _matching(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePlace
     if not found:
         raise InputError(f"no function matches {request.function}", path=target.path)
     for vaddr, name in sorted(found):
+        _check_offset(target, request, vaddr, name)
         ambiguous = len(set(target.names.by_name[name])) > 1
         yield ProbePlace(
             asked=request.asked,
@@ -82,7 +83,7 @@ def _of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePl
     if request.file:
         values = [vaddr for vaddr in values if _is_in_file(target, vaddr, request.file)]
     for vaddr in values:
-        _check_offset(target, request, vaddr)
+        _check_offset(target, request, vaddr, request.function)
         yield ProbePlace(
             asked=request.asked,
             vaddr=vaddr + request.offset,
@@ -129,11 +130,11 @@ def _needs_debug(target: ProbeTarget, what: str) -> Any:
     return target.debug
 
 
-def _check_offset(target: ProbeTarget, request: ProbeRequest, vaddr: int) -> None:
+def _check_offset(target: ProbeTarget, request: ProbeRequest, vaddr: int, name: str) -> None:
     end = target.end_of(vaddr)
     if request.offset and vaddr + request.offset >= end:
         raise InputError(
-            f"{request.asked.split()[0]} is beyond {request.function}, which has {end - vaddr:#x} bytes",
+            f"{request.asked.split()[0]} is beyond {name}, which has {end - vaddr:#x} bytes",
             path=target.path,
         )
 

@@ -149,7 +149,13 @@ class Prober:
             raise UsageError(f"{request.asked}: fprobe events are of a function's entry or return")
         with damaged(target.path):
             wanted = ALL_VARIABLES if options.all_variables else request.arguments
-            arguments, omitted = find_arguments(wanted, self.variables(target, place), target, returns=place.returns)
+            arguments, omitted = find_arguments(
+                wanted,
+                self.variables(target, place),
+                target,
+                returns=place.returns,
+                at_entry=target.is_entry(place.vaddr),
+            )
         named = replace(options, group=request.group or options.group, name=request.event or options.name)
         return make_event(target, probe.verdict, arguments, omitted, named)
 

@@ -37,7 +37,7 @@ trap 'exit 130' HUP INT TERM
 
 mkdir "$instance" || fail "no instance of tracefs"
 events | while read -r line; do
-	echo "$line" >>"$tracing/$CONTROL" 2>/dev/null || say "the kernel refuses: $line"
+	printf '%s\n' "$line" >>"$tracing/$CONTROL" 2>/dev/null || say "the kernel refuses: $line"
 done
 [ -e "$instance/events/$GROUP/enable" ] || fail "the kernel took none of the events"
 echo 1 >"$instance/events/$GROUP/enable" || fail "events cannot be enabled"

@@ -109,6 +109,10 @@ class ProbeTarget:
             return symbol.vaddr if symbol is not None else None
         return values.pop() if len(values) == 1 else None
 
+    def knows(self, name: str) -> bool:
+        """Whether the running kernel finds a symbol by this name; a module's event may also name one of the kernel."""
+        return bool(self.module) or name in self.names.by_name
+
     def why_not(self, vaddr: int) -> str:
         """Why an event cannot read a variable there; empty if it can."""
         bounds = [self.binary.symbols.find(name) for name in ("__per_cpu_start", "__per_cpu_end")]

@@ -1,0 +1,60 @@
+"""What a kernel refuses of an argument: such a line is lost, and with it all lines after it that are written at once.
+
+kernel/trace/trace_probe.c, ``parse_probe_arg`` and ``traceprobe_parse_probe_arg_body`` (6.1.192, 6.12.117, 7.2.13);
+arch/arm64/kernel/ptrace.c, ``regoffset_table``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from prologue.live.probe.c_types import MOST_ELEMENTS
+
+_NUMBER: Final = r"(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19})"
+_REGISTER: Final = re.compile(r"%(?:x(?:[12]?\d|30)|lr|sp|pc|pstate)", re.ASCII)
+_VARIABLE: Final = re.compile(r"\$(?:stack\d{0,2}|comm|COMM|retval|arg[1-8])", re.ASCII)
+_MEMORY: Final = re.compile(rf"@(?:{_NUMBER}|(?P<symbol>[A-Za-z_][\w.$]*)(?:[+-]{_NUMBER})?)", re.ASCII)
+_IMMEDIATE: Final = re.compile(rf"\\(?:[+-]?{_NUMBER}|\".*\")", re.ASCII)
+_DEREFERENCE: Final = re.compile(rf"[+-]u?{_NUMBER}\((?P<inner>.+)\)", re.ASCII)
+_STRINGS: Final = ("$comm", "$COMM")
+_DEEPEST: Final = 12  # of the 16 steps of FETCH_INSN_MAX, some are for symbol, store and end
+_BIT_FIELD: Final = re.compile(r"b(\d+)@(\d+)/(\d+)", re.ASCII)
+
+
+def why_not_fetched(fetch: str) -> str:
+    """Why no kernel takes this fetch argument; empty if it does."""
+    inner, depth = fetch, 0
+    while (match := _DEREFERENCE.fullmatch(inner)) is not None:
+        inner, depth = match["inner"], depth + 1
+    if depth > _DEEPEST:
+        return f"the kernel follows at most {_DEEPEST} pointers"
+    if depth and (inner in _STRINGS or inner.startswith('\\"')):
+        return f"{inner} is a string, not an address"
+    if any(form.fullmatch(inner) for form in (_REGISTER, _VARIABLE, _MEMORY, _IMMEDIATE)):
+        return ""
+    return (
+        f"the kernel does not know {inner}: give %x0 to %x30, %sp, $arg1 to $arg8, $stackN, $comm, @SYMBOL or +N(...)"
+    )
+
+
+def symbol_of(fetch: str) -> str:
+    """The symbol that a fetch argument reads at; empty if there is none."""
+    match = _MEMORY.fullmatch(fetch[fetch.rfind("(") + 1 :].rstrip(")"))
+    return (match["symbol"] or "") if match is not None else ""
+
+
+def why_not_typed(fetch: str, kind: str) -> str:
+    """Why no kernel reads this as that type; empty if it does."""
+    base, bracket, count = kind.rstrip("]").partition("[")
+    if bracket and not 0 < int(count) <= MOST_ELEMENTS:
+        return f"{kind}: an array has 1 to {MOST_ELEMENTS} elements"
+    is_string = fetch in _STRINGS or fetch.startswith('\\"')
+    if is_string and kind not in ("", "string"):
+        return f"{fetch} is a string, and has no other type"
+    if (bracket or base in ("string", "ustring")) and fetch[0] in "%$\\" and not is_string:
+        return f"the kernel refuses {fetch} as {kind}, which is read from memory: give +0({fetch}):{kind}"
+    field = _BIT_FIELD.fullmatch(base)
+    if field is not None and not 0 < int(field[1]) <= int(field[3]) - int(field[2]):
+        return f"{base} is no bit field of {field[3]} bits"
+    return ""

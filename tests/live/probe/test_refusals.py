@@ -1,0 +1,102 @@
+"""What no kernel takes is said, and is no line: it would lose the lines after it. No part of a place is passed over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from prologue.kernel.kernel import Kernel
+from prologue.live.probe.arguments import find_arguments
+from prologue.live.probe.event import EventOptions, make_event
+from prologue.live.probe.language import parse_argument, parse_request
+from prologue.live.probe.prober import Prober
+from prologue.live.probe.refusals import symbol_of, why_not_fetched, why_not_typed
+from tests.live.probe.made_kernel import TEXT, TOOLS, make
+from tests.support.needs import needs_tools
+
+
+@pytest.fixture(scope="module")
+def prober(tmp_path_factory: pytest.TempPathFactory) -> Prober:
+    needs_tools(*TOOLS)
+    return Prober(Kernel(make(tmp_path_factory.mktemp("made"))))
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [r"%x30", "%lr", "%sp", "$stack", "$stack3", "$arg8", "$comm", "@a_symbol", "@a_symbol+8", "@0xff", r"\-1",
+     r'\"text"', "+0(%x0)", "-0x10(+8(@a_symbol))", "+u8(%x1)"],
+)  # fmt: skip
+def test_a_fetch_argument_of_the_kernel(fetch: str) -> None:
+    assert why_not_fetched(fetch) == ""
+
+
+@pytest.mark.parametrize(
+    "fetch", ["%x31", "%x0:", "%fp", "$arg0", "$arg*", "$current", "@", "+0(%x0", "+(%x0)", "+0($comm)", r"\x"]
+)
+def test_no_fetch_argument(fetch: str) -> None:
+    assert why_not_fetched(fetch)
+
+
+def test_the_symbol_of_a_fetch_argument() -> None:
+    assert [symbol_of(fetch) for fetch in ("@some", "+8(@some+16)", "%x0", "@0x10")] == ["some", "some", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("fetch", "kind", "taken"),
+    [
+        ("%x0", "u8[4]", False), ("+0(%x0)", "u8[4]", True), ("+0(%x0)", "x64[65]", False), ("+0(%x0)", "x8[0]", False),
+        ("$arg1", "string", False), ("$comm", "string", True), ("$comm", "u8", False), ("%x0", "b0@0/32", False),
+        ("%x0", "b8@28/32", False), ("%x0", "b4@28/32", True), (r'\"text"', "string", True),
+    ],
+)  # fmt: skip
+def test_types(fetch: str, kind: str, taken: bool) -> None:
+    assert (why_not_typed(fetch, kind) == "") == taken
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (f"{TEXT:#x}+4", "an address takes no offset"),
+        (f"{TEXT:#x}:3", "an address takes no line"),
+        (f"{TEXT:#x}@some.c", "an address takes no file"),
+        ("hid*:3", "a glob takes no line"),
+        ("hid*@some.c", "a glob takes no file"),
+        ("hid*;some", "a glob takes no pattern"),
+        ("hid*+0x5000", "is beyond hidden"),
+        (":hidden", "no module before :"),
+        (f"{'g' * 64}:e=hidden", "is longer than the 63 characters"),
+    ],
+)
+def test_no_part_of_a_place_is_passed_over(prober: Prober, asked: str, said: str) -> None:
+    probes, failures = prober.probes([asked], EventOptions())
+    assert not probes
+    assert said in failures[0].error.message
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("hidden @nowhere", "no symbol nowhere"),
+        ("hidden+8 $arg1", "of a function's entry"),
+        ("hidden +0($retval)", "FUNC%return"),
+        ("hidden %x31", "does not know %x31"),
+    ],
+)
+def test_a_bad_argument_is_no_part_of_the_line(prober: Prober, asked: str, said: str) -> None:
+    event = prober.probes([asked], EventOptions())[0][0].event
+    assert event is not None
+    assert event.arguments == ()
+    assert said in event.omitted[0].reason
+    assert event.omitted[0].is_mistake
+
+
+def test_the_return_value_of_an_fprobe_event(prober: Prober) -> None:
+    """At a return, X0 is what is returned, and $arg1 what it was at the entry."""
+    probe = prober.judge(parse_request("hidden"))[0]
+    verdict = replace(probe.verdict, place=replace(probe.verdict.place, returns=True))
+    asked = tuple(map(parse_argument, ("%x0", "+8(%x0)", "%x1")))
+    arguments, omitted = find_arguments(asked, None, probe.target, returns=True)
+    event = make_event(probe.target, verdict, arguments, omitted, EventOptions(fprobe=True))
+    assert event.line == "f:hidden__return hidden%return x0=$retval _8_x0=+8($retval)"
+    assert [each.asked for each in event.omitted] == ["%x1"]
