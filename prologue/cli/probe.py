@@ -66,13 +66,13 @@ def _hex(text: str) -> int:
 
 def run(args: Namespace) -> int:
     """Print verdicts, events, lines or variables; 1 if a place or argument cannot be had, 2 if it is not known."""
-    kernel, prober, prefix = _open(args)
+    _check_options(args)
+    kernel, prober = _open(args)
     if not args.json:
         _note_release(kernel)
-    asked = [prefix + place for place in args.places]
     if args.list:
-        return _list(args, prober, asked)
-    probes, failures = prober.probes(asked, _options(args))
+        return _list(args, prober, args.places)
+    probes, failures = prober.probes(args.places, _options(args))
     if args.json:
         print(json.dumps(probe_data(kernel, probes, failures), indent=2))
     elif args.script:
@@ -83,6 +83,22 @@ def run(args: Namespace) -> int:
     if not args.json:
         _report(failures)
     return _status(probes, failures)
+
+
+def _check_options(args: Namespace) -> None:
+    """Refuse options of which one would have no effect.
+
+    Raises:
+        UsageError: they exclude each other.
+
+    """
+    outputs = [name for name in ("event", "script", "list", "vars") if getattr(args, name)]
+    if len(outputs) > 1:
+        raise UsageError(f"--{outputs[0]} and --{outputs[1]} exclude each other")
+    if args.json and (args.script or (args.list and len(args.places) > 1)):
+        raise UsageError("--json is of one list, and not of a script")
+    if args.list and (args.fprobe or args.group or args.name):
+        raise UsageError("--list prints no events: leave --fprobe, --group and --name out")
 
 
 def _options(args: Namespace) -> EventOptions | None:
@@ -119,8 +135,8 @@ def _list(args: Namespace, prober: Prober, asked: Sequence[str]) -> int:
     return 0
 
 
-def _open(args: Namespace) -> tuple[Kernel, Prober, str]:
-    """The kernel, what is probed, and what goes before a function's name: a module's, if that is the file."""
+def _open(args: Namespace) -> tuple[Kernel, Prober]:
+    """The kernel and what is probed: its module, if that is the file."""
     module = None
     if ".ko" in args.file.name or ElfImage(args.file).relocatable:
         opened = open_binary(args.file, unpack=True)
@@ -130,7 +146,9 @@ def _open(args: Namespace) -> tuple[Kernel, Prober, str]:
     kernel = open_judged(ElfImage(args.vmlinux if module is not None else args.file))
     slide = _slide(kernel, args.kallsyms) if args.kallsyms is not None else args.slide or 0
     prober = Prober(kernel, modules=args.modules or (), source=args.source, slide=slide)
-    return kernel, prober, f"{prober.add_module(module).module}:" if module is not None else ""
+    if module is not None:
+        prober.probe_module(module)
+    return kernel, prober
 
 
 def _slide(kernel: Kernel, kallsyms: Path) -> int:

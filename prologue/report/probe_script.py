@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
+from prologue.errors import UsageError
 from prologue.live.probe.prober import Failure, Probe
 from prologue.report.probe import event_lines
 
@@ -14,9 +15,17 @@ DEFAULT_GROUP: Final = "prologue"
 
 
 def script(release: str, probes: Sequence[Probe], failures: Sequence[Failure]) -> str:
-    """The script for a kernel of that release; all events are in one group."""
+    """The script for a kernel of that release; all events are in one group.
+
+    Raises:
+        UsageError: they are in several.
+
+    """
     events = [probe.event for probe in probes if probe.event is not None]
-    group = next((event.group for event in events), DEFAULT_GROUP)
+    groups = sorted({event.group for event in events})
+    if len(groups) > 1:
+        raise UsageError(f"a script has one group, and takes off no other: {', '.join(groups)}")
+    group = groups[0] if groups else DEFAULT_GROUP
     control = "dynamic_events" if any(event.kind == "f" for event in events) else "kprobe_events"
     comments = [line for line in event_lines(probes, failures) if line.startswith("#")]
     body = files("prologue.live.probe").joinpath("set_events.sh").read_text(encoding="utf-8")

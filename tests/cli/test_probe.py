@@ -103,6 +103,26 @@ def test_a_script_is_one_of_the_shell(vmlinux: Path, tmp_path: Path, capsys: pyt
     run_command(["sh", "-n", str(script)])
 
 
+def test_a_script_has_one_group(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It takes off the events of its own group."""
+    assert main(["probe", str(vmlinux), "traced", "other:seen=hidden", "--script"]) == 2
+    said = capsys.readouterr()
+    assert "one group" in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    "options", [["--event", "--list"], ["--vars", "--script"], ["--script", "--json"], ["--list", "--group", "mine"]]
+)
+def test_options_of_which_one_would_have_no_effect(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["probe", str(vmlinux), "hidden", *options]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
 def test_lines_need_debug_information(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", str(vmlinux), "traced", "--list"]) == 2
     assert "needs DWARF" in capsys.readouterr().err

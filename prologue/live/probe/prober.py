@@ -67,21 +67,25 @@ class Prober:
         self.kernel = kernel_target(kernel)
         self._modules, self._slide = tuple(modules), slide
         self._targets: dict[str, ProbeTarget] = {}
+        self._module = ""
         self.sources = Sources(source)
 
-    def add_module(self, module: Module) -> ProbeTarget:
-        """Take a module of this kernel; return it as it can be probed."""
+    def probe_module(self, module: Module) -> None:
+        """Take places that name no module for those of this one."""
         target = module_target(self.kernel, module)
-        return self._targets.setdefault(target.module, target)
+        self._targets[target.module], self._module = target, target.module
 
     def target_of(self, request: ProbeRequest) -> ProbeTarget:
-        """The kernel, or the module that a request names.
+        """The kernel, or the module that a request means.
 
         Raises:
             InputError: there is no file of that module.
+            UsageError: an address in a module.
 
         """
-        name = request.module
+        name = request.module or self._module
+        if name and request.address is not None:
+            raise UsageError(f"{request.asked}: a module has no addresses before it is loaded: give FUNC+OFFSET")
         if not name:
             return self.kernel
         if name not in self._targets:
