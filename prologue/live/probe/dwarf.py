@@ -77,7 +77,9 @@ class Unit:
     def named(self, name: str, *tags: str) -> Iterator[Any]:
         """All top-level entries of that name with one of these tags, in order."""
         entries, wanted = self.entries, set(self.entries.tagged(*tags))
-        for offset in sorted({entries.containing(at) for at in self._mentions(name)} & wanted):
+        # An index of a string may be any number: then all names are read.
+        indexed = "DW_AT_str_offsets_base" in self.top.attributes
+        for offset in sorted(wanted if indexed else {entries.containing(at) for at in self._mentions(name)} & wanted):
             entry = self.entry(offset)
             if text_of(entry, "DW_AT_name") == name:
                 yield entry
@@ -195,9 +197,10 @@ class DebugInfo:
         """Units whose source is that file: a path, or the last parts of one."""
         result = []
         needles = {*self._paths_ending(name), name.encode()}
+        indexed = self.dwarf.debug_str_offsets_sec is not None
         for offset in self.unit_offsets:
             head = self.info_bytes(offset, _HEAD)
-            if any(needle in head for needle in needles) and ends_path(self.unit(offset).name, name):
+            if (indexed or any(needle in head for needle in needles)) and ends_path(self.unit(offset).name, name):
                 result.append(self.unit(offset))
         return result
 
@@ -226,7 +229,28 @@ class DebugInfo:
             words = unaligned(self.info_bytes(start, min(_CHUNK + 3, section.size - start)), 4)
             hits = words == np.uint32(wanted[0]) if len(wanted) == 1 else np.isin(words, np.array(wanted, np.uint32))
             result.update(offsets[bisect_right(offsets, start + at) - 1] for at in np.flatnonzero(hits).tolist())
+        result |= self._units_with_index_of(wanted)
         return [self.unit(offset) for offset in sorted(result)]
+
+    def _units_with_index_of(self, places: list[int]) -> set[int]:
+        """Units that have one of these offsets in their table of strings, as Clang makes them (DWARF 5, 7.26)."""
+        if not self._string_tables:
+            return set()
+        data = _whole(self.dwarf.debug_str_offsets_sec)
+        words: npt.NDArray[np.uint32] = np.frombuffer(data[: len(data) & ~3], "<u4")
+        hits = 4 * np.flatnonzero(np.isin(words, np.array(places, np.uint32)))
+        rows = (bisect_right(self._string_tables, (at, 1 << 62)) - 1 for at in hits.tolist())
+        return {self._string_tables[row][1] for row in rows if row >= 0}
+
+    @cached_property
+    def _string_tables(self) -> list[tuple[int, int]]:
+        """Where each table begins in ``.debug_str_offsets``, ascending, and the unit that it is of."""
+        if self.dwarf.debug_str_offsets_sec is None:
+            return []
+        bases = (
+            (self.unit(offset).top.attributes.get("DW_AT_str_offsets_base"), offset) for offset in self.unit_offsets
+        )
+        return sorted((base.value, offset) for base, offset in bases if base is not None)
 
     def references_to(self, name: str) -> tuple[bytes, ...]:
         """How an entry may hold this name: inline, or as an offset in ``.debug_str``.

@@ -12,6 +12,7 @@ from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
 from prologue.live.probe.dwarf import damaged, open_debug
+from prologue.live.probe.entries import text_of
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.locations import NO_FRAME
 from prologue.live.probe.scopes import Scope
@@ -138,6 +139,40 @@ def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
     assert function is not None
     expected: tuple[list[str], dict[str, str]] = (["first=%x0:s64", "second=%x1:s64"], {})
     assert arguments_at(out, function.vaddr) == expected
+
+
+_HEADER = """
+static inline __attribute__((always_inline)) long helper(long number)
+{
+	__asm__ volatile("" :: "r"(number));
+	return number + 1;
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [["clang", "--target=aarch64-linux-gnu"], ["aarch64-linux-gnu-gcc"]])
+def test_names_of_several_units(tmp_path: Path, flags: list[str]) -> None:
+    """Clang's entries hold an index of each name, in a table of their unit; GCC's where the name is."""
+    needs_tools("clang", *TOOLS)
+    made = []
+    for name in ("first", "second", "third"):
+        source = tmp_path / f"{name}.c"
+        use = "" if name == "second" else f"long {name}_user(long number) {{ return helper(number); }}\n"
+        source.write_text(_HEADER.replace("{", f"{{ /* {name} */", 1) + use + f"void {name}(void) {{}}\n")
+        made.append(source.with_suffix(".o"))
+        run_command([*flags, "-O2", "-g", "-gdwarf-5", "-ffreestanding", "-c", str(source), "-o", str(made[-1])])
+    out = tmp_path / "all"
+    run_command(["aarch64-linux-gnu-ld", f"-Ttext={TEXT:#x}", "-e", "first", "-o", str(out), *map(str, made)])
+    debug = open_debug(ElfImage(out))
+    assert debug is not None
+    places = [
+        text_of(outer, "DW_AT_name")
+        for unit in debug.units_naming("helper")
+        for abstract in unit.named("helper", "DW_TAG_subprogram")
+        for outer, _ in unit.inlined(abstract)
+    ]
+    assert places == ["first_user", "third_user"]
+    assert [Path(unit.name).name for unit in debug.units_of_file("second.c")] == ["second.c"]
 
 
 _FRAMES = """
