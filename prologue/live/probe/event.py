@@ -18,6 +18,8 @@ from prologue.live.probe.verdict import ProbeVerdict
 
 _LONGEST_LINE: Final = 4094  # WRITE_BUFSIZE, without newline and NUL
 _LARGEST: Final = 3072  # MAX_PROBE_EVENT_SIZE
+_CHAR: Final = (6, 3)  # ASSIGN_FETCH_TYPE_ALIAS(char, ...)
+_ENTRY_AT_RETURN: Final = (6, 9)  # store_entry_arg
 DEFAULT_GROUPS: Final = {"p": "kprobes", "r": "kprobes", "f": "fprobes"}
 EventKind = Literal["p", "r", "f"]
 
@@ -90,6 +92,29 @@ def make_event(
         else:
             kept.append(argument)
     return replace(event, arguments=tuple(kept), omitted=omitted)
+
+
+def without_newer(
+    arguments: tuple[Argument, ...], release: tuple[int, int] | None, *, returns: bool
+) -> tuple[tuple[Argument, ...], tuple[Omitted, ...]]:
+    """Leave out arguments that only later releases take.
+
+    Args:
+        arguments: of an event.
+        release: of the kernel; None if it is not known.
+        returns: it is a kprobe event of a function's return.
+
+    """
+    kept, omitted = [], []
+    for argument in arguments:
+        is_char = argument.type.startswith("char")
+        since = _CHAR if is_char else _ENTRY_AT_RETURN if returns and "$arg" in argument.fetch else (0, 0)
+        if release is not None and release < since:
+            what = "the type char" if is_char else "$argN at a return"
+            omitted.append(Omitted(argument.asked, f"{what} is of releases from {since[0]}.{since[1]} on", True))
+        else:
+            kept.append(argument)
+    return tuple(kept), tuple(omitted)
 
 
 def size_of(argument: Argument) -> int:

@@ -15,7 +15,7 @@ from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
 from prologue.live.probe.dwarf import damaged
-from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names
+from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_newer
 from prologue.live.probe.language import ProbeRequest, parse_request
 from prologue.live.probe.lines import Sources
 from prologue.live.probe.place import ProbePlace
@@ -160,6 +160,10 @@ class Prober:
                 returns=place.returns,
                 at_entry=target.is_entry(place.vaddr),
             )
+        arguments, refused = without_newer(
+            arguments, target.binary.version, returns=place.returns and not options.fprobe
+        )
+        omitted += refused
         named = replace(options, group=request.group or options.group, name=request.event or options.name)
         return make_event(target, probe.verdict, arguments, omitted, named)
 

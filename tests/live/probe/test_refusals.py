@@ -8,11 +8,12 @@ import pytest
 
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.event import EventOptions, make_event
+from prologue.live.probe.event import EventOptions, make_event, without_newer
 from prologue.live.probe.language import parse_argument, parse_request
 from prologue.live.probe.prober import Prober
 from prologue.live.probe.refusals import symbol_of, why_not_fetched, why_not_typed
 from tests.live.probe.made_kernel import TEXT, TOOLS, make
+from tests.live.probe.test_scopes import NoData
 from tests.support.needs import needs_tools
 
 
@@ -100,3 +101,19 @@ def test_the_return_value_of_an_fprobe_event(prober: Prober) -> None:
     event = make_event(probe.target, verdict, arguments, omitted, EventOptions(fprobe=True))
     assert event.line == "f:hidden__return hidden%return x0=$retval _8_x0=+8($retval)"
     assert [each.asked for each in event.omitted] == ["%x1"]
+
+
+@pytest.mark.parametrize(("release", "lines"), [((6, 1), ["u8"]), ((6, 12), ["char", "u8"]), (None, ["char", "u8"])])
+def test_types_of_later_releases(release: tuple[int, int] | None, lines: list[str]) -> None:
+    asked = tuple(map(parse_argument, ("+0(%x0):char", "+0(%x0):u8")))
+    arguments, _ = find_arguments(asked, None, NoData())
+    kept, omitted = without_newer(arguments, release, returns=False)
+    assert [argument.type for argument in kept] == lines
+    assert len(kept) + len(omitted) == 2
+
+
+def test_parameters_at_a_return_are_of_later_releases() -> None:
+    arguments, _ = find_arguments((parse_argument("$arg1"),), None, NoData(), returns=True)
+    assert without_newer(arguments, (6, 12), returns=True)[0] == arguments
+    assert without_newer(arguments, (6, 1), returns=True)[0] == ()
+    assert without_newer(arguments, (6, 1), returns=False)[0] == arguments
