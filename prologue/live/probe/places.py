@@ -103,6 +103,9 @@ def _of_function(target: ProbeTarget, request: ProbeRequest) -> Iterator[ProbePl
                 scope=instance.entry.offset,
             )
     if not values and not inlined:
+        if (request.has_offset or request.returns) and any(True for _ in _inlined(target, request, values)):
+            why = f"{request.function} is only inlined: it has no offsets and no return; its name alone is its places"
+            raise InputError(why, path=target.path)
         raise _unknown(target, request)
 
 
