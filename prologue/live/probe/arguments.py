@@ -123,9 +123,9 @@ def find_arguments(
 
     """
     if requests is None:
-        requests = (ArgumentRequest(asked="$retval", variable="$retval") if returns else _PARAMETERS,)
-        if variables is None:
+        if variables is None or (returns and variables.return_type().kind == "void"):
             return (), ()
+        requests = (ArgumentRequest(asked="$retval", variable="$retval") if returns else _PARAMETERS,)
     found: list[Argument] = []
     omitted: list[Omitted] = []
     for request in _expanded(requests, variables, returns, omitted):

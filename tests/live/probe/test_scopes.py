@@ -127,6 +127,21 @@ def test_arguments_by_name(tmp_path: Path, version: int) -> None:
     assert arguments_at(out, function.vaddr - 4) is None
 
 
+def test_a_function_that_returns_nothing(tmp_path: Path) -> None:
+    """It is a mistake to ask for what it returns, and none to ask for nothing."""
+    out = described(tmp_path, 5)
+    debug, function = open_debug(ElfImage(out)), Kernel(out).symbols.find("complain")
+    assert debug is not None
+    assert function is not None
+    found = debug.function_at(function.vaddr)
+    assert found is not None
+    scope = Scope(*found, function.vaddr)
+    assert find_arguments(None, scope, NO_DATA, returns=True) == ((), ())
+    arguments, omitted = find_arguments((parse_argument("$retval"),), scope, NO_DATA, returns=True)
+    assert not arguments
+    assert omitted[0].is_mistake
+
+
 def test_arguments_by_name_from_clang(tmp_path: Path) -> None:
     """It makes no table of compilation units, and puts addresses into a table of their own."""
     needs_tools("clang", *TOOLS)
