@@ -17,6 +17,7 @@ from prologue.live.audit.variables import Variables
 ENABLED: Final = np.uint64(1 << 31)  # FTRACE_FL_ENABLED
 # LDR X17, [X11, #offset]: ftrace_caller loads ops->direct_call (arch/arm64/kernel/entry-ftrace.S, 6.4-7.3).
 _LOADS_DIRECT: Final = (0xFFC003FF, 0xF9400171)
+_MOST_RECORDS: Final = 1 << 22  # of one ftrace_page: more are damage
 _MOST: Final = 100_000  # ops or pages: a list that is longer is none
 
 
@@ -85,7 +86,7 @@ def all_records(variables: Variables) -> LiveRecords | None:
     parts, seen = [np.zeros(0, record)], set[int]()
     while here:
         records, index = variables.quad(here + to_records), variables.read(here + to_index, 4)
-        if here in seen or records is None or index is None:
+        if here in seen or records is None or index is None or int.from_bytes(index, "little") > _MOST_RECORDS:
             return None
         seen.add(here)
         data = variables.read(records, int.from_bytes(index, "little") * each) if any(index) else b""

@@ -23,6 +23,8 @@ from prologue.live.system.running_kernel import RunningKernel
 # Functions of which one is the caller of an area of a module, depending on what the compiler inlines (6.1-7.3).
 _LOADERS: Final = ("load_module+", "move_module+", "layout_and_allocate", "module_alloc+", "module_memory_alloc",
                    "execmem_alloc+", "execmem_vmalloc")  # fmt: skip
+# 5.10 names the function that called BPF's allocator (arch/arm64/net/bpf_jit_comp.c), 6.1 and later the allocator.
+_BPF_ALLOCATORS: Final = ("bpf_jit_alloc_exec+", "bpf_jit_binary_alloc+")
 _MASK: Final = (1 << 64) - 1
 _MOST_NODES: Final = 1 << 12  # there are twice as many as CPUs at most, and never more than 128 (mm/vmalloc.c)
 
@@ -69,7 +71,7 @@ def unowned(
     if not owners.complete:
         raise NotKnownError("not all owners of code are known")
     known = list(areas(objects))
-    packs = [*_packs(objects, known), *_of_classic_bpf(known, owners)]
+    packs = areas_of_bpf(objects, owners, known)
     free = pages.vaddrs[~_of_image(kernel, objects, pages)].tolist()
     free = [
         page for page in free
@@ -105,6 +107,14 @@ def _may_be_init(objects: Objects, owners: Owners, area: VmapArea) -> bool:
     return not ((records.places >= np.uint64(area.start)) & (records.places < np.uint64(area.end))).any()
 
 
+def areas_of_bpf(objects: Objects, owners: Owners, known: list[VmapArea]) -> list[VmapArea]:
+    """Return areas that BPF got for code: no list has filters of classic BPF, and kallsyms no users' programs.
+
+    ``bpf_prog_kallsyms_candidate`` and ``bpf_prog_kallsyms_add`` (kernel/bpf/core.c, 5.10-7.3).
+    """
+    return [*_packs(objects, known), *_by_allocator(known, owners)]
+
+
 def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
     """Return areas of BPF's packs."""
     if not objects.has("pack_list"):
@@ -116,9 +126,9 @@ def _packs(objects: Objects, known: list[VmapArea]) -> list[VmapArea]:
     return [area for area in known if area.start in starts]
 
 
-def _of_classic_bpf(known: list[VmapArea], owners: Owners) -> list[VmapArea]:
-    """Return areas that BPF's allocator got before there were packs: no list has filters of classic BPF (sockets)."""
-    return [area for area in known if area.caller and owners.name(area.caller).startswith("bpf_jit_alloc_exec+")]
+def _by_allocator(known: list[VmapArea], owners: Owners) -> list[VmapArea]:
+    """Return areas that BPF's allocator got, as it does before there are packs."""
+    return [area for area in known if area.caller and owners.name(area.caller).startswith(_BPF_ALLOCATORS)]
 
 
 def _of_image(kernel: RunningKernel, objects: Objects, pages: ExecutablePages) -> Bool:

@@ -20,7 +20,7 @@ _FLAGS: Final = {
     2: "SAVE_REGS", 12: "IPMODIFY", 13: "PID", 16: "PERMANENT", 17: "DIRECT", 18: "SUBOP",
 }  # fmt: skip
 _DELETED: Final = 7
-_MOST_PLACES: Final = 1 << 20  # functions of one fprobe
+_MOST_PLACES: Final = 1 << 20  # functions of one fprobe or hash
 
 
 class Hash(NamedTuple):
@@ -40,8 +40,8 @@ def read_hash(objects: Objects, place: int) -> Hash:
     if not place:
         return Hash((), ())
     bits, count = objects.get(place, "ftrace_hash.size_bits"), objects.get(place, "ftrace_hash.count")
-    if bits > _MOST_BITS:
-        raise NotKnownError(f"an ftrace_hash of 2^{bits} buckets at {place:#x}")
+    if bits > _MOST_BITS or count > _MOST_PLACES:
+        raise NotKnownError(f"an ftrace_hash of 2^{bits} buckets and {count:,} entries at {place:#x}")
     if not count:
         return Hash((), ())
     buckets = np.frombuffer(objects.read(objects.get(place, "ftrace_hash.buckets"), 8 << bits), "<u8")
@@ -133,7 +133,8 @@ def read_graph(objects: Objects) -> Iterator[Listener]:
     elif objects.has("ftrace_graph_return"):
         parts = (("entry", "ftrace_graph_entry"), ("return", "ftrace_graph_return"))
         calls = [Callback(role, objects.variable(name)) for role, name in parts]
-        stubs = {objects.maybe_place(n) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph")}
+        # Before 6.1 nobody's return function was ftrace_stub.
+        stubs = {objects.maybe_place(n) for n in ("ftrace_graph_entry_stub", "ftrace_stub_graph", "ftrace_stub")}
         if any(call.vaddr not in stubs for call in calls):
             yield Listener(
                 kind="function graph", at=objects.place("ftrace_graph_return"), callbacks=tuple(calls), functions=None

@@ -24,6 +24,8 @@ class HooksJudged(NamedTuple):
 
 def _modules(inventory: Inventory) -> Iterator[Suspect]:
     _require_rest(inventory)
+    if not inventory.owners.lists_modules:
+        raise NotKnownError("the list of modules cannot be read")
     for vaddr, message in hidden_modules(inventory.objects, inventory.owners, inventory.unlisted):
         yield Suspect("module", vaddr, message)
 

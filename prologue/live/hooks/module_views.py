@@ -62,7 +62,10 @@ def hidden_modules(objects: Objects, owners: Owners, unlisted: tuple[ListedModul
         for name, places in views if module.state == "live" else ():
             if module.place not in places:
                 yield _start(module), f"module {module.name} is in the list of modules, and not in {name}"
-    yield from _recorded(objects, owners)
+    try:
+        yield from _recorded(objects, owners)
+    except NotKnownError as error:
+        unread.append(str(error))
     if unread:
         raise NotKnownError("; ".join(unread))
 

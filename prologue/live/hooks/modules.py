@@ -15,6 +15,7 @@ import numpy as np
 
 from prologue.elf.symbols import SHN_UNDEF, SYM
 from prologue.live.hooks.objects import NotKnownError, Objects
+from prologue.live.memory.ranges import KERNEL_HALF
 
 _NAME: Final = 56  # MODULE_NAME_LEN (64-bit kernels)
 _MEMORIES: Final = 7  # MOD_MEM_NUM_TYPES (6.4-7.3)
@@ -61,7 +62,10 @@ def _memory(objects: Objects, place: int) -> tuple[tuple[range, ...], tuple[rang
 
 def _part(objects: Objects, place: int, struct: str, size: str) -> range:
     base = objects.get(place, f"{struct}.base")
-    return range(base, base + (objects.get(place, f"{struct}.{size}", 4) if base else 0))
+    end = base + (objects.get(place, f"{struct}.{size}", 4) if base else 0)
+    if base and not KERNEL_HALF <= base <= end < 1 << 64:
+        raise NotKnownError(f"a module at {place:#x} whose memory would be {base:#x}-{end:#x}")
+    return range(base, end)
 
 
 def listed(objects: Objects) -> tuple[ListedModule, ...]:

@@ -31,11 +31,14 @@ class Types(NamedTuple):
 
 
 def types_of(kernel: RunningKernel) -> Types:
-    """Return the first types that have what every kernel with modules has."""
+    """Return the first types that have what every kernel with modules has, or else every one with ftrace."""
+    without_modules = []
     for source, types in struct_types(kernel.image):
         if types.offset("module.list") is not None:
             return Types(source, types)
-    return Types("neither BTF nor DWARF", None)
+        if types.offset("ftrace_ops.func") is not None:
+            without_modules.append(Types(source, types))
+    return next(iter(without_modules), Types("neither BTF nor DWARF", None))
 
 
 class Objects:
@@ -54,8 +57,8 @@ class Objects:
         return self._types is not None
 
     def has(self, name: str) -> bool:
-        """Tell whether the vmlinux has a variable of that name, and one only."""
-        return self._find(name) is not None
+        """Tell whether the vmlinux has a variable of that name: ``place`` says of which it cannot be read."""
+        return self.variables.is_named(name)
 
     def place(self, name: str) -> int:
         """Return run-time address of a variable.
@@ -154,13 +157,14 @@ class Objects:
         yield from self._follow(self.number(head), self.offset(member), 0)
 
     def _follow(self, here: int, offset: int, end: int) -> Iterator[int]:
-        for _ in range(_MOST):
-            # The last node of an hlist_nulls is odd; no node of any list is.
-            if here == end or here & 1:
-                return
+        seen = set[int]()
+        # The last node of an hlist_nulls is odd; no node of any list is.
+        while here != end and not (here & 1 and not end):
+            if here & 1 or here in seen or len(seen) > _MOST:
+                raise NotKnownError(f"a damaged list: it has more than {len(seen):,} entries, and leads to {here:#x}")
+            seen.add(here)
             yield here - offset
             here = self.number(here)
-        raise NotKnownError(f"a list of more than {_MOST:,} entries at {here:#x}")
 
     def tree_nodes(self, root: int) -> Iterator[int]:
         """Yield nodes of an ``rb_root`` (``rb_node`` by its address), of which the left subtree comes first."""
@@ -180,16 +184,16 @@ class Objects:
 
     def array_entries(self, root: int) -> Iterator[int]:
         """Yield pointers in the ``xarray`` (or ``radix_tree_root``) at ``root``."""
-        level, seen = [self.get(root, "xarray.xa_head")], 0
+        left, nodes = [self.get(root, "xarray.xa_head")], set[int]()
         slots, count = self.offset("xa_node.slots"), self._slots()
-        while level:
-            entry = level.pop(0)
-            seen += 1
-            if seen > _MOST:
-                raise NotKnownError(f"an xarray of more than {_MOST:,} entries at {root:#x}")
+        while left:
+            entry = left.pop()
             if entry & _XA_KIND == _XA_NODE and entry > 1 << 12:
+                if entry in nodes or len(nodes) > _MOST:
+                    raise NotKnownError(f"a damaged xarray at {root:#x}: after {len(nodes):,} nodes, {entry:#x}")
+                nodes.add(entry)
                 data = self.read(entry - _XA_NODE + slots, 8 * count)
-                level += [value for k in range(count) if (value := int.from_bytes(data[8 * k : 8 * k + 8], "little"))]
+                left += [value for k in range(count) if (value := int.from_bytes(data[8 * k : 8 * k + 8], "little"))]
             elif entry and entry & _XA_KIND == 0:
                 yield entry
 

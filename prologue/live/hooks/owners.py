@@ -40,7 +40,7 @@ class Owners:
         """Return ``modules`` are those that are listed; None if the list cannot be read."""
         self._kernel, self._objects, self.modules = kernel, objects, modules or ()
         self.not_known: list[str] = []
-        self.complete = modules is not None
+        self.complete = self.lists_modules = modules is not None
         self._ranges = sorted([*self._of_modules(), *self._try("BPF code", self._of_bpf),
                                *self._try("pages of kprobes", self._of_kprobes)])  # fmt: skip
         self._starts = [part.start for part in self._ranges]
@@ -153,8 +153,9 @@ def owners_of(kernel: RunningKernel, objects: Objects) -> Owners:
         NotKnownError: the list of modules cannot be read.
 
     """
-    # A kernel without CONFIG_MODULES has no list, and no modules.
-    return Owners(kernel, objects, listed(objects) if objects.has("modules") else ())
+    # A kernel without CONFIG_MODULES has neither the list nor the struct, and no modules.
+    has_modules = objects.has("modules") or objects.knows("module.list")
+    return Owners(kernel, objects, listed(objects) if has_modules else ())
 
 
 def _plus(offset: int) -> str:

@@ -18,7 +18,9 @@ _VALID, _TABLE = np.uint64(1), np.uint64(2)
 _PXN, _PXN_TABLE = np.uint64(1 << 53), np.uint64(1 << 59)
 _READ_ONLY: Final = np.uint64(1 << 7)  # AP[2]
 _LEAF: Final = 3  # the last level
+_SHIFT_64K: Final = 16
 _MASK: Final = (1 << 64) - 1
+_FEWEST_BITS, _MOST_ADDRESS_BITS = 36, 52  # arch/arm64/Kconfig, ARM64_VA_BITS
 _MOST: Final = 1 << 20  # executable pages: more are damaged tables
 
 
@@ -64,8 +66,10 @@ class PageTables:
             raise NotKnownError(f"pages of {self._size:,} bytes")
         self._shift = self._size.bit_length() - 1
         self._bits = self._shift - 3  # of an address that one level takes
-        self.address_bits = 64 - numbers["TCR_EL1_T1SZ"]
-        self._linear = (-(1 << numbers["VA_BITS"]) - objects.variable("memstart_addr")) & _MASK
+        self.address_bits, self._linked_bits = 64 - numbers["TCR_EL1_T1SZ"], numbers["VA_BITS"]
+        if not _FEWEST_BITS <= self.address_bits <= self._linked_bits <= _MOST_ADDRESS_BITS:
+            raise NotKnownError(f"addresses of {self.address_bits} bits, of {self._linked_bits} at most")
+        self._linear = (-(1 << self._linked_bits) - objects.variable("memstart_addr")) & _MASK
         self._kept: dict[tuple[int, int], _Entries] = {}
 
     @property
@@ -73,17 +77,39 @@ class PageTables:
         """The first level that is there: 0 if tables have four."""
         return _LEAF + 1 - -(-(self.address_bits - self._shift) // self._bits)
 
+    def _entries(self, bits: int) -> int:
+        """Return how many entries of the top table addresses of ``bits`` bits take."""
+        return 1 << bits - self._shift - self._bits * (_LEAF - self.top)
+
+    @property
+    def _first_entry(self) -> int:
+        """Return the first entry in use of the top table.
+
+        With pages of 64 KiB, the table of a kernel for 52 bits is as long on a CPU that has 48, which uses its end
+        (``TTBR1_BADDR_4852_OFFSET``, arch/arm64/include/asm/pgtable-hwdef.h). With smaller pages, levels are left out.
+        """
+        if self._shift < _SHIFT_64K:
+            return 0
+        return self._entries(self._linked_bits) - self._entries(self.address_bits)
+
     def linear(self, paddr: int) -> int:
         """Tell where the linear map has a physical address."""
         return (paddr + self._linear) & _MASK
 
     def executable(self) -> ExecutablePages:
-        """Return every executable page beyond the linear map; errors as ``Objects.read``."""
+        """Return every executable page beyond the linear map.
+
+        Raises:
+            NotKnownError: memory lacks some of the tables, or they do not have the kernel's own text.
+
+        """
         start = -(1 << self.address_bits) & _MASK
         first = -(1 << min(self.address_bits, 48) - 1) & _MASK  # _PAGE_END(VA_BITS_MIN): here the linear map ends
         entries = self._under(self._objects.place("swapper_pg_dir"), self.top, first=(first - start) >> self._shift)
         order = np.argsort(entries.offsets, kind="stable")
         vaddrs = (entries.offsets[order] << np.uint64(self._shift)) + np.uint64(start)
+        if self._objects.place("_stext") & -self._size not in vaddrs.tolist():
+            raise NotKnownError("the page tables that were read do not let the kernel execute its own text")
         return ExecutablePages(vaddrs, entries.paddrs[order], entries.writable[order], self._size)
 
     def _under(self, table: int, level: int, first: int = 0) -> _Entries:
@@ -93,7 +119,7 @@ class PageTables:
             return self._kept[key]
         entries = np.frombuffer(self._objects.read(table, self._size), "<u8")
         if level == self.top:
-            entries = entries[: 1 << self.address_bits - self._shift - self._bits * (_LEAF - level)]
+            entries = entries[self._first_entry :][: self._entries(self.address_bits)]
         span = 1 << self._bits * (_LEAF - level)  # pages that one entry maps
         used = np.flatnonzero(entries & _VALID)
         used = used[used >= first // span]
@@ -130,7 +156,7 @@ class PageTables:
 
     def _paddr(self, entries: U64) -> U64:
         """Return the output address: bits 49 on down; pages of 64 KiB have bits 51 to 48 in bits 15 to 12."""
-        if self._shift == 16:
+        if self._shift == _SHIFT_64K:
             low = entries & np.uint64(0x0000_FFFF_FFFF_0000)
             return np.asarray(low | (entries & np.uint64(0xF000)) << np.uint64(36), np.uint64)
         return np.asarray(entries & np.uint64((1 << 50) - self._size), np.uint64)

@@ -78,9 +78,9 @@ def changed_data(inventory: Inventory) -> Iterator[ChangedData]:
 
 
 def _is_owned(inventory: Inventory, live: np.uint64, linked: np.uint64) -> bool:
-    """Tell whether a pointer to a function became a pointer to another one that somebody owns."""
+    """Tell whether a pointer to a function became a pointer to another one that somebody owns, or may own."""
     owners = inventory.owners
-    return owners.of(int(live)) is not None and owners.of(int(linked)) is not None
+    return (owners.of(int(live)) is not None or not owners.complete) and owners.of(int(linked)) is not None
 
 
 def _between(inventory: Inventory, low: str, high: str) -> tuple[int, int]:

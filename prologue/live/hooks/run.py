@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from prologue.errors import Location
+from prologue.errors import InputError, Location
 from prologue.live.audit.compare import audit_both as compare
 from prologue.live.audit.run import KERNEL, LIVE_RULES, Audit, Look, audit_of, look_at, mismatch_audit
 from prologue.live.hooks.inventory import Inventory, take_inventory
@@ -56,8 +56,11 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
     chosen = {rule.code: rule for rule in rules if rule.code in REPORTED}
     if not chosen or not isinstance(kernel, RunningKernel):
         return done
-    inventory = take_inventory(kernel, kernel.memory)
-    judged = _judged(kernel, inventory)
+    try:
+        inventory = take_inventory(kernel, kernel.memory)
+        judged = _judged(kernel, inventory)
+    except InputError as error:  # text that was read is judged all the same
+        return replace(done, notes=(*done.notes, f"what is attached to the kernel: {error}"))
     notes = [f"what is attached to the kernel: {what}" for what in (*inventory.not_known, *judged.not_known)]
     why = next((reason for name in (kernel.release, look.release) if name and (reason := not_known(name))), "")
     findings: list[Finding] = []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from prologue.live.hooks.executable import areas, areas_of_bpf
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.listener import Listener
+from prologue.live.hooks.objects import NotKnownError
 from prologue.words import counted
 
 SuspectKind = Literal["owner", "module", "executable", "data", "views"]
@@ -25,17 +27,30 @@ class Suspect(NamedTuple):
 
 
 def without_owner(inventory: Inventory) -> Iterator[Suspect]:
-    """Yield callbacks that lead where nobody owns code; nothing if not all owners are known."""
+    """Yield callbacks that lead where nobody owns code.
+
+    Raises:
+        NotKnownError: not all owners are known; or, after the others, where BPF has code.
+
+    """
     owners = inventory.owners
     if not owners.complete:
-        return
-    for listener in inventory.listeners:
+        raise NotKnownError("not all owners of code are known")
+    for listener in sorted(inventory.listeners, key=lambda listener: listener.kind == "BPF program"):
         for role, vaddr in listener.callbacks:
-            if owners.of(vaddr) is not None:
+            if not vaddr or owners.of(vaddr) is not None:
+                continue
+            if listener.kind == "BPF program" and _is_of_bpf(inventory, vaddr):
                 continue
             place = listener.functions[0] if listener.functions else listener.at
             message = f"{_called(listener)}: its {role} is {owners.name(vaddr)}, where nobody owns code"
             yield Suspect("owner", place, f"{message}{_whose(inventory, vaddr)}", (vaddr,))
+
+
+def _is_of_bpf(inventory: Inventory, vaddr: int) -> bool:
+    """Tell whether BPF got the memory: programs of users without CAP_BPF are not in kallsyms."""
+    objects, owners = inventory.objects, inventory.owners
+    return any(area.start <= vaddr < area.end for area in areas_of_bpf(objects, owners, list(areas(objects))))
 
 
 def _called(listener: Listener) -> str:

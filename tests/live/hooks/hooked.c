@@ -53,6 +53,12 @@ struct vm_struct { void *moved, *caller; };
 struct vmap_area { u64 va_start, va_end; struct rb_node rb_node; struct list_head list; struct vm_struct *vm; };
 struct mutex { u64 owner; };
 
+struct xarray { u32 moved; void *xa_head; };
+struct xa_node { u64 moved; void *slots[64]; u64 marks[3]; };
+struct idr { u64 moved; struct xarray idr_rt; };
+struct bpf_prog_aux { u64 moved, load_time; u32 id; char name[16]; };
+struct bpf_prog { u32 type; unsigned char tag[8]; void *bpf_func; struct bpf_prog_aux *aux; };
+
 #define TEXT __attribute__((section(".text"), noinline, used))
 TEXT int _stext(int x) { return x; }
 TEXT int vfs_read(int x) { asm volatile("nop\n\tnop"); return x + 1; }
@@ -62,6 +68,8 @@ TEXT int on_probe(int x) { return x + 4; }
 TEXT int on_return(int x) { return x + 5; }
 TEXT int pre_handler_kretprobe(int x) { return x + 6; }
 TEXT int allocated_here(int x) { return x + 7; }
+TEXT int bpf_jit_alloc_exec(int x) { return x + 8; }
+TEXT int bpf_jit_binary_alloc(int x) { return x + 9; }
 TEXT int _etext(int x) { return x; }
 
 /* A module whose text lies in this kernel's data; nothing has to run it. */
@@ -110,6 +118,11 @@ struct vmap_area orphan_area = {
 	.va_start = (u64)orphan_text, .va_end = (u64)orphan_text + sizeof(orphan_text), .list = ALONE(vmap_area_list), .vm = &orphan_vm,
 };
 
+/* A program that a test may put into the empty idr. */
+struct bpf_prog_aux filter_aux = { .id = 7, .name = "by_user" };
+struct bpf_prog filter_program = { .type = 1, .bpf_func = orphan_text, .aux = &filter_aux };
+struct idr prog_idr;
+
 /* Read-only data, the last of which boot chooses. */
 #define READ_ONLY(section_name) __attribute__((section(section_name), used))
 asm(".section .rodata.first, \"a\"\n.balign 8\n.globl __start_rodata\n__start_rodata:\n.previous");
@@ -132,3 +145,4 @@ char _end[8];
 /* For their types. */
 struct fgraph_ops unused_graph;
 struct kretprobe *unused_return;
+struct xa_node *unused_xa_node;

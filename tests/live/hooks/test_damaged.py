@@ -1,0 +1,115 @@
+"""``live audit`` of a small kernel whose lists cannot be read: it says so, and accuses nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from prologue.cli.main import main
+from prologue.errors import InputError
+from prologue.live.memory.core import CoreFile
+from tests.live.hooks.hooked import make, saved
+from tests.support.elf_edit import ElfEdit
+
+_OF_HOOKS: Final = ("PL509", "PL510", "PL511", "PL512")
+_NOWHERE: Final = 0xFFFF_8000_0000_0000
+_MODULE: Final = {"list": 72, "base": 88}  # offsets in struct module (hooked.c)
+
+
+class Audited(NamedTuple):
+    """Codes of findings about what is attached, and what was not looked at."""
+
+    codes: list[str]
+    notes: str
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("damaged"))
+
+
+def audited(vmlinux: Path, core: Path, capsys: pytest.CaptureFixture[str]) -> Audited:
+    capsys.readouterr()
+    assert main(["live", "audit", str(vmlinux), str(core), "--format", "json"]) != 3
+    data = json.loads(capsys.readouterr().out)
+    codes = [finding["code"] for finding in data["findings"] if finding["code"] in _OF_HOOKS]
+    return Audited(codes, "\n".join(data["not_looked_at"]))
+
+
+def test_records_of_modules_are_not_accused_without_the_list_of_modules(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = 0xFFFF_8000_7000_0000
+    record = {"record_of_read": outside + 4, f"loaded+{_MODULE['base']}": outside}
+    assert audited(vmlinux, saved(vmlinux, record, ()), capsys).codes == []
+    codes, notes = audited(vmlinux, saved(vmlinux, record | {"modules": _NOWHERE}, ()), capsys)
+    assert codes == []
+    assert "hidden modules: the list of modules cannot be read" in notes
+    assert "owners of callbacks: not all owners of code are known" in notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({f"loaded+{_MODULE['base']}": 0xFFFF_FFFF_FFFF_F000}, "whose memory would be 0xfffffffffffff000-"),
+        ({f"loaded+{_MODULE['list']}": _NOWHERE | 1}, "modules: a damaged list"),
+        ({"swapper_pg_dir+2048": 0, "swapper_pg_dir+8": 2}, "do not let the kernel execute its own text"),
+    ],
+)
+def test_damage_is_said(vmlinux: Path, changes: dict[str, int], note: str, capsys: pytest.CaptureFixture[str]) -> None:
+    codes, notes = audited(vmlinux, saved(vmlinux, changes), capsys)
+    assert codes == []
+    assert note in notes
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("damage", "target", "note"),
+    [
+        ({"filter+24": 1 << 60}, "wanted", "an ftrace_hash of 2^1 buckets and 1,152,921,504,606,846,976 entries"),
+        ({}, "probe+8", "kprobes: a damaged list: it has more than 1 entries"),
+    ],
+)
+def test_a_circle_ends(
+    vmlinux: Path, damage: dict[str, int], target: str, note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, _, offset = target.partition("+")
+    circle = {target: ElfEdit(vmlinux).value(name) + int(offset or "0")}
+    codes, notes = audited(vmlinux, saved(vmlinux, damage | circle), capsys)
+    assert codes == []
+    assert note in notes
+
+
+@pytest.mark.parametrize(
+    ("allocator", "codes"),
+    [("bpf_jit_alloc_exec", []), ("bpf_jit_binary_alloc", []), ("allocated_here", ["PL509", "PL511"])],
+)
+def test_programs_that_kallsyms_lacks_are_in_memory_of_bpf(
+    vmlinux: Path, allocator: str, codes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of users without CAP_BPF; 5.10 names the function that called the allocator."""
+    elf = ElfEdit(vmlinux)
+    changes = {"prog_idr+16": elf.value("filter_program"), "orphan_vm+8": elf.value(allocator) + 4}
+    core = saved(vmlinux, changes, ("module_text", "orphan_text"))
+    assert audited(vmlinux, core, capsys).codes == codes
+
+
+def test_memory_that_cannot_be_read_is_no_error_of_the_audit(
+    vmlinux: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text that was read is judged all the same: a block of the dump is damaged where a list is."""
+    place, read = ElfEdit(vmlinux).value("table_1"), CoreFile.read
+
+    def damaged(core: CoreFile, vaddr: int, size: int) -> bytes:
+        if vaddr <= place < vaddr + size:
+            raise InputError("damaged dump: a block", path=core.name)
+        return read(core, vaddr, size)
+
+    core = saved(vmlinux)
+    monkeypatch.setattr(CoreFile, "read", damaged)
+    codes, notes = audited(vmlinux, core, capsys)
+    assert codes == []
+    assert "damaged dump: a block" in notes
