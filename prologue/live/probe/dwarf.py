@@ -11,7 +11,6 @@ import io
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,6 @@ import numpy.typing as npt
 
 from prologue.elf.image import SHF_COMPRESSED, ElfImage, unaligned
 from prologue.elf.symbols import SYM
-from prologue.errors import InputError
 from prologue.live.probe.abbrevs import AbbrevTable
 from prologue.live.probe.drgn_types import WholeFile
 from prologue.live.probe.entries import DEEPEST, code_of, ends_path, text_of
@@ -122,7 +120,7 @@ def _inlined_below(entry: Any, abstract: int, depth: int) -> Iterator[Any]:
 class DebugInfo:
     """The DWARF of a file. ``None`` from ``open_debug`` where it has none.
 
-    Errors of damaged information are pyelftools' own: ``damaged`` turns them into one InputError.
+    Errors of damaged information are pyelftools' own: ``readable_dwarf`` turns them into one InputError.
     """
 
     def __init__(self, image: ElfImage) -> None:
@@ -276,25 +274,6 @@ def open_debug(image: ElfImage) -> DebugInfo | None:
     """The debug information of a file; None if it has none."""
     section = image.section(".debug_info") or image.section(".zdebug_info")
     return DebugInfo(image) if section is not None and section.has_bytes else None
-
-
-@contextmanager
-def damaged(path: Path) -> Iterator[None]:
-    """Raise what pyelftools raises as one error: it checks little, and damage ends in any of these.
-
-    Raises:
-        InputError: the debug information is damaged.
-
-    """
-    from elftools.common.exceptions import DWARFError
-
-    from prologue.elf.headers import PARSE_ERRORS
-
-    try:
-        yield
-    except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
-        reason = str(error) or type(error).__name__
-        raise InputError(f"debug information cannot be read ({reason})", path=path) from error
 
 
 def _whole(section: Any) -> bytes:

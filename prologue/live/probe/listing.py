@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.insn.kprobes import REFUSED
-from prologue.live.probe.dwarf import damaged
 from prologue.live.probe.entries import ends_path, text_of
 from prologue.live.probe.language import ProbeRequest
 from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, rows
@@ -47,7 +47,7 @@ def list_lines(target: ProbeTarget, request: ProbeRequest, sources: Sources) -> 
         InputError: no such function or file, or no DWARF.
 
     """
-    with damaged(target.path):
+    with readable_dwarf(target.path, "debug information"):
         if request.function:
             result = []
             for instance in instances(target, request):

@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
+from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError, UsageError
-from prologue.live.probe.dwarf import Unit, damaged
+from prologue.live.probe.dwarf import Unit
 from prologue.live.probe.entries import code_of, ends_path, entry_pc, origin, text_of
 from prologue.live.probe.language import ProbeRequest
 from prologue.live.probe.lines import SourceRow, Sources, declared, function_rows, is_of_header, rows
@@ -38,7 +39,7 @@ def find_places(target: ProbeTarget, request: ProbeRequest, sources: Sources | N
         InputError: no such symbol, file or line, or no code there.
 
     """
-    with damaged(target.path):
+    with readable_dwarf(target.path, "debug information"):
         places = list(_places(target, request, sources or Sources(None)))
     for place in places:
         _check(target, place)

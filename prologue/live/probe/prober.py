@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError, PrologueError, UsageError
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import open_binary
 from prologue.kernel.module import Module
 from prologue.live.probe.arguments import ALL_VARIABLES, VariablesAt, find_arguments
-from prologue.live.probe.dwarf import damaged
 from prologue.live.probe.event import EventOptions, ProbeEvent, make_event, with_unique_names, without_newer
 from prologue.live.probe.language import ProbeRequest, parse_request
 from prologue.live.probe.lines import Sources
@@ -151,7 +151,7 @@ class Prober:
             raise InputError("has no fprobe events on arm64 (they are in 7.2): use --event", path=self.kernel.path)
         if options.fprobe and not place.returns and not target.is_entry(place.vaddr):
             raise UsageError(f"{request.asked}: fprobe events are of a function's entry or return")
-        with damaged(target.path):
+        with readable_dwarf(target.path, "debug information"):
             wanted = ALL_VARIABLES if options.all_variables else request.arguments
             arguments, omitted = find_arguments(
                 wanted,

@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.insn.a64 import INSN_SIZE
 from prologue.kernel.kernel import Kernel
 from prologue.kernel.load import mismatch
 from prologue.kernel.module import Module
-from prologue.live.probe.dwarf import DebugInfo, damaged, open_debug
+from prologue.live.probe.dwarf import DebugInfo, open_debug
 from prologue.live.probe.judge import Judge
 from prologue.live.probe.module_judge import judge_module
 
@@ -30,7 +31,7 @@ class ProbeTarget:
     @cached_property
     def debug(self) -> DebugInfo | None:
         """Its DWARF; None if it has none."""
-        with damaged(self.path):
+        with readable_dwarf(self.path, "debug information"):
             return open_debug(self.binary.image)
 
     def trim(self) -> None:

@@ -6,13 +6,13 @@ DWARF 5, sections 6.1.2 (look-up by address) and 6.2 (line numbers).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prologue.arrays import I64, U64
+from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.errors import InputError
 from prologue.trace.path.known import KnownRanges
 from prologue.trace.path.listing import instructions, plain_place
@@ -92,7 +92,7 @@ class LineTables:
             InputError: there are no line tables, or they are damaged.
 
         """
-        with self._readable():
+        with readable_dwarf(self._path, "its line tables"):
             if self._dwarf is None:
                 self._open()
             unit = int(np.searchsorted(self._starts, np.uint64(vaddr), side="right")) - 1
@@ -111,7 +111,7 @@ class LineTables:
             InputError: there are no line tables, or they are damaged.
 
         """
-        with self._readable():
+        with readable_dwarf(self._path, "its line tables"):
             if self._dwarf is None:
                 self._open()
         rows = np.searchsorted(self._starts, vaddrs, side="right") - 1
@@ -119,23 +119,9 @@ class LineTables:
         wanted = {self._offsets[row] for row in rows.tolist()}
         for start, stop, offset in zip(self._starts.tolist(), self._stops.tolist(), self._offsets, strict=True):
             if offset in wanted:
-                with self._readable():
+                with readable_dwarf(self._path, "its line tables"):
                     unit = self._unit(offset)
                 yield unit, start, stop
-
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Make errors of the tables and their reader errors of the input."""
-        from elftools.common.exceptions import DWARFError
-
-        from prologue.elf.headers import PARSE_ERRORS
-
-        try:
-            yield
-        except (*PARSE_ERRORS, DWARFError, AssertionError, AttributeError, NotImplementedError, TypeError) as error:
-            raise InputError(
-                f"its line tables cannot be read ({error or type(error).__name__})", path=self._path
-            ) from error
 
     def _open(self) -> None:
         import io

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from prologue.elf.dwarf_errors import readable_dwarf
 from prologue.elf.image import ElfImage
 from prologue.errors import InputError
 from prologue.kernel.kernel import Kernel
 from prologue.live.probe.arguments import find_arguments
-from prologue.live.probe.dwarf import damaged, open_debug
+from prologue.live.probe.dwarf import open_debug
 from prologue.live.probe.entries import text_of
 from prologue.live.probe.language import parse_argument
 from prologue.live.probe.locations import NO_FRAME
@@ -80,7 +81,7 @@ def arguments_at(
     path: Path, vaddr: int, *asked: str, data: NoData = NO_DATA
 ) -> tuple[list[str], dict[str, str]] | None:
     """Arguments as the kernel reads them, and what cannot be had; None if nothing describes the place."""
-    with damaged(path):
+    with readable_dwarf(path, "debug information"):
         debug = open_debug(ElfImage(path))
         found = debug.function_at(vaddr) if debug is not None else None
         if found is None:
