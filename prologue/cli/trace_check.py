@@ -89,9 +89,9 @@ def run(args: Namespace) -> int:
     )
     if args.format == "text":
         _print_findings(done)
-        print_notes(rest)
     else:
         put_report(args, _report(args, done, rest))
+    print_notes(rest)
     if not done.judged:
         raise UndecidedError(f"no step could be judged: {summary.why_no_step(check.unjudged)}", path=trace.name)
     if args.format == "text":
@@ -138,7 +138,8 @@ def _report(args: Namespace, done: _Checked, notes: list[str]) -> str:
     from prologue.report.html.page import render_page
     from prologue.report.html.trace import check_page
 
-    outcome: Badge = "failed" if done.failed else "passed" if done.judged else "not decided"
+    # As the exit code: what diverged is on the page, too, but no step could be judged.
+    outcome: Badge = "not decided" if not done.judged else "failed" if done.failed else "passed"
     said = _verdict(done) if done.judged else []
     if done.diverged is not None:
         said += divergence_lines(done.diverged, done.kernels.host, done.owners)[-1:]

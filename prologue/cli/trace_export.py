@@ -42,14 +42,16 @@ def run(args: Namespace) -> int:
         by_time = _by_time(args.axis, trace, start) if form.timed else False
         subject = ExportSubject(name=printable(trace.name), known=known, by_time=by_time, start=start if by_time else 0)
         with new_file(args.output) as temporary, temporary.open("wb") as stream:
-            export = form.start(subject, stream)
+            export, timed = form.start(subject, stream), False
             for batch, every in batches:
+                timed = timed or bool(batch.ranges["time"].any())
                 keep = filters.mask(batch, every, known)
                 summary.add(*selection.take(batch, every, keep))
                 export.add(batch, every, keep)
             notes = export.finish()
         if form.timed and not by_time and args.axis is None:
-            notes.append("the trace has no times: 1 ns of the time line is 1 instruction of that CPU")
+            which = "the begin of the trace" if timed else "the trace"
+            notes.append(f"{which} has no times: 1 ns of the time line is 1 instruction of that CPU")
         rest = [*summary.lines(), *notes, *left_out_lines(check), *trace.account.lines()]
         print_notes([*warnings(check, trace, args), *unmatched(args, filters, known), *rest])
     return 0
@@ -76,5 +78,5 @@ def _by_time(axis: str | None, trace: Trace, start: int) -> bool:
     """
     has = start > 0 and (trace.header is None or trace.header.clocked)
     if axis == "time" and not has:
-        raise UsageError(f"--axis time: {trace.name} has no times")
+        raise UsageError(f"--axis time: {trace.name} has no times, or none at its begin")
     return has if axis is None else axis == "time"

@@ -88,7 +88,8 @@ def run(args: Namespace) -> int:
     if args.format == "text":
         for one in found:
             print("\n".join(_text(one, _TOP if args.top is None else args.top)))
-        print_notes(rest)
+    print_notes(rest)
+    if args.format == "text":
         return 0
     images = [_data(one) for one in found]
     left_out = dict(zip(("ranges", "instructions"), check.left_out, strict=True))
