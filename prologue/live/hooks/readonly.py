@@ -132,16 +132,26 @@ def _pointers_after_init(inventory: Inventory, where: range, places: U64, values
 
 def _of_vdso(inventory: Inventory, section: Section, live: U64) -> U64:
     """Return addresses of words of the vDSO's image that differ by alternatives alone: each half is either."""
-    allowed = []
+    allowed: list[int] = []
     for name in ("vdso", "vdso32"):
         start, end = (inventory.kernel.symbols.find(f"{name}_{edge}") for edge in ("start", "end"))
         if start is None or end is None or not section.addr <= start.vaddr < section.addr + section.size:
             continue
         data = inventory.kernel.image.read_at(start.vaddr, end.vaddr - start.vaddr)
         runs = live.tobytes()[start.vaddr - section.addr :][: end.vaddr - start.vaddr]
-        for place in _alternatives(inventory, data or b"", runs):
-            allowed.append(start.vaddr + place & ~7)
-    return np.array(sorted(set(allowed)), np.uint64)
+        became = set(_alternatives(inventory, data or b"", runs))
+        allowed += [start.vaddr + place for place in explained_words(became, data or b"", runs)]
+    return np.array(sorted(allowed), np.uint64)
+
+
+def explained_words(became: set[int], linked: bytes, live: bytes) -> list[int]:
+    """Return offsets of words of 64 bits of which each half is as linked, or an instruction that ``became`` another."""
+    places = {place & ~7 for place in became}
+    return [
+        place
+        for place in sorted(places)
+        if all(at in became or live[at : at + 4] == linked[at : at + 4] for at in (place, place + 4))
+    ]
 
 
 def _alternatives(inventory: Inventory, data: bytes, runs: bytes) -> Iterator[int]:

@@ -24,6 +24,10 @@ _CODES: Final[dict[SuspectKind, str]] = {"owner": "PL509", "module": "PL510", "e
 REPORTED: Final = frozenset(_CODES.values())
 """Codes of the rules whose findings only this makes."""
 _OTHER_MOMENT: Final = "lists of a capture may be of different moments: a dump decides"
+_NEVER_LOOKED_AT: Final = (
+    "callbacks of other kinds (netfilter, LSM, notifiers, timers, struct_ops); executable pages of the linear map; "
+    "read-only data of modules; of data that are read-only after init all except pointers to functions"
+)
 _MASK: Final = (1 << 64) - 1
 
 
@@ -61,7 +65,9 @@ def audit_with_hooks(look: Look, rules: tuple[Rule, ...], before: Look | None = 
         judged = _judged(kernel, inventory)
     except InputError as error:  # text that was read is judged all the same
         return replace(done, notes=(*done.notes, f"what is attached to the kernel: {error}"))
-    notes = [f"what is attached to the kernel: {what}" for what in (*inventory.not_known, *judged.not_known)]
+    never = (_NEVER_LOOKED_AT,) if inventory.objects.has_types else ()
+    unlooked = (*inventory.not_known, *judged.not_known, *never)
+    notes = [f"what is attached to the kernel: {what}" for what in unlooked]
     why = next((reason for name in (kernel.release, look.release) if name and (reason := not_known(name))), "")
     findings: list[Finding] = []
     for suspect in judged.suspects:
