@@ -132,6 +132,11 @@ def test_lines_need_debug_information(vmlinux: Path, capsys: pytest.CaptureFixtu
     assert "is no name of an event or group" in capsys.readouterr().err
 
 
+def test_all_variables_leave_no_room_for_some(vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", str(vmlinux), "traced %x0", "--vars"]) == 2
+    assert "--vars prints every variable" in capsys.readouterr().err
+
+
 def test_a_release_that_was_not_compared_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     needs_tools(*TOOLS)
     assert main(["probe", str(make(tmp_path, Form(release="5.15.1"))), "hidden"]) == 0

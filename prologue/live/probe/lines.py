@@ -120,8 +120,10 @@ class Sources:
 
     def _read(self, unit: Unit, name: str) -> list[str]:
         parts = PurePosixPath(unit.directory, name).parts
-        # A build's directory is not the root's: the longest end of the path that is a file there.
-        paths = [self._root.joinpath(*parts[k:]) for k in range(1, len(parts))] if self._root else [Path(*parts)]
+        # A build's directory is not the root's: the longest end of the path that is a file there. Its name alone may be
+        # another file's.
+        ends = range(1, max(len(parts) - 1, 2))
+        paths = [self._root.joinpath(*parts[k:]) for k in ends] if self._root else [Path(*parts)]
         for path in paths:
             if path.is_file():
                 return path.read_text("utf-8", "replace").splitlines()

@@ -145,6 +145,8 @@ class Prober:
     def event(self, probe: Probe, options: EventOptions) -> ProbeEvent | None:
         """The event of a place; None if the place cannot. Its name need not be unique."""
         place, request, target = probe.verdict.place, probe.request, probe.target
+        if options.all_variables and request.arguments:
+            raise UsageError(f"{request.asked}: --vars prints every variable: leave the arguments out")
         if probe.verdict.answer == "no":
             return None
         if options.fprobe and target.binary.version is not None and not self._has_fprobe:

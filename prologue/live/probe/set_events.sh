@@ -3,7 +3,7 @@
 #     sh THIS [SECONDS | COMMAND [ARGUMENT...]]      10 seconds if nothing is said
 #
 # The trace goes to standard output, the rest to standard error. It uses an instance of its own, and no other tool's
-# buffer or events.
+# buffer or events. It exits with 1 if the kernel refused an event, or else as COMMAND did.
 
 set -u
 say() { echo "$0: $*" >&2; }
@@ -32,6 +32,8 @@ clean() {
 			say "$GROUP/$name is still there"
 	done
 }
+# What is there already is somebody's, and is not taken away.
+[ ! -d "$instance" ] || fail "there is an instance $GROUP of tracefs already: remove it, or give --group"
 trap clean EXIT
 trap 'exit 130' HUP INT TERM
 
@@ -39,10 +41,19 @@ mkdir "$instance" || fail "no instance of tracefs"
 events | while read -r line; do
 	printf '%s\n' "$line" >>"$tracing/$CONTROL" 2>/dev/null || say "the kernel refuses: $line"
 done
+status=0
+for name in $NAMES; do
+	[ -d "$tracing/events/$GROUP/$name" ] || status=1
+done
 [ -e "$instance/events/$GROUP/enable" ] || fail "the kernel took none of the events"
 echo 1 >"$instance/events/$GROUP/enable" || fail "events cannot be enabled"
 case ${1:-10} in
-*[!0-9]*) "$@"; say "$1 ended with $?" ;;
+*[!0-9]*)
+	"$@"
+	ended=$?
+	say "$1 ended with $ended"
+	[ "$status" -ne 0 ] || status=$ended
+	;;
 *) sleep "${1:-10}" ;;
 esac
 echo 0 >"$instance/tracing_on"
@@ -54,3 +65,4 @@ for statistics in "$instance"/per_cpu/cpu*/stats; do
 	lost=$((${lost}0))
 	[ "$lost" -eq 0 ] || say "$lost events lost, $statistics"
 done
+exit "$status"

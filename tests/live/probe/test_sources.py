@@ -1,0 +1,23 @@
+"""Source files by the ends of their paths: a file that only has the same name is another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from prologue.live.probe.lines import Sources
+
+UNIT: Any = SimpleNamespace(directory="/build/linux-6.12", name="fs/read_write.c")
+
+
+def test_a_file_is_found_by_the_longest_end_of_its_path(tmp_path: Path) -> None:
+    (tmp_path / "fs").mkdir()
+    (tmp_path / "fs" / "read_write.c").write_text("right\n")
+    (tmp_path / "read_write.c").write_text("wrong\n")
+    assert Sources(tmp_path).lines(UNIT, "fs/read_write.c") == ["right"]
+
+
+def test_its_name_alone_is_not_enough(tmp_path: Path) -> None:
+    (tmp_path / "read_write.c").write_text("wrong\n")
+    assert Sources(tmp_path).lines(UNIT, "fs/read_write.c") == []
