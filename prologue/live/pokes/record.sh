@@ -32,7 +32,7 @@ die() {
 # ---- what is taken off again
 
 group=prologue_$$
-scratch= tracing= mounted= instance= job= listener=
+scratch= tracing= instance= job= listener=
 
 # The others' events are not touched; ours are named one by one. A write to kprobe_events that does not append removes all.
 take_off() {
@@ -51,8 +51,9 @@ take_off() {
 			echo "-:$group/${event##*/}" >>"$tracing/kprobe_events"
 		done
 	fi 2>/dev/null
-	[ -z "$mounted" ] || umount "$tracing"
-	[ -z "$scratch" ] || rm -rf "$scratch"
+	[ -n "$scratch" ] || return
+	[ ! -e "$scratch/tracing/kprobe_events" ] || umount "$scratch/tracing"
+	rm -rf "$scratch"
 }
 
 trap take_off EXIT
@@ -66,15 +67,23 @@ trap 'exit 130' INT
 case $(uname -m) in aarch64) ;; *) die "is for arm64 machines: this is $(uname -m)" ;; esac
 [ "$(id -u)" = 0 ] || die "needs root"
 case $seconds$kib in *[!0-9]* | '') die "-t and -b take whole numbers" ;; esac
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/prologue-record.XXXXXX") || die "no directory for scratch files (TMPDIR)"
 for tracing in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 	[ ! -e $tracing/kprobe_events ] || break
 done
+[ ! -e "$tracing/instances/$group" ] || die "$tracing/instances/$group is there already, and not of this recorder: remove it"
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/prologue-record.XXXXXX") || die "no directory for scratch files (TMPDIR)"
+[ -e $tracing/kprobe_events ] || tracing=$scratch/tracing
+instance=$tracing/instances/$group
+main=$$
+# If this shell is killed, at whatever it is, this one cleans up after it. State Z: dead, and not yet waited for.
+(
+	trap '' HUP INT TERM PIPE
+	while [ -d "$scratch" ] && grep -q '^State:	[^Z]' /proc/$main/status; do sleep 1; done
+	[ ! -d "$scratch" ] || take_off
+) >/dev/null 2>&1 </dev/null &
 if [ ! -e $tracing/kprobe_events ]; then
-	tracing=$scratch/tracing
 	mkdir "$tracing"
 	mount -t tracefs tracefs "$tracing" 2>/dev/null || die "no tracefs: CONFIG_FTRACE, or lockdown=confidentiality?"
-	mounted=yes
 	[ -e "$tracing/kprobe_events" ] || die "no kprobe events: this kernel lacks CONFIG_KPROBE_EVENTS"
 fi
 debug=/sys/kernel/debug/kprobes
@@ -180,11 +189,7 @@ for function in __aarch64_insn_write aarch64_insn_write aarch64_insn_patch_text_
 	set_probe "writer_$function" "$function" "addr=%x0:x64 value=%x1:x64"
 done
 
-instance=$tracing/instances/$group
-mkdir "$instance" 2>/dev/null || {
-	instance=
-	die "no trace instance can be made in $tracing/instances"
-}
+mkdir "$instance" 2>/dev/null || die "no trace instance can be made in $tracing/instances"
 events=$instance/events/$group
 mark() { echo "prologue $1" >"$instance/trace_marker"; }
 echo 1 >"$events/look/enable" || die "the probe on __set_fixmap cannot be armed"
@@ -258,13 +263,6 @@ echo >"$instance/trace"
 echo "$kib" >"$instance/buffer_size_kb" || die "no memory for a ring buffer of $kib KiB for each CPU: ask for less (--buffer, or -b of the script)"
 # After each write the slot is cleared, with page 0.
 echo "index == $slot && page != 0" >"$events/fixmap/filter" || die "the filter of an event was refused"
-main=$$
-# If this shell is killed, this one cleans up after it. State Z: dead, and not yet waited for.
-(
-	trap '' HUP INT TERM PIPE
-	while [ -d "$scratch" ] && grep -q '^State:	[^Z]' /proc/$main/status; do sleep 1; done
-	[ ! -d "$scratch" ] || take_off
-) >/dev/null 2>&1 </dev/null &
 stopped=
 trap 'stopped=yes' INT USR1
 
