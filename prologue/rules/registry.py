@@ -41,6 +41,7 @@ _MODULES: Final = (
     "pl511_executable_memory_without_owner",
     "pl512_readonly_data_changed",
     "pl513_live_write_before_execution",
+    "pl514_ftrace_lists_disagree",
 )
 
 RULES: Final = tuple(sorted((*DECIDING, *load_rules(_MODULES)), key=attrgetter("code")))

@@ -79,6 +79,23 @@ def read_ops(objects: Objects) -> Iterator[Listener]:
         yield read_one_ops(objects, ops)
 
 
+class OpsHash(NamedTuple):
+    """The functions of an ``ftrace_ops_hash``: of ``filter``, or all if it is empty, without ``notrace``.
+
+    ``ops_references_ip``, kernel/trace/ftrace.c.
+    """
+
+    filter: frozenset[int]
+    notrace: frozenset[int]
+
+
+def read_ops_hash(objects: Objects, ops: int) -> OpsHash:
+    """Return both hashes of an ``ftrace_ops``; errors as ``read_hash``."""
+    hashes = objects.get(ops, "ftrace_ops.func_hash")
+    places = (objects.get(hashes, f"ftrace_ops_hash.{name}_hash") for name in ("filter", "notrace"))
+    return OpsHash(*(frozenset(read_hash(objects, place).functions) for place in places))
+
+
 def read_one_ops(objects: Objects, ops: int) -> Listener:
     """Tell what one ``ftrace_ops`` listens to; errors as ``Objects.read``."""
     flags = objects.get(ops, "ftrace_ops.flags")
@@ -87,17 +104,13 @@ def read_one_ops(objects: Objects, ops: int) -> Listener:
         callbacks.append(Callback("direct call", direct))
     if trampoline := objects.get(ops, "ftrace_ops.trampoline"):
         callbacks.append(Callback("trampoline", trampoline))
-    hashes = objects.get(ops, "ftrace_ops.func_hash")
-    wanted = read_hash(objects, objects.get(hashes, "ftrace_ops_hash.filter_hash"))
-    unwanted = read_hash(objects, objects.get(hashes, "ftrace_ops_hash.notrace_hash"))
-    # An empty filter means all (ops_references_ip, kernel/trace/ftrace.c).
-    every = None if not wanted.functions else tuple(sorted(set(wanted.functions) - set(unwanted.functions)))
+    wanted, unwanted = read_ops_hash(objects, ops)
     return Listener(
         kind="ftrace_ops",
         at=ops,
         callbacks=tuple(callbacks),
-        functions=every,
-        excluded=len(unwanted.functions) if every is None else 0,
+        functions=tuple(sorted(wanted - unwanted)) if wanted else None,
+        excluded=0 if wanted else len(unwanted),
         flags=tuple(word for bit, word in _FLAGS.items() if flags >> bit & 1),
     )
 

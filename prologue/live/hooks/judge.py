@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 from prologue.live.audit.locks import is_held
 from prologue.live.hooks.executable import unowned
+from prologue.live.hooks.ftrace_views import miscounted
 from prologue.live.hooks.inventory import Inventory
 from prologue.live.hooks.module_views import hidden_modules
 from prologue.live.hooks.objects import NotKnownError
 from prologue.live.hooks.page_tables import PageTables
 from prologue.live.hooks.readonly import changed_data
 from prologue.live.hooks.suspects import Suspect, without_owner
+from prologue.words import counted
 
 
 class HooksJudged(NamedTuple):
@@ -52,8 +54,18 @@ def _data(inventory: Inventory) -> Iterator[Suspect]:
         yield Suspect("data", place, change.message, (change.live, change.linked))
 
 
+def _views(inventory: Inventory) -> Iterator[Suspect]:
+    for group in miscounted(inventory.objects):
+        users = counted(group.counted, "user")
+        message = f"its record counts {users}, and the list of ftrace_ops has {group.listed:,} for it"
+        if len(group.places) > 1:
+            message += f", as for {counted(len(group.places) - 1, 'more function')}"
+        yield Suspect("views", group.places[0], message)
+
+
 _CHECKS: Final[tuple[tuple[str, Callable[[Inventory], Iterator[Suspect]]], ...]] = (
     ("owners of callbacks", without_owner),
+    ("users of functions", _views),
     ("hidden modules", _modules),
     ("executable memory", _executable),
     ("read-only data", _data),

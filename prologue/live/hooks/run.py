@@ -20,7 +20,9 @@ from prologue.live.system.running_kernel import RunningKernel
 from prologue.releases import not_known
 from prologue.rules.base import Finding, Hit, Rule
 
-_CODES: Final[dict[SuspectKind, str]] = {"owner": "PL509", "module": "PL510", "executable": "PL511", "data": "PL512"}
+_CODES: Final[dict[SuspectKind, str]] = {
+    "owner": "PL509", "module": "PL510", "executable": "PL511", "data": "PL512", "views": "PL514",
+}  # fmt: skip
 REPORTED: Final = frozenset(_CODES.values())
 """Codes of the rules whose findings only this makes."""
 _OTHER_MOMENT: Final = "lists of a capture may be of different moments: a dump decides"

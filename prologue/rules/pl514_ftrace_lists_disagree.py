@@ -1,0 +1,19 @@
+"""PL514: functions that are traced by other users than ftrace lists."""
+
+from __future__ import annotations
+
+from prologue.rules.base import Rule
+
+RULE = Rule(
+    code="PL514",
+    slug="ftrace-lists-disagree",
+    severity="error",
+    inputs=("C",),
+    what="A function whose record counts more or fewer users than there are `ftrace_ops` on the list whose filters "
+    "have it. Every bucket of every filter is read. Nothing is said while `ftrace_lock` is held.",
+    why="Registration counts. An ops that was taken off the list by hand is still called, where `enabled_functions` "
+    "and every tool that walks the list do not show it.",
+    example="vfs_read: its record counts 1 user, and the list of ftrace_ops has 0 for it",
+    fix="take a dump from outside for evidence; see where the second slot of the function leads",
+    citation="kernel kernel/trace/ftrace.c __ftrace_hash_rec_update, referenced_filters (5.10-7.3)",
+)
