@@ -37,8 +37,16 @@ UNDECIDED: Final = 5
 
 
 def how_to_install(extra: str) -> str:
-    """Say how to install a library that is in one of the package's extras (``pyproject.toml``)."""
-    return f"pip install '.[{extra}]' in a clone of prologue"
+    """Say how to install the libraries of one of the package's extras, wherever prologue itself was installed from."""
+    import shlex
+    from importlib import metadata
+
+    try:
+        requirements = metadata.requires("prologue") or []
+    except metadata.PackageNotFoundError:
+        return f"see the extra {extra} in prologue's pyproject.toml"
+    ends = (f'extra == "{extra}"', f"extra == '{extra}'")
+    return f"pip install {shlex.join(line.partition(';')[0].strip() for line in requirements if line.endswith(ends))}"
 
 
 class PrologueError(Exception):

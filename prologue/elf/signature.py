@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from prologue.elf.image import ElfImage
 from prologue.elf.symbols import Symbols
-from prologue.errors import InputError
+from prologue.errors import InputError, how_to_install
 
 _MARKER: Final = b"~Module signature appended~\n"
 # struct module_signature: algo, hash, id_type, signer_len, key_id_len, 3 of padding, and the length, big-endian.
@@ -81,12 +81,16 @@ def check_signature(
     ``crypto/asymmetric_keys/pkcs7_verify.c``, "has authattrs").
 
     Raises:
-        InputError: a damaged message or certificate, or algorithms that we do not know.
+        InputError: a damaged message or certificate, algorithms that we do not know, or libraries that are missing.
 
     """
     try:
+        import cryptography  # noqa: F401 - used below
         from asn1crypto import cms, x509
-
+    except ImportError as missing:
+        message = f"{missing.name} is missing, which checks signatures: {how_to_install('signatures')}"
+        raise InputError(message, path=path) from missing
+    try:
         message = cms.ContentInfo.load(pkcs7, strict=True)
         if message["content_type"].native != "signed_data":
             raise ValueError("no signed data")

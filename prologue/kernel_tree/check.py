@@ -146,7 +146,7 @@ def _tool() -> Check:
         message = "no prologue in PATH: the kernel would write its prologues at boot"
         if named:
             message = f"PROLOGUE={named[0]} (environment) does not exist: the build would fail"
-        to_do = "put it into the build's PATH (pip install . in a clone), or build with make PROLOGUE=/path/to/prologue"
+        to_do = "put it into the build's PATH, or build with make PROLOGUE=/path/to/prologue"
         return _no("tool", {"path": None}, message, to_do)
     facts: dict[str, Any] = {"path": path, "version": None}
     try:

@@ -80,9 +80,8 @@ def test_not_installed(absent: str, arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == (
-        f"prologue: bench needs {absent}, which is not installed: pip install '.[bench]' in a clone of prologue\n"
-    )
+    assert done.stderr.startswith(f"prologue: bench needs {absent}, which is not installed: pip install 'matplotlib>=")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_tool_needs_no_bench() -> None:

@@ -50,7 +50,7 @@ def test_doctor_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: Said)
     assert main(["bench", "doctor"]) == 1
     said = capsys.readouterr().out
     assert "fail  no scipy: no bench run, compare, table or plot\n" in said
-    assert "table or plot\n      -> pip install '.[bench]' in a clone of prologue\n" in said
+    assert "table or plot\n      -> pip install 'matplotlib>=" in said
     assert "warn  no matplotlib: no bench plot\n" in said
 
 
