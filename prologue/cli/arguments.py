@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+SSH_WORDS: Final = "for ssh, as in --ssh-options='-p 2222'"
 
 
 def number_from(lowest: int, highest: int | None = None) -> Callable[[str], int]:
@@ -55,6 +57,13 @@ class InPlaceOf(argparse.Action):
         setattr(namespace, self.dest, values)
         for action in self.const:
             action.required = False
+
+
+def add_say(command: argparse.ArgumentParser, schema: str) -> None:
+    """Add how a command that writes a file prints what it did."""
+    say = command.add_mutually_exclusive_group()
+    say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
+    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
 def add_report(command: argparse.ArgumentParser, schema: str) -> None:

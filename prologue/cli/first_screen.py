@@ -10,7 +10,7 @@ from prologue.cli.subcommands import Parser
 # Title, commands, and the one to start with.
 GROUPS: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
     ("build and gate", ("scan", "patch", "verify", "kernel", "image", "variant"), "prologue verify vmlinux"),
-    ("running kernel", ("live", "probe"), "prologue live audit vmlinux /proc/kcore"),
+    ("running kernel", ("live", "writes", "probe"), "prologue live audit vmlinux /proc/kcore"),
     ("traces", ("trace",), "prologue trace stats perf.data --vmlinux vmlinux"),
     ("bench", ("bench",), "prologue bench compare example:2019-a57"),
     ("reference", ("help", "rules", "explain", "transition", "protocol"), "prologue explain PL202"),

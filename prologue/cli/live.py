@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prologue.cli.arguments import InPlaceOf, number_from
+from prologue.cli.arguments import SSH_WORDS, InPlaceOf, add_say
 from prologue.cli.looks import add_look
 from prologue.cli.subcommands import Subcommand, add_command, add_commands
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from prologue.cli.subcommands import Commands
 
 _SOURCES = "/proc/kcore, ssh:HOST, a capture, what perf record --kcore wrote, or a dump (kdump, QEMU, libvirt)"
-
-_SSH_WORDS = "for ssh, as in --ssh-options='-p 2222'"
 
 
 def add_live(group: Subcommand) -> None:
@@ -33,7 +31,7 @@ def add_live(group: Subcommand) -> None:
                          help="an ELF core, readable by its owner only; compressed if it ends in .zst")  # fmt: skip
     capture.add_argument("--vmlinux", type=Path, metavar="VMLINUX",
                          help="of exactly that build: finds ftrace's lists if kallsyms does not")  # fmt: skip
-    _how(capture, "live-capture")
+    _add_how(capture, "live-capture")
     overlay = add_command(
         actions, "overlay", "prologue.cli.live_overlay:run",
         "write the vmlinux that is really running: its text from memory, its symbols and DWARF from the file",
@@ -56,12 +54,9 @@ def add_live(group: Subcommand) -> None:
     overlay.add_argument("--modules", type=Path, metavar="DIR", help="also the loaded modules, from files in DIR")
     overlay.add_argument("-o", "--output", type=Path, required=True, metavar="OUT",
                          help="the file; with --modules the directory for vmlinux and modules")  # fmt: skip
-    _how(overlay, "live-overlay")
+    _add_how(overlay, "live-overlay")
     _audit(actions)
     _hooks(actions)
-    _record(actions)
-    _judge(actions)
-    _perf(actions)
 
 
 def _audit(actions: Commands) -> None:
@@ -83,7 +78,7 @@ def _audit(actions: Commands) -> None:
     audit.add_argument("--ignore", action="append", default=[], metavar="RULE", help="do not run these")
     audit.add_argument("--allow-undecided", action="store_true",
                        help="pass even if memory does not decide some words")  # fmt: skip
-    audit.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
+    audit.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
     amount = audit.add_mutually_exclusive_group()
     amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
     amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
@@ -105,67 +100,9 @@ def _hooks(actions: Commands) -> None:
     )
     hooks.add_argument("source", metavar="SOURCE", help=_SOURCES)
     hooks.add_argument("--all", action="store_true", help="name every function in the second table")
-    _how(hooks, "live-hooks")
+    _add_how(hooks, "live-hooks")
 
 
-def _record(actions: Commands) -> None:
-    record = add_command(
-        actions, "record", "prologue.cli.live_record:run",
-        "record every write to kernel text that kprobe events can see, on a machine that runs",
-        "  prologue live record -o host.writes --seconds 60             # this machine, as root; Ctrl-C ends it, too\n"
-        "  prologue live record ssh:root@board -o board.writes          # a POSIX shell is all it needs there\n"
-        "  prologue live record ssh:root@board -o board.writes --command 'modprobe loop'\n"
-        "  prologue live record --script >record.sh                     # for a board: sh record.sh -t 60 >out.writes\n"
-        "  prologue live judge board.writes",
-    )  # fmt: skip
-    record.add_argument("source", nargs="?", default="local", metavar="SOURCE", help="local (default) or ssh:HOST")
-    record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what live judge reads; mode 0600")
-    record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
-                        help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
-    record.add_argument("--command", metavar="WORDS", help="record while this command runs there")
-    record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
-                        help="ring buffer of each CPU (default: 8192)")  # fmt: skip
-    record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
-    _how(record, "live-record")
-
-
-def _judge(actions: Commands) -> None:
-    judge = add_command(
-        actions, "judge", "prologue.cli.live_judge:run",
-        "judge recorded writes to kernel text: which were live, and which of these are unsafe",
-        "  prologue bench writes --vmlinux vmlinux -o boot.writes\n"
-        "  prologue live judge boot.writes\n"
-        "  prologue live judge perf.data --format json | jq .table",
-    )  # fmt: skip
-    judge.add_argument("file", type=Path, metavar="FILE",
-                       help="from bench writes or live record, perf.data, or the text of perf script")  # fmt: skip
-    amount = judge.add_mutually_exclusive_group()
-    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
-    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
-    judge.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
-                       help="of the report (json: schema prologue.live-judge/1)")  # fmt: skip
-    judge.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
-
-
-def _perf(actions: Commands) -> None:
-    perf = add_command(
-        actions, "perf", "prologue.cli.live_perf:run",
-        "convert recorded writes to kernel text to perf.data, for perf and for trace decoders",
-        "  prologue live perf boot.writes -o perf.data\n"
-        "  perf script -i perf.data --show-text-poke-events",
-    )  # fmt: skip
-    perf.add_argument("writes", type=Path, metavar="WRITES", help="what live judge reads")
-    perf.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
-                      help="perf.data, readable by its owner only")  # fmt: skip
-    _say(perf, "live-perf")
-
-
-def _how(command: Subcommand, schema: str) -> None:
-    command.add_argument("--ssh-options", default="", metavar="WORDS", help=_SSH_WORDS)
-    _say(command, schema)
-
-
-def _say(command: Subcommand, schema: str) -> None:
-    say = command.add_mutually_exclusive_group()
-    say.add_argument("--json", action="store_true", help=f"print JSON (schema prologue.{schema}/1)")
-    say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+def _add_how(command: Subcommand, schema: str) -> None:
+    command.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
+    add_say(command, schema)

@@ -129,6 +129,13 @@ _COMMANDS: Final = (
         "prologue.cli.live:add_live",
     ),
     (
+        "writes", "", "record writes to kernel text, and judge which were live and unsafe",
+        "  prologue writes boot --vmlinux vmlinux -o boot.writes     # each store, from reset to power-off\n"
+        "  prologue writes record ssh:root@board -o board.writes     # those that kprobe events see, on a board\n"
+        "  prologue writes judge board.writes\n",
+        "prologue.cli.writes:add_writes",
+    ),
+    (
         "trace", "", "read, check and record what a kernel really executed",
         "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000     # in QEMU\n"
         "  perf script --itrace=b -F +addr | prologue trace disasm - --vmlinux vmlinux.live\n",

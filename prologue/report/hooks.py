@@ -100,7 +100,7 @@ def _row(inventory: Inventory, listener: Listener) -> tuple[str, ...]:
         where = f"every traced function{f' except {listener.excluded:,}' if listener.excluded else ''}"
     calls = ", ".join(f"{role} {inventory.owners.name(vaddr)}" for role, vaddr in listener.callbacks)
     rest = [*listener.flags, *(f"{key} {value}" for key, value in listener.details)]
-    rest += ["set by live record"] if listener.ours else []
+    rest += ["set by writes record"] if listener.ours else []
     return listener.kind, listener.name, where, calls, ", ".join(rest)
 
 

@@ -1,4 +1,4 @@
-"""What ``prologue live judge`` reports: a table of all writes, what is wrong, and what could not be seen."""
+"""What ``prologue writes judge`` reports: a table of all writes, what is wrong, and what could not be seen."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.support.elf_edit import ElfEdit
 from tests.support.needs import needs_tools
 
 Mini = Callable[[Spec], Path]
-GROUPS = ("live", "trace", "kernel", "protocol", "bench")
+GROUPS = ("live", "writes", "trace", "kernel", "protocol", "bench")
 COMMANDS = ("scan", "patch", "verify", "help", "rules", "explain", "transition", "probe", "variant", "image", *GROUPS)
 
 

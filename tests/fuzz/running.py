@@ -41,7 +41,7 @@ def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
     vmlinux = directory / "vmlinux"
     KERNEL.write(directory / "traced")
     memory = ("live overlay vmlinux x --at link -o out", "live audit vmlinux x", "live audit vmlinux x x")
-    writes = ("live judge x", "live perf x -o out", "trace check trace --vmlinux traced --writes x")
+    writes = ("writes judge x", "writes perf x -o out", "trace check trace --vmlinux traced --writes x")
     traces = (
         "trace check x --vmlinux traced",
         "trace disasm x --vmlinux traced -o out",

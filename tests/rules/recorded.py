@@ -12,7 +12,7 @@ from tests.mini_kernel.build import Spec
 from tests.rules.fixture import Arguments
 from tests.support.built import Mini
 
-JUDGE: Final = ("live", "judge")
+JUDGE: Final = ("writes", "judge")
 PLACE: Final = 0xFFFF800080010000
 STORE: Final = 0xFFFF800080020000
 CALLERS: Final = (0xFFFF800080021010, 0xFFFF800080022010, 0xFFFF800080023010)

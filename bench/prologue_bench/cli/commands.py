@@ -59,11 +59,4 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "check this host, or the machine to be measured, and say what to fix",
         "  prologue bench doctor\n  prologue bench doctor --vmlinux vmlinux --target ssh:root@board",
     ),
-    (
-        "writes",
-        "record every write to kernel text in QEMU, from reset to power-off",
-        "  prologue bench writes --vmlinux vmlinux -o boot.writes         # boots, and powers off as init's first act\n"
-        "  prologue bench writes --vmlinux vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
-        "  prologue live judge boot.writes",
-    ),
 )  # fmt: skip

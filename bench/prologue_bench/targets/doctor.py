@@ -29,8 +29,8 @@ Health = Literal["ok", "warn", "fail"]
 _NEEDED: Final = {"cpio": "guests cannot be made", "apt-get": "neither guests nor Debian kernels can be fetched"}
 _USED: Final = {
     "ssh": "no --target ssh:HOST",
-    "gcc": "no --target icount, bench writes or trace record",
-    "aarch64-linux-gnu-gcc": "no --target icount, bench writes or trace record",
+    "gcc": "no --target icount, writes boot or trace record",
+    "aarch64-linux-gnu-gcc": "no --target icount, writes boot or trace record",
 }
 # Of the extra ``bench``.
 _LIBRARIES: Final[Mapping[str, tuple[Health, str]]] = {

@@ -14,7 +14,7 @@ from prologue.live.hooks.objects import NotKnownError, Objects
 
 _FLAGS: Final = {0: "GONE", 1: "DISABLED", 3: "FTRACE"}  # KPROBE_FLAG_* (include/linux/kprobes.h)
 OURS: Final = "prologue"
-"""The beginning of the group of events that ``live record`` sets."""
+"""The beginning of the group of events that ``writes record`` sets."""
 
 
 def kprobe_structs(objects: Objects) -> Iterator[int]:

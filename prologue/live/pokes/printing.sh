@@ -8,7 +8,7 @@ part() { printf '==== %s\n' "$1"; }
 # In a process of its own: where the output is a terminal (a console), a shell loses the line that it writes when a
 # background process ends, and the reader of the events has just been killed.
 (
-part "prologue live record 1"
+part "prologue writes record 1"
 part machine
 uname -m
 uname -r

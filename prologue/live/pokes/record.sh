@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Records every write to kernel text that kprobe events can see, and prints it for `prologue live judge`.
+# Records every write to kernel text that kprobe events can see, and prints it for `prologue writes judge`.
 #
 #     sh record.sh [-t SECONDS] [-b KIB] [-n] [-e] [COMMAND [ARGUMENT]...] >board.writes
 #

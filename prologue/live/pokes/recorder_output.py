@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from prologue.errors import InputError
 
-START: Final = "==== prologue live record 1"
-ANY_START: Final = "==== prologue live record "
+START: Final = "==== prologue writes record 1"
+ANY_START: Final = "==== prologue writes record "
 _PARTS: Final = (
     "machine", "boot_id", "notes", "kernel", "probes", "lost", "ended", "events", "changed", "names",
 )  # fmt: skip
@@ -129,5 +129,5 @@ def _parts(lines: Iterable[str], path: Path) -> dict[str, list[str]]:
         else:
             current = parts[name] = []
     if parts is None:
-        raise InputError("holds nothing that live record printed", path=path)
+        raise InputError("holds nothing that writes record printed", path=path)
     raise InputError(f"is cut off in part {list(parts)[-1] if parts else 'machine'!r}: record again", path=path)

@@ -104,7 +104,7 @@ def read_recording(path: Path) -> Recording:
     try:
         with path.open("rb") as stream:
             if stream.read(len(MAGIC)) != MAGIC:
-                raise InputError("is not a recording of writes: `prologue bench writes` makes one", path=path)
+                raise InputError("is not a recording of writes: `prologue writes boot` makes one", path=path)
             blocks = _blocks(stream, path)
             origin = _origin(_first(blocks, path), path)
             pieces: list[Rows] = []

@@ -23,7 +23,7 @@ _MOST_TEXT: Final = 1 << 30  # bytes
 def read_any(path: Path) -> Recording:
     """Read recorded writes, of whatever recorded them.
 
-    That is ``bench writes``, ``live record``, ``perf record``, or ``perf script --show-text-poke-events`` (its text).
+    That is ``writes boot``, ``writes record``, ``perf record``, or ``perf script --show-text-poke-events`` (its text).
 
     Raises:
         InputError: it is none of these, is damaged, or cannot be read.
@@ -43,7 +43,7 @@ def read_any(path: Path) -> Recording:
 
 
 _EXPECTED: Final = (
-    "holds no recorded writes: expected a file of bench writes or live record, perf.data, or the text of perf script"
+    "holds no recorded writes: expected a file of writes boot or writes record, perf.data, or the text of perf script"
 )
 
 

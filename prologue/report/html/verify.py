@@ -15,7 +15,10 @@ from prologue.rules.base import INPUTS, Input
 from prologue.rules.registry import RULES
 from prologue.words import counted
 
-_ELSEWHERE: dict[Input, str] = {"C": "prologue live audit", "W": "prologue live judge"}  # what runs rules of such input
+_ELSEWHERE: dict[Input, str] = {
+    "C": "prologue live audit",
+    "W": "prologue writes judge",
+}  # what runs rules of such input
 _MANY = 12  # files from which on their table is folded
 
 

@@ -76,13 +76,13 @@ def test_the_shell_that_has_background_processes_prints_nothing_itself(shell: st
         [*shell.split(), "-c", f"echo $$\n{printing}"], capture_output=True, text=True, check=True, env=found
     )
     own, start, machine, parent, *_ = done.stdout.splitlines()
-    assert (start, machine) == ("==== prologue live record 1", "==== machine")
+    assert (start, machine) == ("==== prologue writes record 1", "==== machine")
     assert parent != own
     assert done.stdout.endswith("\n==== end\n")
 
 
 def test_the_script_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["live", "record", "--script"]) == 0
+    assert main(["writes", "record", "--script"]) == 0
     assert capsys.readouterr().out == script()
 
 
@@ -91,7 +91,7 @@ def test_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     if platform.machine() == "aarch64":
         pytest.skip("this is an arm64 machine")
     out = tmp_path / "board.writes"
-    assert main(["live", "record", "-o", str(out)]) == 2
+    assert main(["writes", "record", "-o", str(out)]) == 2
     said = capsys.readouterr().err
     assert said == f"prologue: local: cannot be recorded: is for arm64 machines: this is {platform.machine()}\n"
     assert not list(tmp_path.iterdir())
@@ -112,7 +112,7 @@ def test_bad_arguments(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    assert main(["live", "record", *arguments]) == 2
+    assert main(["writes", "record", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -129,7 +129,7 @@ def test_what_comes_over_ssh(
     body = f"print({SAID!r}, end=''); open({str(tmp_path / 'asked')!r}, 'w').write(sys.argv[-1])"
     fake_ssh(tmp_path, monkeypatch, body)
     out = tmp_path / "board.writes"
-    assert main(["live", "record", "ssh:root@board", "-o", str(out), "--command", "sh -c 'sleep 1; date'"]) == 0
+    assert main(["writes", "record", "ssh:root@board", "-o", str(out), "--command", "sh -c 'sleep 1; date'"]) == 0
     assert out.read_text() == SAID
     said = capsys.readouterr().out
     assert "6.12.107+deb13-cloud-arm64, 16 words of text were written" in said
@@ -157,6 +157,6 @@ def test_an_answer_that_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_ssh(tmp_path, monkeypatch, f"print({SAID[:3000]!r})")
-    assert main(["live", "record", "ssh:board", "-o", str(tmp_path / "out")]) == 2
+    assert main(["writes", "record", "ssh:board", "-o", str(tmp_path / "out")]) == 2
     assert "is cut off in part" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""What live record prints, as Debian's 6.12 printed it (most of its events and names are left out)."""
+"""What writes record prints, as Debian's 6.12 printed it (most of its events and names are left out)."""
 
 from __future__ import annotations
 
@@ -182,9 +182,9 @@ def test_a_kernel_that_lets_one_probe_the_copy() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("live record 1", "live record 2", "another version"),
-        ("==== end\n", "==== end\n==== prologue live record 1\n", None),
-        ("==== machine\n", "==== prologue live record 1\n==== machine\n", "more than one recording"),
+        ("writes record 1", "writes record 2", "another version"),
+        ("==== end\n", "==== end\n==== prologue writes record 1\n", None),
+        ("==== machine\n", "==== prologue writes record 1\n==== machine\n", "more than one recording"),
         ("prologue end\n", "prologue enf\n", "own mark 'end'"),
         ("1155.382309", "1155.482309", None),
         ("0-1\n", "none\n", "damaged"),

@@ -41,12 +41,12 @@ def test_what_is_not(content: bytes, tmp_path: Path) -> None:
 def test_perf_data_of_recorded_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = recording_of({"time": 7, "cpu": 1, "address": 0xFFFF800080010004, "old": 1, "new": 5})
     ours, out = write_recording(tmp_path / "boot.writes", recorded), tmp_path / "perf.data"
-    assert main(["live", "perf", str(ours), "-o", str(out)]) == 0
+    assert main(["writes", "perf", str(ours), "-o", str(out)]) == 0
     assert "1 text poke, 1 word; times are instructions, not ns" in capsys.readouterr().out
     (poke,) = read_perf_data(out).pokes
     assert (poke.address, poke.old, poke.new) == (0xFFFF800080010004, b"\1\0\0\0", b"\5\0\0\0")
     assert (poke.time, poke.cpu) == (7, 1)
-    assert main(["live", "perf", str(ours), "-o", str(out), "--json"]) == 0
+    assert main(["writes", "perf", str(ours), "-o", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["schema"], said["text_pokes"], said["clock"]) == ("prologue.live-perf/1", 1, "instructions")
 
@@ -55,9 +55,9 @@ def test_perf_data_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFix
     x86 = tmp_path / "perf.data"
     write_perf_data(x86, X86)
     before = x86.read_bytes()
-    assert main(["live", "perf", str(x86), "-o", str(tmp_path / "out")]) == 2
+    assert main(["writes", "perf", str(x86), "-o", str(tmp_path / "out")]) == 2
     assert "recorded on x86_64" in capsys.readouterr().err
-    assert main(["live", "perf", str(x86), "-o", str(x86)]) == 2
+    assert main(["writes", "perf", str(x86), "-o", str(x86)]) == 2
     assert "also an input" in capsys.readouterr().err
     assert x86.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == [x86]

@@ -131,12 +131,12 @@ def test_writes_are_recorded(guest: Guest, capsys: pytest.CaptureFixture[str]) -
         "echo 0 >events/kprobes/mine/enable; echo -:mine >>kprobe_events; rmmod brd; insmod /modules/*-brd.ko"
     )
     out = guest.directory / "board.writes"
-    command = ["live", "record", HOST, guest.ssh, "-o", str(out), "--command", f"sh -c {shlex.quote(work)}"]
+    command = ["writes", "record", HOST, guest.ssh, "-o", str(out), "--command", f"sh -c {shlex.quote(work)}"]
     assert main([*command, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["lost"] == []
     assert "before and after: compared" in said["notes"][0]
-    assert main(["live", "judge", str(out)]) == 0
+    assert main(["writes", "judge", str(out)]) == 0
     found = read_any(out)
     changes: dict[int, list[tuple[int, int]]] = {}
     for row in found.rows:

@@ -83,7 +83,7 @@ def run(
     initrd, out = directory / "initrd", directory / "all.writes"
     initrd.write_bytes(pack(content, ("bin", "proc", "sys", "dev", "tmp")))
     (machine,) = (MACHINES[name] for name, recipe in RECIPES.items() if recipe == built.recipe)
-    command = ["bench", "writes", "--vmlinux", str(vmlinux), "--initrd", str(initrd), "-o", str(out)]
+    command = ["writes", "boot", "--vmlinux", str(vmlinux), "--initrd", str(initrd), "-o", str(out)]
     # With times, the kernel's own messages are told from the recorder's lines.
     assert main([*command, "--cpu", machine.cpu, "--append", "printk.time=1"]) == 0
     return read_any(directory / "all.writes.log"), read_any(out)
@@ -91,7 +91,7 @@ def run(
 
 def judged(capsys: pytest.CaptureFixture[str], directory: Path, status: int) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["live", "judge", str(directory / "all.writes"), "--format", "json"]) == status
+    assert main(["writes", "judge", str(directory / "all.writes"), "--format", "json"]) == status
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     return said
 

@@ -1,4 +1,4 @@
-"""``prologue bench writes``: every write to kernel text of one run in QEMU."""
+"""``prologue writes boot``: every write to kernel text of one run in QEMU."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
             directory,
             log,
         )
-    say(f"{args.output}: {counted(seen.rows, 'word')} written; next: prologue live judge {args.output}")
+    say(f"{args.output}: {counted(seen.rows, 'word')} written; next: prologue writes judge {args.output}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``prologue live judge``."""
+"""``prologue writes judge``."""
 
 from __future__ import annotations
 

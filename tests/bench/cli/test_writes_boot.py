@@ -1,4 +1,4 @@
-"""``prologue bench writes`` refuses what it cannot record, in one line."""
+"""``prologue writes boot`` refuses what it cannot record, in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.built import Mini
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     capsys.readouterr()
-    assert main(["bench", "writes", *map(str, arguments)]) == 2
+    assert main(["writes", "boot", *map(str, arguments)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1, said
     return said

@@ -1,4 +1,4 @@
-"""``prologue live record``."""
+"""``prologue writes record``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``prologue live perf``."""
+"""``prologue writes perf``."""
 
 from __future__ import annotations
 

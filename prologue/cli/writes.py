@@ -1,0 +1,85 @@
+"""The grammar of ``prologue writes``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prologue.cli.arguments import SSH_WORDS, add_say, number_from
+from prologue.cli.bench import add_bench_command
+from prologue.cli.subcommands import Subcommand, add_command, add_commands
+
+if TYPE_CHECKING:
+    from prologue.cli.subcommands import Commands
+
+
+def add_writes(group: Subcommand) -> None:
+    """Add its commands."""
+    actions = add_commands(group)
+    _record(actions)
+    _boot(actions)
+    _judge(actions)
+    _perf(actions)
+
+
+def _record(actions: Commands) -> None:
+    record = add_command(
+        actions, "record", "prologue.cli.writes_record:run",
+        "record every write to kernel text that kprobe events can see, on a machine that runs",
+        "  prologue writes record -o host.writes --seconds 60        # this machine, as root; Ctrl-C ends it, too\n"
+        "  prologue writes record ssh:root@board -o board.writes     # a POSIX shell is all it needs there\n"
+        "  prologue writes record ssh:root@board -o board.writes --command 'modprobe loop'\n"
+        "  prologue writes record --script >record.sh                # for a board: sh record.sh -t 60 >out.writes\n"
+        "  prologue writes judge board.writes",
+    )  # fmt: skip
+    record.add_argument("source", nargs="?", default="local", metavar="SOURCE", help="local (default) or ssh:HOST")
+    record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what writes judge reads; mode 0600")
+    record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
+                        help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
+    record.add_argument("--command", metavar="WORDS", help="record while this command runs there")
+    record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
+                        help="ring buffer of each CPU (default: 8192)")  # fmt: skip
+    record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")
+    record.add_argument("--ssh-options", default="", metavar="WORDS", help=SSH_WORDS)
+    add_say(record, "live-record")
+
+
+def _boot(actions: Commands) -> None:
+    add_bench_command(
+        actions, "boot", "writes_boot",
+        "record every write to kernel text in QEMU, from reset to power-off",
+        "  prologue writes boot --vmlinux vmlinux -o boot.writes        # boots, and powers off as init's first act\n"
+        "  prologue writes boot --vmlinux vmlinux --initrd initrd.cpio --append 'rdinit=/test.sh' -o test.writes\n"
+        "  prologue writes judge boot.writes",
+    )  # fmt: skip
+
+
+def _judge(actions: Commands) -> None:
+    judge = add_command(
+        actions, "judge", "prologue.cli.writes_judge:run",
+        "judge recorded writes to kernel text: which were live, and which of these are unsafe",
+        "  prologue writes boot --vmlinux vmlinux -o boot.writes\n"
+        "  prologue writes judge boot.writes\n"
+        "  prologue writes judge perf.data --format json | jq .table",
+    )  # fmt: skip
+    judge.add_argument("file", type=Path, metavar="FILE",
+                       help="from writes boot or writes record, perf.data, or the text of perf script")  # fmt: skip
+    amount = judge.add_mutually_exclusive_group()
+    amount.add_argument("--all", action="store_true", help="print every finding: all of each rule, and info")
+    amount.add_argument("-q", "--quiet", action="store_true", help="print no report unless something fails")
+    judge.add_argument("--format", choices=("text", "json", "sarif", "junit", "ktap"), default="text",
+                       help="of the report (json: schema prologue.live-judge/1)")  # fmt: skip
+    judge.add_argument("-o", "--output", type=Path, metavar="REPORT", help="write the report to this file")
+
+
+def _perf(actions: Commands) -> None:
+    perf = add_command(
+        actions, "perf", "prologue.cli.writes_perf:run",
+        "convert recorded writes to kernel text to perf.data, for perf and for trace decoders",
+        "  prologue writes perf boot.writes -o perf.data\n"
+        "  perf script -i perf.data --show-text-poke-events",
+    )  # fmt: skip
+    perf.add_argument("writes", type=Path, metavar="WRITES", help="what writes judge reads")
+    perf.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                      help="perf.data, readable by its owner only")  # fmt: skip
+    add_say(perf, "live-perf")
