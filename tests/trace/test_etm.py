@@ -107,7 +107,7 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
     """Up to where it begins to swing its sites; with another text in memory the decoder goes astray."""
     needs_tools("qemu-system-aarch64", "trc_pkt_lister")
     vmlinux, out = mini(Spec()), tmp_path / "out"
-    assert main(["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--memory", "64", "--until", "work_loop",
+    assert main(["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--ram", "64", "--until", "work_loop",
                  "-q"]) == 0  # fmt: skip
     stale = Path(shutil.copy(vmlinux, tmp_path / "stale"))
     elf = ElfEdit(stale)
@@ -136,7 +136,7 @@ def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pyte
     needs_tools("qemu-system-aarch64")
     out, truth = tmp_path / "out", tmp_path / "truth"
     out.write_text("older")
-    command = ["trace", "record", str(mini(Spec())), "-o", str(out), "--truth", str(truth), "--boot", "--memory", "64"]
+    command = ["trace", "record", str(mini(Spec())), "-o", str(out), "--truth", str(truth), "--boot", "--ram", "64"]
     assert main([*command, "--until", "work_loop", "--function", "work_loop"]) == 2
     assert "nothing was recorded: work_loop was not called in the window" in capsys.readouterr().err
     assert out.read_text() == "older"

@@ -37,7 +37,7 @@ _ALWAYS_SAID: Final = ("target", "variants", "boots", "runs", "seed")
 # Every default of the command; which CPU depends on the accelerator.
 DEFAULTS: Final[MappingProxyType[str, Any]] = MappingProxyType({
     "target": "qemu", "variants": "nop-nop,boot,build", "boots": 10, "runs": RUNS, "seed": 1,
-    "accel": QemuTarget().accel, "cpu": None, "smp": MACHINE.cpus, "memory": MACHINE.memory,
+    "accel": QemuTarget().accel, "cpu": None, "smp": MACHINE.cpus, "ram": MACHINE.memory,
     "modules": None, "install": "kexec", "reboot": "reboot",
     "ssh_options": "", "reserve": None, "governor": None, "no_control": False, "retries": 2,
     "timeout": TIMEOUT, "kaslr": False,
@@ -101,7 +101,7 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
     )
     target.add_argument("--smp", type=number_from(1), metavar="N", help="CPUs of qemu (default: %(default)s)")
     target.add_argument(
-        "--memory", type=number_from(1), metavar="MIB", help="of qemu and icount (default: %(default)s)"
+        "--ram", type=number_from(1), metavar="MIB", help="RAM of qemu and icount (default: %(default)s)"
     )  # fmt: skip
     target.add_argument(
         "--modules", type=Path, metavar="DIR", help="modules of that kernel, for qemu, if virtio is not built in"

@@ -58,7 +58,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     guest.add_argument(
         "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="how many (default: %(default)s)"
     )
-    guest.add_argument("--memory", type=number_from(32), default=512, metavar="MIB", help="RAM (default: %(default)s)")
+    guest.add_argument("--ram", type=number_from(32), default=512, metavar="MIB", help="RAM (default: %(default)s)")
     guest.add_argument("--virtualization", action="store_true", help="start the kernel at EL2")
     guest.add_argument(
         "--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS", help="of wall time (default: %(default)s)"
@@ -97,7 +97,7 @@ def run(args: Namespace) -> int:
         function=args.function,
         process=args.process,
     )
-    machine = Machine(cpu=args.cpu, cpus=args.cpus, memory=args.memory, virtualization=args.virtualization)
+    machine = Machine(cpu=args.cpu, cpus=args.cpus, memory=args.ram, virtualization=args.virtualization)
     archive = None if args.boot else pack_guest(_words(args.run), args.setup, modules=args.insmod)
     guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
     recorded = record(Kernel(args.vmlinux), window, files, guest)

@@ -37,7 +37,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument(
         "--smp", type=number_from(1), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
     )
-    added.add_argument("--memory", type=number_from(64), default=MACHINE.memory, metavar="MIB",
+    added.add_argument("--ram", type=number_from(64), default=MACHINE.memory, metavar="MIB",
                        help="RAM (default: %(default)s)")  # fmt: skip
     added.add_argument("--timeout", type=number_from(1), default=TIMEOUT, metavar="SECONDS",
                        help="until the power-off (default: %(default)s)")  # fmt: skip
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
                 image=args.image or _image(args.vmlinux, directory),
                 initramfs=args.initrd or _stop(directory),
                 append=f"{_COMMAND_LINE} {args.append}".strip(),
-                machine=Machine(cpu=args.cpu, cpus=args.smp, memory=args.memory),
+                machine=Machine(cpu=args.cpu, cpus=args.smp, memory=args.ram),
                 timeout=args.timeout,
             ),
             args.output,

@@ -31,7 +31,7 @@ def _qemu() -> None:
 
 
 def command(vmlinux: Path, out: Path, *options: str) -> list[str]:
-    return ["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--memory", "64", *options]
+    return ["trace", "record", str(vmlinux), "-o", str(out), "--boot", "--ram", "64", *options]
 
 
 def ranges(path: Path) -> npt.NDArray[Any]:
