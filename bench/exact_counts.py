@@ -1,12 +1,12 @@
 """What ftrace's work at boot costs in instructions, and which text it writes: a table for a mail.
 
-    .venv/bin/python bench/exact_counts.py [--json] [--cpu CPU] [--append WORDS] VMLINUX...
-    .venv/bin/python bench/exact_counts.py [--json] [--cpu CPU] --workload 'hackbench -g 1 -l 20' VMLINUX...
+    .venv/bin/python bench/exact_counts.py [--json] [--cpu-model MODEL] [--append WORDS] VMLINUX...
+    .venv/bin/python bench/exact_counts.py [--json] [--cpu-model MODEL] --workload 'hackbench -g 1 -l 20' VMLINUX...
 
 Each VMLINUX is the kernel as linked; it is counted as that (variant `boot`) and processed (variant `build`). Give
-`--cpu max,pauth-impdef=on` for a kernel with BTI or PAC. A processed copy of VMLINUX needs its room in TMPDIR. With
-`--workload`, a program of the guest's (hackbench, busybox) is counted in place of the boot: its instructions, and the
-prologues that were executed in them.
+`--cpu-model max,pauth-impdef=on` for a kernel with BTI or PAC. A processed copy of VMLINUX needs its room in TMPDIR.
+With `--workload`, a program of the guest's (hackbench, busybox) is counted in place of the boot: its instructions, and
+the prologues that were executed in them.
 """
 
 from __future__ import annotations
@@ -183,26 +183,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vmlinux", nargs="+", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    parser.add_argument("--cpu", default=ONE_CPU.cpu, help="QEMU's CPU model (default: %(default)s)")
+    parser.add_argument("--cpu-model", default=ONE_CPU.cpu, help="QEMU's CPU model (default: %(default)s)")
     parser.add_argument("--append", default="", metavar="WORDS", help="more of the kernel's command line, for a boot")
     parser.add_argument("--workload", metavar="COMMAND", help="count this program in place of the boot")
     args = parser.parse_args()
     if args.append and args.workload:
         parser.error("--append is for counts of a boot, --workload has its own command line")
-    machine = replace(ONE_CPU, cpu=args.cpu)
+    machine = replace(ONE_CPU, cpu=args.cpu_model)
     try:
         if args.workload is None:
             boots = [
                 count_pair(path, lambda kernel, at: count_boot(kernel, at, machine, append=args.append))
                 for path in args.vmlinux
             ]
-            print(to_json(boots, args.cpu) if args.json else report(boots, args.cpu))
+            print(to_json(boots, args.cpu_model) if args.json else report(boots, args.cpu_model))
         else:
             argv = read_argv(args.workload)
             runs = [
                 count_pair(path, lambda kernel, at: count_workload(kernel, at, argv, machine)) for path in args.vmlinux
             ]
-            print(to_json(runs, args.cpu) if args.json else workload_report(runs, args.cpu))
+            print(to_json(runs, args.cpu_model) if args.json else workload_report(runs, args.cpu_model))
     except PrologueError as error:
         print(f"exact_counts: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,6 +1,6 @@
 """Where the instructions of ``ftrace_init`` go: each function, how many, and how many for each site.
 
-    .venv/bin/python bench/init_profile.py VMLINUX [--cpu CPU] [--top N]
+    .venv/bin/python bench/init_profile.py VMLINUX [--cpu-model MODEL] [--top N]
 
 Instructions under QEMU's icount, as in bench/exact_counts.py. A function that is inlined counts with its caller.
 """
@@ -33,12 +33,12 @@ def main() -> int:
     """Parse, boot, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vmlinux", type=Path)
-    parser.add_argument("--cpu", default=ONE_CPU.cpu, help="QEMU's CPU model (default: %(default)s)")
+    parser.add_argument("--cpu-model", default=ONE_CPU.cpu, help="QEMU's CPU model (default: %(default)s)")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="functions (default: %(default)s)")
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="init-profile-") as directory:
-            profile = profile_ftrace_init(args.vmlinux, Path(directory), replace(ONE_CPU, cpu=args.cpu))
+            profile = profile_ftrace_init(args.vmlinux, Path(directory), replace(ONE_CPU, cpu=args.cpu_model))
     except PrologueError as error:
         print(f"init_profile: {error}", file=sys.stderr)
         return error.exit_code

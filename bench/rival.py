@@ -118,7 +118,8 @@ def count(kernels: dict[str, Path], output: Path, cpu: str | None, *, kaslr: boo
     rows = rows_of(kernels)
     for row in rows:
         words = ["bench", "run", "--vmlinux", str(kernels[row.link]), "--target", "icount", "--variants", row.variant]
-        words += ["-o", str(output / row.directory), *(["--cpu", cpu] if cpu else []), *(["--kaslr"] if kaslr else [])]
+        words += ["-o", str(output / row.directory), *(["--cpu-model", cpu] if cpu else [])]
+        words += ["--kaslr"] if kaslr else []
         with contextlib.redirect_stdout(sys.stderr):
             if prologue(words):
                 raise BenchError(f"prologue {' '.join(words)} failed (see above)")
@@ -187,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kernel", action="append", type=_kernel, default=[], metavar="LINK=VMLINUX",
                         help=f"count this one, as linked; LINK: {', '.join(dict.fromkeys(row.link for row in ROWS))}, "
                         "which have rows of their own, or any other name")  # fmt: skip
-    parser.add_argument("--cpu", help="QEMU's CPU model, such as max,pauth-impdef=on for kernels with BTI or PAC")
+    parser.add_argument("--cpu-model", help="QEMU's CPU model, such as max,pauth-impdef=on for kernels with BTI or PAC")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="result sets, one for each row")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw it, too: .svg, .png or .pdf")
     return parser
@@ -203,7 +204,7 @@ def main() -> int:
     try:
         wanted = recipes(args.release, args.functions, debian, relr=args.relr) if args.release else {}
         kernels = dict(args.kernel) or build(wanted)
-        links = count(kernels, args.output, args.cpu, kaslr=args.relr)
+        links = count(kernels, args.output, args.cpu_model, kaslr=args.relr)
         of_link = {link: count_sites(vmlinux) for link, vmlinux in kernels.items()}
         sites = {row.label: of_link[row.link] for row in rows_of(kernels)}
         print(table(links, sites))

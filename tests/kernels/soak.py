@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--mini", choices=("2", "4,2"), metavar="LAYOUT", help="the mini kernel with layout 2 or 4,2")
     what.add_argument("--vmlinux", type=Path, help="a kernel as it is")
     parser.add_argument("--form", choices=("static", "rela", "rela-applied", "relr"), default="rela", help="of --mini")
-    parser.add_argument("--cpu", default=Machine().cpu, help="QEMU's CPU model (default: %(default)s)")
+    parser.add_argument("--cpu-model", default=Machine().cpu, help="QEMU's CPU model (default: %(default)s)")
     parser.add_argument("--cycles", type=int, default=1, help="both tracers on everything, so often in a boot")
     parser.add_argument("-n", "--count", type=int, default=1000, metavar="N")
     parser.add_argument("--minutes", type=float, default=60, help="no boot begins after that (default: %(default)s)")
@@ -134,7 +134,7 @@ def main() -> int:
         if args.mini:
             once = mini_boot(Spec(layout=layout, form=form, marker=2), args.output)
         else:
-            once = real_boot(args.vmlinux, Machine(cpu=args.cpu), args.cycles, args.output)
+            once = real_boot(args.vmlinux, Machine(cpu=args.cpu_model), args.cycles, args.output)
         outcomes: list[Outcome] = []
         for outcome in soak(once, args.output, count=args.count, minutes=args.minutes, timeout=args.timeout):
             outcomes.append(outcome)

@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suite", help="bookworm, trixie or sid")
     parser.add_argument("--flavour", default="cloud-arm64")
-    parser.add_argument("--cpu", default="cortex-a57")
+    parser.add_argument("--cpu-model", default="cortex-a57")
     parser.add_argument("--append", default="", help="for the kernel's command line")
     parser.add_argument("--processed", action="store_true", help="stock-process kernel and modules first")
     parser.add_argument("--capture", action="store_true", help="captures by ssh in place of dumps by QEMU")
@@ -72,7 +72,7 @@ def booted(args: argparse.Namespace) -> Iterator[Guest]:
         vmlinux = args.output / "vmlinux"
         assert prologue(["patch", str(kernel.vmlinux), "-o", str(vmlinux), "--contract", "stock"]) == 0
     with live_guest(
-        vmlinux, args.output, package=package, modules=(), later=LATER, files=programs(), cpu=args.cpu,
+        vmlinux, args.output, package=package, modules=(), later=LATER, files=programs(), cpu=args.cpu_model,
         append=args.append, processed=args.processed,
     ) as guest:  # fmt: skip
         yield guest

@@ -37,7 +37,7 @@ _ALWAYS_SAID: Final = ("target", "variants", "boots", "runs", "seed")
 # Every default of the command; which CPU depends on the accelerator.
 DEFAULTS: Final[MappingProxyType[str, Any]] = MappingProxyType({
     "target": "qemu", "variants": "nop-nop,boot,build", "boots": 10, "runs": RUNS, "seed": 1,
-    "accel": QemuTarget().accel, "cpu": None, "smp": MACHINE.cpus, "ram": MACHINE.memory,
+    "accel": QemuTarget().accel, "cpu_model": None, "cpus": MACHINE.cpus, "ram": MACHINE.memory,
     "modules": None, "install": "kexec", "reboot": "reboot",
     "ssh_options": "", "reserve": None, "governor": None, "no_control": False, "retries": 2,
     "timeout": TIMEOUT, "kaslr": False,
@@ -95,11 +95,13 @@ def _add_target_options(target: argparse._ArgumentGroup) -> None:
         help="qemu, icount (exact counts), ssh:HOST, labgrid:ENVIRONMENT.yaml[:TARGET] (default: %(default)s)",
     )  # fmt: skip
     target.add_argument("--accel", choices=("tcg", "tcg-single", "kvm"), help="of qemu (default: %(default)s)")
-    target.add_argument("--cpu", help=f"of qemu and icount (default: host with kvm, else {MACHINE.cpu})")
+    target.add_argument(
+        "--cpu-model", metavar="MODEL", help=f"CPUs of qemu and icount (default: host with kvm, else {MACHINE.cpu})"
+    )
     target.add_argument(
         "--kaslr", action="store_true", help="icount: boot with KASLR, always moved by the same distance"
     )
-    target.add_argument("--smp", type=number_from(1), metavar="N", help="CPUs of qemu (default: %(default)s)")
+    target.add_argument("--cpus", type=number_from(1), metavar="N", help="CPUs of qemu (default: %(default)s)")
     target.add_argument(
         "--ram", type=number_from(1), metavar="MIB", help="RAM of qemu and icount (default: %(default)s)"
     )  # fmt: skip

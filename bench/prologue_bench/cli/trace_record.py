@@ -54,7 +54,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
     guest.add_argument("--boot", action="store_true",
                        help="no root file system and no command: record from reset on")  # fmt: skip
     guest.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    guest.add_argument("--cpu", default=MACHINE.cpu, metavar="MODEL", help="of QEMU (default: %(default)s)")
+    guest.add_argument("--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="of QEMU's (default: %(default)s)")
     guest.add_argument(
         "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="how many (default: %(default)s)"
     )
@@ -97,7 +97,7 @@ def run(args: Namespace) -> int:
         function=args.function,
         process=args.process,
     )
-    machine = Machine(cpu=args.cpu, cpus=args.cpus, memory=args.ram, virtualization=args.virtualization)
+    machine = Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram, virtualization=args.virtualization)
     archive = None if args.boot else pack_guest(_words(args.run), args.setup, modules=args.insmod)
     guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
     recorded = record(Kernel(args.vmlinux), window, files, guest)

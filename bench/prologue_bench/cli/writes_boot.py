@@ -33,9 +33,9 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("--initrd", type=Path, metavar="CPIO",
                        help="what to run; it must power off (default: power off at once)")  # fmt: skip
     added.add_argument("--append", default="", metavar="WORDS", help="for the kernel's command line")
-    added.add_argument("--cpu", default=MACHINE.cpu, metavar="MODEL", help="of QEMU (default: %(default)s)")
+    added.add_argument("--cpu-model", default=MACHINE.cpu, metavar="MODEL", help="of QEMU's (default: %(default)s)")
     added.add_argument(
-        "--smp", type=number_from(1), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
+        "--cpus", type=number_from(1), default=MACHINE.cpus, metavar="N", help="CPUs (default: %(default)s)"
     )
     added.add_argument("--ram", type=number_from(64), default=MACHINE.memory, metavar="MIB",
                        help="RAM (default: %(default)s)")  # fmt: skip
@@ -45,8 +45,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Boot, record, and say what was recorded."""
-    if args.smp > MOST_CPUS:
-        raise BenchError(f"--smp {args.smp}: at most {MOST_CPUS} CPUs are recorded")
+    if args.cpus > MOST_CPUS:
+        raise BenchError(f"--cpus {args.cpus}: at most {MOST_CPUS} CPUs are recorded")
     log = args.output.with_name(f"{args.output.name}.log")
     for out in (args.output, log):
         require_other(out, args.vmlinux, args.image, args.initrd)
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
                 image=args.image or _image(args.vmlinux, directory),
                 initramfs=args.initrd or _stop(directory),
                 append=f"{_COMMAND_LINE} {args.append}".strip(),
-                machine=Machine(cpu=args.cpu, cpus=args.smp, memory=args.ram),
+                machine=Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram),
                 timeout=args.timeout,
             ),
             args.output,

@@ -116,7 +116,7 @@ def open_journal(directory: Path, campaign: Campaign) -> Iterator[Journal]:
             f"{path}: was begun with another plan ({'; '.join(changed)}): run its own command again, or name another "
             "directory (`prologue bench compare` takes several)"
         )
-    if changed:  # a plan of which nothing was booted, as after a mistyped --cpu, is replaced
+    if changed:  # a plan of which nothing was booted, as after a mistyped --cpu-model, is replaced
         with new_file(path) as temporary:
             temporary.write_text(encode_campaign(campaign), encoding="utf-8")
     with results.open("ab+") as stream:

@@ -27,8 +27,8 @@ def choose_target(args: Namespace) -> Target:
     if args.kaslr and kind != "icount":
         raise BenchError("--kaslr: needs --target icount")
     # Under KVM a guest has the host's own CPU or none.
-    cpu = args.cpu or ("host" if args.accel == "kvm" else Machine().cpu)
-    machine = Machine(cpu=cpu, cpus=args.smp, memory=args.ram)
+    cpu = args.cpu_model or ("host" if args.accel == "kvm" else Machine().cpu)
+    machine = Machine(cpu=cpu, cpus=args.cpus, memory=args.ram)
     if kind == "qemu" and not rest:
         from prologue_bench.targets.qemu import QemuTarget
 

@@ -29,7 +29,7 @@ def test_what_cannot_be_recorded(mini: Mini, tmp_path: Path, capsys: pytest.Capt
     assert "other: the kernel does not begin with" in refused(
         capsys, "--vmlinux", vmlinux, "-o", out, "--image", tmp_path / "other"
     )
-    assert "at most 64 CPUs" in refused(capsys, "--vmlinux", vmlinux, "-o", out, "--smp", 65)
+    assert "at most 64 CPUs" in refused(capsys, "--vmlinux", vmlinux, "-o", out, "--cpus", 65)
     assert "is also an input" in refused(capsys, "--vmlinux", vmlinux, "-o", vmlinux)
     assert not out.exists()
 

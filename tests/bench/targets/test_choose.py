@@ -66,7 +66,7 @@ def test_a_place_that_cannot_be_written(capsys: Said, mini: Callable[[Spec], Pat
         ("--boots", "0", 1),
         ("--runs", "x", 1),
         ("--timeout", "-1", 1),
-        ("--smp", "", 1),
+        ("--cpus", "", 1),
         ("--retries", "-1", 0),
         ("--seed", "-1", 0),
     ],
@@ -88,8 +88,8 @@ def test_an_open_quote_for_the_doctor(capsys: Said) -> None:
     [
         ((), "cortex-a57"),
         (("--accel", "kvm"), "host"),
-        (("--accel", "kvm", "--cpu", "cortex-a53"), "cortex-a53"),
-        (("--cpu", "max,pauth-impdef=on"), "max,pauth-impdef=on"),
+        (("--accel", "kvm", "--cpu-model", "cortex-a53"), "cortex-a53"),
+        (("--cpu-model", "max,pauth-impdef=on"), "max,pauth-impdef=on"),
     ],
 )
 def test_the_cpu_of_a_guest(options: tuple[str, ...], cpu: str) -> None:

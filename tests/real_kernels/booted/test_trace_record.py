@@ -80,8 +80,8 @@ def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, capsys: pytest.C
     vmlinux = needs_kernel("trixie").vmlinux
     out, dump = tmp_path / "out", tmp_path / "dump"
     command = ["trace", "record", str(vmlinux), "-o", str(out), "--dump", str(dump), "-q", "--run", "true"]
-    assert main([*command, "--cpu", "max,pauth-impdef=on", "--append", "maxcpus=1"]) == 2
+    assert main([*command, "--cpu-model", "max,pauth-impdef=on", "--append", "maxcpus=1"]) == 2
     assert "SVE vectors of different lengths, which QEMU cannot dump" in capsys.readouterr().err
     assert not out.exists()
-    assert main([*command, "--cpu", "max,pauth-impdef=on,sve=off", "--append", "maxcpus=1"]) == 0
+    assert main([*command, "--cpu-model", "max,pauth-impdef=on,sve=off", "--append", "maxcpus=1"]) == 0
     assert main(["live", "overlay", str(vmlinux), str(dump), "-o", str(tmp_path / "live"), "-q"]) == 0

@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--places", type=int, default=20500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cpu", default="cortex-a57")
+    parser.add_argument("--cpu-model", default="cortex-a57")
     parser.add_argument("--bare", action="store_true", help="ask kernels that do not ask about ftrace")
     args = parser.parse_args()
     print("| kernel | places | accepted | refused for ftrace | refused otherwise | alternatives: yes, no | disagree |")
@@ -40,7 +40,7 @@ def compared(suite: str, args: argparse.Namespace) -> int:
     asked = batches(judge, np.concatenate(list(choose(judge, args.places, args.seed).values())), bare=args.bare)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        answers = ask(judge, asked, Path(directory), cpu=args.cpu, bare=args.bare)
+        answers = ask(judge, asked, Path(directory), cpu=args.cpu_model, bare=args.bare)
     seconds = time.monotonic() - start
     result = compare(judge, asked, answers, bare=args.bare)
     count = result.counts
