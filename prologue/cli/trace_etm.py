@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from prologue.trace.readers.recording import TraceRecords
 
 SCHEMA: Final = "prologue.trace-etm/1"
+_LEVELS: Final = (1, 2)  # exception levels of a kernel and its hypervisor
 _HIGHEST_VMID: Final = 0xFFFF  # of 16 bits (Arm ARM, VTTBR_EL2)
 _HIGHEST_PID: Final = (1 << 22) - 1  # PID_MAX_LIMIT (include/linux/threads.h, 6.12)
 HELP: Final = "write a recording as the ETMv4 trace of each CPU, for OpenCSD (trc_pkt_lister) or perf"
 EXAMPLES: Final = (
     "  prologue trace etm read.ptrace --vmlinux vmlinux.live -o snapshot/\n"
     "  trc_pkt_lister -ss_dir snapshot -src_name buffer0 -decode\n"
-    "  prologue trace etm read.ptrace --vmlinux vmlinux.live --memory vmlinux -o stale/   # a decoder with stale text\n"
-    "  prologue trace etm read.ptrace --vmlinux vmlinux --perf --kcore read.core -o perf.data\n"
+    "  prologue trace etm read.ptrace --vmlinux vmlinux.live --decoder-vmlinux vmlinux -o stale/   # stale text\n"
+    "  prologue trace etm read.ptrace --vmlinux vmlinux --perf --memory read.core -o perf.data\n"
     "  perf script -i perf.data --itrace=b\n"
 )
 
@@ -32,27 +33,20 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("recording", type=Path, metavar="RECORDING", help="from trace record")
     added.add_argument("--vmlinux", type=Path, required=True, metavar="FILE",
                        help="with the text as executed (from live overlay)")  # fmt: skip
-    added.add_argument("--memory", type=Path, metavar="FILE",
-                       help="another vmlinux, whose text the decoder gets instead")  # fmt: skip
+    added.add_argument("--decoder-vmlinux", type=Path, metavar="VMLINUX",
+                       help="the decoder gets the text of this one, stale or not")  # fmt: skip
     added.add_argument("--perf", action="store_true", help="write perf.data, as perf record -e cs_etm// does")
-    added.add_argument("--kcore", metavar="SOURCE",
+    added.add_argument("--memory", metavar="SOURCE",
                        help="with --perf: the memory (trace record --dump) with the text that was executed; "
                             "it is kept, as perf record --kcore does")  # fmt: skip
-    added.add_argument("--modules", type=Path, metavar="DIR", help="with --kcore: files of the loaded modules")
-    added.add_argument("--levels", type=_levels, default=(1, 2), metavar="EL,...",
-                       help="exception levels to trace (default: 1,2)")  # fmt: skip
+    added.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: files of the loaded modules")
+    added.add_argument("--level", type=int, choices=(0, 1, 2, 3), action="append",
+                       help="only this exception level; repeatable (default: 1 and 2)")  # fmt: skip
     added.add_argument("-o", "--output", type=Path, required=True, metavar="PATH",
-                       help="a new directory; with --perf and without --kcore a file")  # fmt: skip
+                       help="a new directory; with --perf and without --memory a file")  # fmt: skip
     say = added.add_mutually_exclusive_group()
     say.add_argument("--json", action="store_true", help=f"print JSON (schema {SCHEMA})")
     say.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-
-
-def _levels(text: str) -> tuple[int, ...]:
-    words = text.split(",")
-    if not all(word in ("0", "1", "2", "3") for word in words):
-        raise argparse.ArgumentTypeError(f"not exception levels from 0 to 3, with commas: {text!r}")
-    return tuple(sorted({int(word) for word in words}))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,15 +69,16 @@ def run(args: argparse.Namespace) -> int:
     wrong = senseless(records, header.cpus) | (records["vmid"] > _HIGHEST_VMID) | (records["task"] > _HIGHEST_PID)
     if count := int(wrong.sum()):
         raise InputError(f"damaged: {count:,} of its records make no sense", path=args.recording)
-    _require_levels(args.levels, records)
+    levels = tuple(sorted(set(args.level or _LEVELS)))
+    _require_levels(levels, records)
     if args.perf:
         from prologue.cli.trace_etm_perf import write_perf
 
-        streams = write_perf(args, header, records)
+        streams = write_perf(args, header, records, levels)
     else:
         text = linked_text(args.vmlinux, header)
-        memory = None if args.memory is None else linked_text(args.memory, header)
-        streams = write_snapshot(records, text, args.output, levels=args.levels, memory=memory)
+        other = None if args.decoder_vmlinux is None else linked_text(args.decoder_vmlinux, header)
+        streams = write_snapshot(records, text, args.output, levels=levels, memory=other)
     if args.json:
         cpus = [_data(cpu, stream, is_perf=args.perf) for cpu, stream in streams.items()]
         data = {"schema": SCHEMA, "output": str(args.output), "cpus": cpus}
@@ -95,12 +90,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_fitting(args: argparse.Namespace) -> None:
-    if args.perf and args.memory is not None:
-        raise UsageError("--memory is of snapshots: a decoder of perf.data gets its text from --kcore or from perf -k")
-    if args.kcore is not None and not args.perf:
-        raise UsageError("--kcore is for --perf")
-    if args.modules is not None and args.kcore is None:
-        raise UsageError("--modules needs --kcore: only memory says where modules were loaded")
+    if args.perf and args.decoder_vmlinux is not None:
+        raise UsageError("--decoder-vmlinux is of snapshots: perf gets its text from --memory or from perf -k")
+    if args.memory is not None and not args.perf:
+        raise UsageError("--memory is for --perf")
+    if args.modules is not None and args.memory is None:
+        raise UsageError("--modules needs --memory: only memory says where modules were loaded")
 
 
 def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
@@ -112,7 +107,7 @@ def _require_levels(levels: tuple[int, ...], records: TraceRecords) -> None:
     there = np.unique(records["level"][(records["count"] != 0) & (records["level"] != NO_LEVEL)]).tolist()
     if there and not set(levels) & set(there):
         wanted, has = (", ".join(f"EL{number}" for number in some) for some in (levels, there))
-        raise UsageError(f"--levels: nothing of {wanted} was recorded, but of {has}: name one of these")
+        raise UsageError(f"--level: nothing of {wanted} was recorded, but of {has}: name one of these")
 
 
 def _data(cpu: int, stream: EtmStream, *, is_perf: bool) -> dict[str, Any]:
@@ -134,5 +129,5 @@ def _line(args: argparse.Namespace, cpu: int, stream: EtmStream) -> str:
     if stream.filtered:
         said += f"; {stream.filtered:,} of other levels or guests left out"
     if stream.unknown:
-        said += f"; {stream.unknown:,} left out, whose text {args.kcore or args.vmlinux} does not have"
+        said += f"; {stream.unknown:,} left out, whose text {args.memory or args.vmlinux} does not have"
     return said

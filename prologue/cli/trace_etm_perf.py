@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from prologue.trace.readers.recording import RecordingHeader, TraceRecords
 
 
-def write_perf(args: argparse.Namespace, header: RecordingHeader, records: TraceRecords) -> dict[int, EtmStream]:
-    """Write the file, or with ``--kcore`` the directory.
+def write_perf(
+    args: argparse.Namespace, header: RecordingHeader, records: TraceRecords, levels: tuple[int, ...]
+) -> dict[int, EtmStream]:
+    """Write the file, or with ``--memory`` the directory.
 
     Returns:
         The stream of each CPU.
@@ -49,16 +51,16 @@ def write_perf(args: argparse.Namespace, header: RecordingHeader, records: Trace
     if (last := int(records["cpu"].max())) > HIGHEST_TRACED_CPU:
         raise InputError(f"has a CPU {last}: trace IDs are there for 0 to {HIGHEST_TRACED_CPU}", path=args.recording)
     slide = header.slide or 0
-    if args.kcore is None:
+    if args.memory is None:
         text, image = linked_text(args.vmlinux, header), ElfImage(args.vmlinux)
         kernel = TracedKernel(text=text, place=_place(image, Symbols(image), slide), build_id=gnu_build_id(image))
-        return write_perf_trace(args.output, header, records, kernel, levels=args.levels)
+        return write_perf_trace(args.output, header, records, kernel, levels=levels)
     files = None if args.modules is None else module_files(args.modules)
-    system = RunningSystem(args.vmlinux, open_memory(args.kcore), files)
+    system = RunningSystem(args.vmlinux, open_memory(args.memory), files)
     require_recorded(system.image, header)
     if system.kernel.slide != slide:
         said = f"has the kernel at slide {system.kernel.slide:#x}, {args.recording} at {slide:#x}: another boot"
-        raise InputError(said, path=args.kcore)
+        raise InputError(said, path=args.memory)
     kcore = keep_text(system)
     if kcore.missing:
         _warn(f"{counted(len(kcore.missing), 'loaded module')} without a file in {args.modules}, left out: "
@@ -73,7 +75,7 @@ def write_perf(args: argparse.Namespace, header: RecordingHeader, records: Trace
     with new_directory(args.output):
         (args.output / "kcore_dir").mkdir()
         kcore.write(args.output / "kcore_dir")
-        return write_perf_trace(args.output / "data", header, records, kernel, levels=args.levels)
+        return write_perf_trace(args.output / "data", header, records, kernel, levels=levels)
 
 
 def _place(image: ElfImage, symbols: Symbols, slide: int) -> KernelMap:

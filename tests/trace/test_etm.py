@@ -114,10 +114,10 @@ def test_a_recorded_boot(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixtu
     at = elf.value("say")
     elf.set_word(at, assemble("b #64"))
     elf.save(stale)
-    command = ["trace", "etm", str(out), "--vmlinux", str(vmlinux), "--levels", "1"]
+    command = ["trace", "etm", str(out), "--vmlinux", str(vmlinux), "--level", "1"]
     assert main([*command, "-o", str(tmp_path / "good"), "--json"]) == 0
     cpu = json.loads(capsys.readouterr().out)["cpus"][0]
-    assert main([*command, "-o", str(tmp_path / "bad"), "--memory", str(stale)]) == 0
+    assert main([*command, "-o", str(tmp_path / "bad"), "--decoder-vmlinux", str(stale)]) == 0
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'bad'}: buffer0: {cpu['instructions']:,} instructions in")
     good, bad = (decode(tmp_path / name, cpu["source"], tmp_path / f"{name}.log") for name in ("good", "bad"))
     records = np.frombuffer(out.read_bytes()[64:], RECORD)
@@ -180,9 +180,9 @@ def test_bad_input(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert not out.exists()
     ran = {"cpu": 0, "level": 1, "start": BASE, "count": 3}
     recording.write_bytes(made_recording([ran], RecordingHeader(slide=0)))
-    assert main([*command, "--levels", "0,3"]) == 2
+    assert main([*command, "--level", "0", "--level", "3"]) == 2
     error = capsys.readouterr().err
-    assert "--levels: nothing of EL0, EL3 was recorded, but of EL1: name one of these" in error
+    assert "--level: nothing of EL0, EL3 was recorded, but of EL1: name one of these" in error
     assert not out.exists()
     recording.write_bytes(RecordingHeader(slide=0).pack())
     assert main(command) == 0

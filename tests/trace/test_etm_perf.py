@@ -141,10 +141,10 @@ def test_numbers_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options, said in (
-        (["--perf", "--memory", "x"], "--memory is of snapshots"),
-        (["--kcore", "x"], "--kcore is for --perf"),
-        (["--perf", "--modules", "x"], "--modules needs --kcore"),
-        (["--perf", "--kcore", "x"], "No such file"),
+        (["--perf", "--decoder-vmlinux", "x"], "--decoder-vmlinux is of snapshots"),
+        (["--memory", "x"], "--memory is for --perf"),
+        (["--perf", "--modules", "x"], "--modules needs --memory"),
+        (["--perf", "--memory", "x"], "No such file"),
         (["--perf"], "has no symbols _text and _end"),
     ):
         assert run(tmp_path, *options) == 2

@@ -195,7 +195,7 @@ def perf_data(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> P
     """The same as perf record --kcore would have left it."""
     directory = tmp_path_factory.mktemp("perf") / "perf.data"
     command = ["trace", "etm", str(recorded.trace), "--vmlinux", str(recorded.vmlinux), "--perf", "-o", str(directory)]
-    assert main([*command, "--kcore", str(recorded.dump), "--modules", str(recorded.modules), "-q"]) == 0
+    assert main([*command, "--memory", str(recorded.dump), "--modules", str(recorded.modules), "-q"]) == 0
     return directory
 
 

@@ -114,7 +114,7 @@ def test_vhe(mini: Mini, tmp_path: Path) -> None:
     needs_tools("perf")
     needs_opencsd()
     vmlinux, directory = needs_kernel("trixie").vmlinux, tmp_path / "perf.data"
-    command = ["trace", "etm", str(made.out), "--vmlinux", str(vmlinux), "--perf", "--kcore", str(tmp_path / "dump")]
+    command = ["trace", "etm", str(made.out), "--vmlinux", str(vmlinux), "--perf", "--memory", str(tmp_path / "dump")]
     assert main([*command, "-o", str(directory), "-q"]) == 0
     assert list(branches_as_perf_prints(directory)) == list(branches_as_recorded(records, (2,)))
     found = executed_as_decoded(directory, vmlinux)

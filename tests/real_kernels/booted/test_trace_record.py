@@ -55,7 +55,7 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
     for name, memory in (("good", live), ("bad", vmlinux)):
         command = ["trace", "etm", str(out), "--vmlinux", str(live), "-o", str(tmp_path / name)]
-        assert main([*command, "--memory", str(memory), "--json"]) == 0
+        assert main([*command, "--decoder-vmlinux", str(memory), "--json"]) == 0
         data = json.loads(capsys.readouterr().out)
     decoded, misled = 0, False
     for cpu in data["cpus"]:
