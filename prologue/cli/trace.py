@@ -30,7 +30,7 @@ def add_trace(group: Subcommand) -> None:
     stats = add_command(
         actions, "stats", "prologue.cli.trace_stats:run", "count functions, executed prologues and covered text",
         "  prologue trace stats run.ptrace --vmlinux vmlinux.live\n"
-        "  prologue trace stats run.ptrace --vmlinux vmlinux.live --folded stacks && flamegraph.pl stacks > run.svg",
+        "  prologue trace stats run.ptrace --vmlinux vmlinux.live --save-stacks stacks && flamegraph.pl stacks",
     )  # fmt: skip
     stats.when_chosen(_stats)
     check = add_command(
@@ -55,7 +55,7 @@ def add_trace(group: Subcommand) -> None:
         "  prologue trace record vmlinux -o hackbench.ptrace --run 'hackbench -g 1 -l 100'\n"
     "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000\n"
     "  prologue trace record vmlinux -o read.ptrace --function vfs_read --run 'head -c 64 /dev/zero'\n"
-    "  prologue trace record vmlinux -o all.ptrace --truth all.words --dump all.core \\\n"
+    "  prologue trace record vmlinux -o all.ptrace --save-truth all.words --save-memory all.core \\\n"
     "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
     "  prologue live overlay vmlinux all.core -o vmlinux.live     # the text that was executed\n",
     )  # fmt: skip
@@ -86,9 +86,9 @@ def _stats(command: Subcommand) -> None:
     command.add_argument("--top", type=number_from(0), metavar="N", help="functions to print (30)")
     command.add_argument("--times", action="store_true",
                          help="how long each function ran, when first and last, if the trace says it")  # fmt: skip
-    command.add_argument("--folded", type=Path, metavar="FILE",
+    command.add_argument("--save-stacks", type=Path, metavar="FILE",
                          help="write instructions by call stack, as flame graph tools read them")  # fmt: skip
-    command.add_argument("--flames", type=Path, metavar="FILE",
+    command.add_argument("--plot", type=Path, metavar="FILE",
                          help="draw them: a flame graph, .svg to zoom and search in a browser, .png or .pdf "
                               "(these two need matplotlib)")  # fmt: skip
     add_report(command, "trace-stats")

@@ -37,7 +37,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
                        help="the decoder gets the text of this one, stale or not")  # fmt: skip
     added.add_argument("--perf", action="store_true", help="write perf.data, as perf record -e cs_etm// does")
     added.add_argument("--memory", metavar="SOURCE",
-                       help="with --perf: the memory (trace record --dump) with the text that was executed; "
+                       help="with --perf: the memory (trace record --save-memory) with the text that was executed; "
                             "it is kept, as perf record --kcore does")  # fmt: skip
     added.add_argument("--modules", type=Path, metavar="DIR", help="with --memory: files of the loaded modules")
     added.add_argument("--level", type=int, choices=(0, 1, 2, 3), action="append",

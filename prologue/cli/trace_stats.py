@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
     """Print what a trace says in sum."""
     if args.format != "text" and args.top is not None:
         raise UsageError(f"--top is for the table: --format {args.format} has every function")
-    look = look_of(args, ("--flames", args.flames))
+    look = look_of(args, ("--plot", args.plot))
     _require_outputs(args)
     with open_traces(args) as trace:
         kernels = open_kernels(args, trace)
@@ -78,13 +78,13 @@ def run(args: Namespace) -> int:
     found = [_stats(known, summary, row, times if clocked else None) for row in range(len(kernels.programs))]
     if times is not None and not any(one.times for one in found):
         rest.insert(0, "--times: the trace has no times")
-    if stacks is not None and args.flames is not None:
+    if stacks is not None and args.plot is not None:
         from prologue.report.flames import plot_flames
 
         title = f"{trace.name}: {counted(summary.instructions, 'instruction')} by call stack"
-        plot_flames(stacks.lines(), title, args.flames, look)
-    if stacks is not None and args.folded is not None:
-        write_text(args.folded, "".join(f"{line}\n" for line in stacks.lines()))
+        plot_flames(stacks.lines(), title, args.plot, look)
+    if stacks is not None and args.save_stacks is not None:
+        write_text(args.save_stacks, "".join(f"{line}\n" for line in stacks.lines()))
     if args.format == "text":
         for one in found:
             print("\n".join(_text(one, _TOP if args.top is None else args.top)))
@@ -109,19 +109,19 @@ def run(args: Namespace) -> int:
 def _require_outputs(args: Namespace) -> None:
     """Refuse files that cannot be written, before the work."""
     require_report(args)
-    require_no_input(args.folded, args)
-    require_distinct(args.folded, args.output)
-    if args.flames is not None:
+    require_no_input(args.save_stacks, args)
+    require_distinct(args.save_stacks, args.output)
+    if args.plot is not None:
         from prologue.report.pictures import require_plottable
 
-        require_plottable(args.flames, by_hand=(".svg",))
-        require_no_input(args.flames, args)
-        require_distinct(args.folded, args.flames)
-        require_distinct(args.output, args.flames)
+        require_plottable(args.plot, by_hand=(".svg",))
+        require_no_input(args.plot, args)
+        require_distinct(args.save_stacks, args.plot)
+        require_distinct(args.output, args.plot)
 
 
 def _wants_stacks(args: Namespace) -> bool:
-    return bool(args.folded or args.flames or args.format == "html")
+    return bool(args.save_stacks or args.plot or args.format == "html")
 
 
 def _stats(known: KnownRanges, summary: TraceSummary, row: int, times: FunctionTimes | None) -> _ProgramStats:

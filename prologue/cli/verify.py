@@ -55,7 +55,7 @@ def add_options(command: Subcommand) -> None:
                          help="settings (default: .prologue.toml or pyproject.toml beside FILE)")  # fmt: skip
     command.add_argument("--no-config", action="store_true", help="ignore settings files")
     command.add_argument("--baseline", type=Path, metavar="FILE", help="known findings, each with reason and owner")
-    command.add_argument("--write-baseline", type=Path, metavar="FILE",
+    command.add_argument("--save-baseline", type=Path, metavar="FILE",
                          help="write a baseline of today's findings, reasons and owners to be filled in")  # fmt: skip
     add_jobs(command)
     command.add_argument("--format", choices=("text", "json", "html", "sarif", "junit", "ktap"), default="text",
@@ -84,9 +84,9 @@ def run(args: Namespace) -> int:
     notes = [*modules_without_records(results), *_not_used(args, judged)]
     verdict = judge(judged, release=release, require=args.require, notes=notes)
     _require_a_rule(verdict)
-    if args.write_baseline:
-        write_text(args.write_baseline, baseline_text(verdict.findings))
-        print(f"{args.write_baseline}: fill in reason and owner in each entry", file=sys.stderr)
+    if args.save_baseline:
+        write_text(args.save_baseline, baseline_text(verdict.findings))
+        print(f"{args.save_baseline}: fill in reason and owner in each entry", file=sys.stderr)
     _report(args, verdict)
     return worst or int(verdict.failed)
 
@@ -203,8 +203,8 @@ def _require_writable(args: Namespace, targets: list[_Target]) -> None:
     """Check before the work that no input, and no baseline with its reasons, would be overwritten."""
     paths = [target.path for target in targets]
     settings = [target.settings for target in targets]
-    for out in (args.output, args.write_baseline):
+    for out in (args.output, args.save_baseline):
         require_other(out, *paths, args.against, args.image, args.vmlinux, *{one.path for one in settings})
     require_other(args.output, *{one.baseline for one in settings})
-    if args.write_baseline and args.write_baseline.exists():
-        raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.write_baseline)
+    if args.save_baseline and args.save_baseline.exists():
+        raise OutputError("exists: its reasons and owners would be lost; name a new file", path=args.save_baseline)

@@ -55,7 +55,7 @@ def test_sizes_that_are_none(tmp_path: Path, size: str, capsys: Said) -> None:
 def test_a_choice_without_a_picture(tmp_path: Path, capsys: Said) -> None:
     for command, option in (
         (["live", "audit", "vmlinux", "core"], "--plot"),
-        (["trace", "stats", "trace", "--vmlinux", "vmlinux"], "--flames"),
+        (["trace", "stats", "trace", "--vmlinux", "vmlinux"], "--plot"),
     ):
         assert main([*command, "--dark"]) == 2
         assert f"are for the picture of {option} FILE" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def run(*arguments: object, **settings: str) -> subprocess.CompletedProcess[str]
         ("patch", "{}", "-o", "{}.out", "--save-plan", "{}.out"),
         ("verify", "{}", "-o", "{}"),
         ("verify", "{0}", "--against", "{0}.before", "-o", "{0}.before"),
-        ("verify", "{}", "--write-baseline", "{}"),
+        ("verify", "{}", "--save-baseline", "{}"),
         ("verify", "{0}", "--baseline", "{0}.before", "-o", "{0}.before"),
         ("patch", "{0}", "--contract", "auto", "--vmlinux", "{0}.before", "-o", "{0}.before"),
         ("patch", "{0}", "--reverse", "{0}.before", "-o", "{0}.before"),
@@ -71,7 +71,7 @@ def test_reasons_and_owners_are_not_lost(mini: Mini, tmp_path: Path, capsys: Sai
     elf.save(vmlinux)
     baseline.write_text('[[known]]\nrule = "PL304"\nreason = "hand-written"\nowner = "a maintainer"\n')
     arguments = ["verify", str(vmlinux), "--baseline", str(baseline)]
-    assert main([*arguments, "--write-baseline", str(baseline)]) == 2
+    assert main([*arguments, "--save-baseline", str(baseline)]) == 2
     assert "its reasons and owners would be lost" in capsys.readouterr().err
     assert main(arguments) == 0
 

@@ -29,7 +29,7 @@ NAMED = {
     "guest.txt": ["--guest-trace", "guest.txt@7"],
     "behind.txt": ["--guest-trace", "behind.txt@7-500"],
 }
-OUTPUTS = {"-o": "disasm", "--folded": "stats", "--flames": "stats"}
+OUTPUTS = {"-o": "disasm", "--save-stacks": "stats", "--plot": "stats"}
 
 
 @pytest.mark.parametrize("option", OUTPUTS)
@@ -40,7 +40,7 @@ def test_no_input_is_replaced(
     monkeypatch.chdir(tmp_path)
     _write_all()
     output = name
-    if option == "--flames":  # its name says which picture it is: another name of the same file
+    if option == "--plot":  # its name says which picture it is: another name of the same file
         needs_module("matplotlib")
         output = "out.svg"
         Path(output).symlink_to(name)
@@ -103,7 +103,7 @@ def test_two_outputs_are_two_files(
     Path("link").symlink_to(".")
     if there:
         Path("out.svg").write_text("of yesterday")
-    options = ["--folded", other, "--flames", "out.svg"]
+    options = ["--save-stacks", other, "--plot", "out.svg"]
     assert main(["trace", "stats", "trace", "--vmlinux", "vmlinux", *options]) == 2
     said = "is named for two outputs of this command: name another file"
     assert capsys.readouterr().err == f"prologue: out.svg: {said}\n"
@@ -115,16 +115,16 @@ def test_two_outputs_are_two_files(
     "args",
     [
         ["trace", "disasm", "trace", "--vmlinux", "vmlinux", "-o", "loop"],
-        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--folded", "loop"],
-        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--folded", "loop", "--flames", "loop.svg"],
-        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--folded", "loop/a", "--flames", "loop/b.svg"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--save-stacks", "loop"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--save-stacks", "loop", "--plot", "loop.svg"],
+        ["trace", "stats", "trace", "--vmlinux", "vmlinux", "--save-stacks", "loop/a", "--plot", "loop/b.svg"],
         ["patch", "vmlinux", "-o", "loop", "--save-plan", "loop.svg"],
     ],
 )
 def test_links_that_lead_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str]
 ) -> None:
-    if "--flames" in args:
+    if "--plot" in args:
         needs_module("matplotlib")
     monkeypatch.chdir(tmp_path)
     _write_all()

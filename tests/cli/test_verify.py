@@ -61,7 +61,7 @@ def test_a_baseline_is_written_filled_in_and_used(
     mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     vmlinux, baseline = broken(mini(Spec()), pl304.damage), tmp_path / "known.toml"
-    assert verify(vmlinux, "--write-baseline", baseline) == 1
+    assert verify(vmlinux, "--save-baseline", baseline) == 1
     assert verify(vmlinux, "--baseline", baseline) == 2  # nobody has answered for it yet
     assert "fill it in" in capsys.readouterr().err
     text = baseline.read_text().replace('reason = ""', 'reason = "hand-written"')

@@ -47,7 +47,7 @@ def running_inputs(directory: Path) -> tuple[RunningInput, ...]:
         "trace disasm x --vmlinux traced -o out",
         "trace disasm x --vmlinux traced --format json -o out",
         "trace stats x --vmlinux traced",
-        "trace stats x --vmlinux traced --json --folded out",
+        "trace stats x --vmlinux traced --json --save-stacks out",
     )
     rows = _recording(KERNEL)
     (directory / "trace").write_bytes(rows)

@@ -53,7 +53,7 @@ def test_a_baseline_still_has_an_entry_for_each_file(modules: Path, tmp_path: Pa
     vmlinux = mini(Spec(contract="stock"))
     assert main(["patch", str(vmlinux), "--in-place", "--contract", "stock"]) == 0
     known = tmp_path / "known.toml"
-    assert main(["verify", str(vmlinux), str(modules), "--write-baseline", str(known)]) == 1
+    assert main(["verify", str(vmlinux), str(modules), "--save-baseline", str(known)]) == 1
     assert known.read_text().count("[[known]]") == MANY
 
 

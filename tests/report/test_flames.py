@@ -124,7 +124,7 @@ def test_stats_draws_what_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     vmlinux, trace, out = KERNEL.write(tmp_path / "vmlinux"), tmp_path / "trace", tmp_path / "out.svg"
     trace.write_text(perf_text([("read_zero+0x18", "vfs_read"), ("vfs_read+0x10", "read_zero"),
                                 ("read_zero+0x18", "vfs_read+0x14")] * 3))  # fmt: skip
-    args = ["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--flames"]
+    args = ["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--plot"]
     assert main([*args, str(out)]) == 0
     assert ">read_zero</text>" in out.read_text()
     assert main([*args, str(tmp_path / "out.txt")]) == 2

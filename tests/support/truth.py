@@ -1,4 +1,4 @@
-"""Ground truth beside a recording: each executed address and word, as ``trace record --truth`` writes them.
+"""Ground truth beside a recording: each executed address and word, as ``trace record --save-truth`` writes them.
 
 The recording comes from blocks and the way from one to the next, the truth from each instruction by itself: where both
 agree, the recording has left nothing out and invented nothing.
@@ -63,7 +63,7 @@ def read_truth(path: Path) -> Iterator[TraceRecords]:
     """
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
-            raise InputError("is not a file of trace record --truth, or of another version", path=path)
+            raise InputError("is not a file of trace record --save-truth, or of another version", path=path)
         while data := stream.read(_CHUNK * EXECUTED.itemsize):
             yield np.frombuffer(data, EXECUTED, len(data) // EXECUTED.itemsize)
 

@@ -136,7 +136,18 @@ def test_a_recording_of_nothing_is_none(mini: Mini, tmp_path: Path, capsys: pyte
     needs_tools("qemu-system-aarch64")
     out, truth = tmp_path / "out", tmp_path / "truth"
     out.write_text("older")
-    command = ["trace", "record", str(mini(Spec())), "-o", str(out), "--truth", str(truth), "--boot", "--ram", "64"]
+    command = [
+        "trace",
+        "record",
+        str(mini(Spec())),
+        "-o",
+        str(out),
+        "--save-truth",
+        str(truth),
+        "--boot",
+        "--ram",
+        "64",
+    ]
     assert main([*command, "--until", "work_loop", "--function", "work_loop"]) == 2
     assert "nothing was recorded: work_loop was not called in the window" in capsys.readouterr().err
     assert out.read_text() == "older"

@@ -323,11 +323,13 @@ def test_a_recording_has_no_decoder(tmp_path: Path, capsys: pytest.CaptureFixtur
 # warnings of the other commands
 
 
-@pytest.mark.parametrize("options", [("disasm",), ("disasm", "--from", "first"), ("stats",), ("stats", "--folded")])
+@pytest.mark.parametrize(
+    "options", [("disasm",), ("disasm", "--from", "first"), ("stats",), ("stats", "--save-stacks")]
+)
 def test_the_other_commands_warn_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Sequence[str]
 ) -> None:
-    folded = [tmp_path / "stacks"] if options[-1] == "--folded" else []
+    folded = [tmp_path / "stacks"] if options[-1] == "--save-stacks" else []
     run = Run(tmp_path, capsys, perf_text(CALLS * 3, KERNEL), STALE)
     _, err = run(*options, *folded)
     assert err.splitlines()[0] == (

@@ -50,7 +50,7 @@ def test_the_text(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[s
 def test_stacks_of_calls_and_exceptions(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, out = tmp_path / "trace", tmp_path / "stacks"
     trace.write_text(perf_text(STEPS))
-    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--folded", out)
+    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--save-stacks", out)
     found = dict(line.rsplit(" ", 1) for line in out.read_text().splitlines())
     assert found == {
         "vfs_read": "16", "vfs_read;read_zero": "6", "vfs_read;vectors": "2", "[user]": "5", "vectors": "2",
@@ -65,7 +65,7 @@ def test_a_loss_forgets_the_stack(tmp_path: Path, vmlinux: Path, capsys: pytest.
         {"start": KERNEL.at("read_zero"), "count": 5},
     ]
     trace.write_bytes(recording(rows))
-    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--folded", out)
+    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--save-stacks", out)
     assert sorted(out.read_text().splitlines()) == ["read_zero 5", "vfs_read 5"]
 
 
@@ -99,7 +99,7 @@ def test_what_is_left_out_still_called(
     made = [{"start": KERNEL.at(place), "count": count, "level": level, "time": 5 * 10**9 * (k == 3)} for k, (
         place, count, level) in enumerate(rows)]  # fmt: skip
     trace.write_bytes(recording(made))
-    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--folded", out, *option)
+    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--save-stacks", out, *option)
     assert dict(line.rsplit(" ", 1) for line in out.read_text().splitlines()) == stacks
 
 
@@ -117,7 +117,7 @@ def test_an_exception_right_after_a_return_from_one_is_not_below_it(
     trace, out = tmp_path / "trace", tmp_path / "stacks"
     irq = [("vectors+0x280", 2, 1)]
     trace.write_bytes(levels(*CALLED[:2], *irq * 3, CALLED[2], CALLED[3]))
-    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--folded", out)
+    run(capsys, "stats", trace, "--vmlinux", vmlinux, "--save-stacks", out)
     found = dict(line.rsplit(" ", 1) for line in out.read_text().splitlines())
     assert found == {"vfs_read": "7", "vfs_read;read_zero": "6", "vfs_read;read_zero;vectors": "6"}
 
@@ -150,5 +150,5 @@ def test_call_trees_of_a_function_that_a_return_enters(
 def test_an_output_is_no_input(tmp_path: Path, vmlinux: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace"
     trace.write_text(perf_text(STEPS))
-    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--folded", str(vmlinux)]) == 2
+    assert main(["trace", "stats", str(trace), "--vmlinux", str(vmlinux), "--save-stacks", str(vmlinux)]) == 2
     assert "is also an input" in capsys.readouterr().err

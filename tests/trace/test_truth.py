@@ -62,7 +62,7 @@ def test_words(tmp_path: Path) -> None:
 
 def test_what_is_no_truth(tmp_path: Path) -> None:
     recording, truth = write(tmp_path, [1], [0])
-    with pytest.raises(InputError, match="is not a file of trace record --truth"):
+    with pytest.raises(InputError, match="is not a file of trace record --save-truth"):
         compare(recording, recording)
     with pytest.raises(InputError, match="is not a recording"):
         compare(truth, truth)

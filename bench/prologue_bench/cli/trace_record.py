@@ -38,13 +38,13 @@ def add_options(added: argparse.ArgumentParser) -> None:
     added.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the recording; may be a pipe")
     _add_window(added)
     more = added.add_argument_group("other files")
-    more.add_argument("--truth", type=Path, metavar="FILE",
+    more.add_argument("--save-truth", type=Path, metavar="FILE",
                       help="each executed address and word, 16 bytes each: slow, and large")  # fmt: skip
-    more.add_argument("--writes", type=Path, metavar="FILE",
-                      help="each write to text from reset on, for --writes of disasm and check: slow")  # fmt: skip
-    more.add_argument("--dump", type=Path, metavar="FILE",
-                      help="the machine's memory when the window ends, for live overlay")  # fmt: skip
-    more.add_argument("--console", type=Path, metavar="FILE", help="the guest's console output")
+    more.add_argument("--save-writes", type=Path, metavar="FILE",
+                      help="each write to text from reset on, for --writes: slow")  # fmt: skip
+    more.add_argument("--save-memory", type=Path, metavar="FILE",
+                      help="the machine's memory when the window ends, for --memory")  # fmt: skip
+    more.add_argument("--save-console", type=Path, metavar="FILE", help="the guest's console output")
     guest = added.add_argument_group("the guest")
     guest.add_argument("--run", default="hackbench -g 1 -l 100", metavar="COMMAND",
                        help="busybox, hackbench or a program of busybox (default: %(default)s)")  # fmt: skip
@@ -87,8 +87,11 @@ def run(args: Namespace) -> int:
 
     """
     _require_modules(args.insmod, boot=args.boot)
-    _require_outputs((args.vmlinux, *args.insmod), args.output, args.truth, args.writes, args.dump, args.console)
-    files = RecordingFiles(out=args.output, truth=args.truth, writes=args.writes, dump=args.dump, log=args.console)
+    more = (args.save_truth, args.save_writes, args.save_memory, args.save_console)
+    _require_outputs((args.vmlinux, *args.insmod), args.output, *more)
+    files = RecordingFiles(
+        out=args.output, truth=args.save_truth, writes=args.save_writes, dump=args.save_memory, log=args.save_console
+    )
     window = Window(
         marks=not args.boot,
         begin=args.begin,

@@ -55,7 +55,7 @@ def slide(path: Path) -> int:
 def test_it_is_what_was_executed(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From reset to power-off: how far each CPU comes in a part of it depends on how busy this machine is."""
     vmlinux, out, truth = mini(Spec()), tmp_path / "out", tmp_path / "truth"
-    assert main(command(vmlinux, out, "--truth", str(truth), "--json")) == 0
+    assert main(command(vmlinux, out, "--save-truth", str(truth), "--json")) == 0
     said = json.loads(capsys.readouterr().out)
     recorded, executed = ranges(out), np.frombuffer(truth.read_bytes()[16:], EXECUTED)
     assert said["ended_by"] == "machine"
@@ -125,11 +125,11 @@ def test_a_count(mini: Mini, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         (["--begin", "no_such"], "no function no_such"),
         (["--function", "no_such"], "no function no_such"),
-        (["--truth", "OUT"], "is named for two outputs"),
+        (["--save-truth", "OUT"], "is named for two outputs"),
         (["--insmod", "VMLINUX"], "--boot has no root file system"),
-        (["--truth", "/nowhere/truth"], "no such directory"),
-        (["--truth", "/proc"], "is a directory"),
-        (["--begin", "work_chosen", "--dump", "DUMP"], "the machine ended before its memory was dumped"),
+        (["--save-truth", "/nowhere/truth"], "no such directory"),
+        (["--save-truth", "/proc"], "is a directory"),
+        (["--begin", "work_chosen", "--save-memory", "DUMP"], "the machine ended before its memory was dumped"),
         (["--begin", "die_exception"], "the window never began: the machine ended"),
     ],
 )

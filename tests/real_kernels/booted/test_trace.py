@@ -64,7 +64,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     kernel, directory = needs_kernel("trixie"), tmp_path_factory.mktemp("trace")
     vmlinux, modules = kernel.vmlinux, needs_modules(kernel.suite, kernel.release)
     trace, truth, dump = (directory / name for name in ("trace", "truth", "dump"))
-    command = ["trace", "record", str(vmlinux), "-o", str(trace), "--truth", str(truth), "--dump", str(dump)]
+    command = [
+        "trace",
+        "record",
+        str(vmlinux),
+        "-o",
+        str(trace),
+        "--save-truth",
+        str(truth),
+        "--save-memory",
+        str(dump),
+    ]
     command += [word for path in load_order(modules, [MODULE]) for word in ("--insmod", str(path))]
     window = ["--begin", "submit_bio_noacct", "--count", "2000000", "--run", _RUN]
     assert main([*command, *window, "--setup", "echo function >/sys/kernel/tracing/current_tracer"]) == 0

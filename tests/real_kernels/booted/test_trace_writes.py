@@ -42,7 +42,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     needs_tools("qemu-system-aarch64")
     vmlinux, directory = needs_kernel("trixie").vmlinux, tmp_path_factory.mktemp("writes")
     trace, writes, truth = (directory / name for name in ("trace", "writes", "truth"))
-    command = ["trace", "record", str(vmlinux), "-o", str(trace), "--writes", str(writes), "--truth", str(truth)]
+    command = [
+        "trace",
+        "record",
+        str(vmlinux),
+        "-o",
+        str(trace),
+        "--save-writes",
+        str(writes),
+        "--save-truth",
+        str(truth),
+    ]
     command += ["--count", "6000000", "--setup", _SETUP]
     assert main([*command, "--run", f"sh -c '{_TURN * 3}'"]) == 0
     rows = np.fromfile(truth, _TRUTH, offset=16)
