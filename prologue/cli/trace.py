@@ -52,9 +52,9 @@ def add_trace(group: Subcommand) -> None:
     add_bench_command(
         actions, "record", "trace_record",
         "record in QEMU which instructions a kernel executes: each range, with CPU, level and task",
-        "  prologue trace record vmlinux -o hackbench.ptrace --run 'hackbench -g 1 -l 100'\n"
+        "  prologue trace record vmlinux -o hackbench.ptrace --command 'hackbench -g 1 -l 100'\n"
     "  prologue trace record vmlinux -o read.ptrace --begin vfs_read --count 10000000\n"
-    "  prologue trace record vmlinux -o read.ptrace --function vfs_read --run 'head -c 64 /dev/zero'\n"
+    "  prologue trace record vmlinux -o read.ptrace --function vfs_read --command 'head -c 64 /dev/zero'\n"
     "  prologue trace record vmlinux -o all.ptrace --save-truth all.words --save-memory all.core \\\n"
     "      --setup 'echo function >/sys/kernel/tracing/current_tracer'\n"
     "  prologue live overlay vmlinux all.core -o vmlinux.live     # the text that was executed\n",

@@ -36,7 +36,7 @@ def _record(actions: Commands) -> None:
     record.add_argument("-o", "--output", type=Path, metavar="FILE", help="what writes judge reads; mode 0600")
     record.add_argument("--seconds", type=number_from(0), default=10, metavar="N",
                         help="how long (default: 10; 0: until Ctrl-C, at most a day)")  # fmt: skip
-    record.add_argument("--command", metavar="WORDS", help="record while this command runs there")
+    record.add_argument("--command", metavar="COMMAND", help="record while this command runs there")
     record.add_argument("--buffer", type=number_from(64), default=8192, metavar="KIB",
                         help="ring buffer of each CPU (default: 8192)")  # fmt: skip
     record.add_argument("--script", action="store_true", help="print the shell script that records, and exit")

@@ -37,7 +37,7 @@ def record(*arguments: str | Path) -> int:
 
 def test_wall_time_is_recorded(machine: Path, tmp_path: Path, capsys: Said) -> None:
     path = tmp_path / "boots.jsonl"
-    assert record("--label", "nop;nop", "-o", path, "--runs", "2", "--", "sh", "-c", "sleep 0.02; echo -n") == 0
+    assert record("--label", "nop;nop", "-o", path, "--runs", "2", "--command", "sh -c 'sleep 0.02; echo -n'") == 0
     said = capsys.readouterr().out
     assert said.startswith(f"{path}: boot 0f7b223f-111d-4276-9ff1-e91128499938 recorded as nop;nop\n")
     assert "not read back: no sites were asked for" in said
@@ -56,7 +56,7 @@ def test_numbers_are_taken_from_output_and_files_grow(machine: Path, tmp_path: P
     options = ("--pattern", r"rate \([0-9.]*\)", "--unit", "MB/s", "--direction", "higher", "-o", path, "--runs", "1")
     for k, label in enumerate(("base", "mov")):
         (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")
-        assert record("--label", label, *options, "--", "for x in 1 2; do echo rate $x.5; done") == 0
+        assert record("--label", label, *options, "--command", "for x in 1 2; do echo rate $x.5; done") == 0
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [row["values"] for row in rows] == [{"for x in 1 2; do echo rate $x.5; done": [2.5]}] * 2
     assert main(["bench", "table", str(path)]) == 0
@@ -73,13 +73,13 @@ def test_a_workload_by_its_short_name(machine: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give either --workload SPEC or a command after --"),
-        (("--workload", "time:true", "--", "true"), "give either --workload SPEC or a command after --"),
-        (("--workload", "time:true", "--unit", "s"), "describe a command after --"),
-        (("--pattern", "x", "--", "true"), "go together"),
-        (("--pattern", "x", "--unit", "s", "--direction", "lower", "--", "true"), "one group"),
-        (("--", "sh", "-c", "echo broken >&2; exit 3"), "run 1: exit status 3; last line of its output: broken"),
-        (("--vmlinux", "nowhere", "--", "true"), "nowhere: "),
+        ((), "give either --workload SPEC or --command COMMAND"),
+        (("--workload", "time:true", "--command", "true"), "give either --workload SPEC or --command COMMAND"),
+        (("--workload", "time:true", "--unit", "s"), "describe --command, not"),
+        (("--pattern", "x", "--command", "true"), "go together"),
+        (("--pattern", "x", "--unit", "s", "--direction", "lower", "--command", "true"), "one group"),
+        (("--command", "sh -c 'echo broken >&2; exit 3'"), "run 1: exit status 3; last line of its output: broken"),
+        (("--vmlinux", "nowhere", "--command", "true"), "nowhere: "),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(
@@ -92,7 +92,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
 
 
 def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, capsys: Said) -> None:
-    assert record("--label", "x", "-o", tmp_path / "boots", "--", "true") == 2
+    assert record("--label", "x", "-o", tmp_path / "boots", "--command", "true") == 2
     assert f"use {tmp_path / 'boots'}.jsonl" in capsys.readouterr().err
     assert list(tmp_path.glob("boots*")) == []
 
@@ -100,17 +100,17 @@ def test_records_must_be_known_by_their_name(machine: Path, tmp_path: Path, caps
 def test_a_void_boot_is_kept_and_told(machine: Path, tmp_path: Path, capsys: Said) -> None:
     tainted = machine / "proc/sys/kernel/tainted"
     path = tmp_path / "boots.jsonl"
-    assert record("--label", "x", "-o", path, "--runs", "1", "--", f"echo 512 >{tainted}") == 1
+    assert record("--label", "x", "-o", path, "--runs", "1", "--command", f"echo 512 >{tainted}") == 1
     assert "void, does not count: kernel's taint changed: 0 before, 512 after" in capsys.readouterr().out
     assert json.loads(path.read_text())["void"].startswith("kernel's taint changed")
 
 
 def test_advice_comes_before_the_work(machine: Path, tmp_path: Path, capsys: Said) -> None:
-    assert record("--label", "x", "-o", tmp_path / "a.jsonl", "--runs", "1", "--", "true") == 0
+    assert record("--label", "x", "-o", tmp_path / "a.jsonl", "--runs", "1", "--command", "true") == 0
     said = capsys.readouterr().err
     assert "governor schedutil: clocks follow the load: --governor performance\n" in said
     assert "2 kinds of CPU, and no pinning" in said
-    assert record("--label", "x", "-o", tmp_path / "b.jsonl", "--governor", "performance", "--", "true") == 0
+    assert record("--label", "x", "-o", tmp_path / "b.jsonl", "--governor", "performance", "--command", "true") == 0
     assert "governor" not in capsys.readouterr().err
     assert (machine / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor").read_text() == "schedutil\n"
 
@@ -120,7 +120,7 @@ def test_another_kernel_is_refused_before_the_work(machine: Path, tmp_path: Path
     (tmp_path / "notes").write_bytes(notes("cd" * 20))
     objcopy = ["aarch64-linux-gnu-objcopy", "--add-section", f".note.id={tmp_path / 'notes'}"]
     subprocess.run([*objcopy, str(vmlinux)], check=True)
-    arguments = ("--vmlinux", vmlinux, "--", f"touch {tmp_path / 'ran'}")
+    arguments = ("--vmlinux", vmlinux, "--command", f"touch {tmp_path / 'ran'}")
     assert record("--label", "x", "-o", tmp_path / "a.jsonl", *arguments) == 2
     said = f"prologue: {vmlinux}: is not the kernel that runs here: build-id {'cd' * 20}, running is {BUILD_ID}"
     assert capsys.readouterr().err == said + "\n"
@@ -149,7 +149,7 @@ def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Pat
 
 def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> None:
     path = tmp_path / "record.sh"
-    assert record("--label", "it's nop", "--runs", "1", "--script", path, "--", "echo done") == 0
+    assert record("--label", "it's nop", "--runs", "1", "--script", path, "--command", "echo done") == 0
     assert "LABEL='it'\"'\"'s nop' sh record.sh >> boots.log" in capsys.readouterr().out
     log = tmp_path / "boots.log"
     for k, label in enumerate(({}, {"LABEL": "mov"})):

@@ -59,7 +59,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
         help="measure nothing; write a POSIX shell script that records the machine it runs on",
     )  # fmt: skip
     added.add_argument(
-        "command", nargs="*", metavar="-- CMD", help="command to measure: its wall time, or see --pattern"
+        "--command", metavar="COMMAND", help="a line for the shell, to measure: its wall time, or see --pattern"
     )  # fmt: skip
 
 
@@ -86,19 +86,18 @@ def run(args: Namespace) -> int:
 
 def _workloads(args: Namespace) -> tuple[Measured, ...]:
     if bool(args.workload) == bool(args.command):
-        raise BenchError("give either --workload SPEC or a command after --")
+        raise BenchError("give either --workload SPEC or --command COMMAND")
     described = (args.pattern, args.unit, args.direction)
     if args.workload:
         if any(described):
-            raise BenchError("--pattern, --unit and --direction describe a command after --, not a --workload")
+            raise BenchError("--pattern, --unit and --direction describe --command, not a --workload")
         from prologue_bench.recorder.workloads import parse_workloads
 
         return parse_workloads(args.workload)
     if any(described) and not all(described):
         raise BenchError("--pattern, --unit and --direction go together; without them the wall time is measured")
-    # One word is a line for the shell, more are a command with its arguments.
-    command = args.command[0] if len(args.command) == 1 else shlex.join(args.command)
-    return (Measured(Workload(command, command, args.unit or "seconds", args.direction or "lower"), args.pattern),)
+    workload = Workload(args.command, args.command, args.unit or "seconds", args.direction or "lower")
+    return (Measured(workload, args.pattern),)
 
 
 def _write_script(path: Path, task: Task, label: str) -> int:

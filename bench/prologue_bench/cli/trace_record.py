@@ -46,7 +46,7 @@ def add_options(added: argparse.ArgumentParser) -> None:
                       help="the machine's memory when the window ends, for --memory")  # fmt: skip
     more.add_argument("--save-console", type=Path, metavar="FILE", help="the guest's console output")
     guest = added.add_argument_group("the guest")
-    guest.add_argument("--run", default="hackbench -g 1 -l 100", metavar="COMMAND",
+    guest.add_argument("--command", default="hackbench -g 1 -l 100", metavar="COMMAND",
                        help="busybox, hackbench or a program of busybox (default: %(default)s)")  # fmt: skip
     guest.add_argument("--setup", default="", metavar="SCRIPT", help="shell commands to run first")
     guest.add_argument("--insmod", type=Path, action="append", default=[], metavar="MODULE",
@@ -101,7 +101,7 @@ def run(args: Namespace) -> int:
         process=args.process,
     )
     machine = Machine(cpu=args.cpu_model, cpus=args.cpus, memory=args.ram, virtualization=args.virtualization)
-    archive = None if args.boot else pack_guest(_words(args.run), args.setup, modules=args.insmod)
+    archive = None if args.boot else pack_guest(_words(args.command), args.setup, modules=args.insmod)
     guest = Guest(initramfs=archive, machine=machine, append=args.append, timeout=args.timeout)
     recorded = record(Kernel(args.vmlinux), window, files, guest)
     if args.json:
@@ -120,9 +120,9 @@ def _require_modules(modules: Sequence[Path], *, boot: bool) -> None:
 
 
 def _words(text: str) -> list[str]:
-    words = shell_words("--run", text)
+    words = shell_words("--command", text)
     if not words:
-        raise UsageError("--run: no command; --boot records a kernel without one")
+        raise UsageError("--command: no command; --boot records a kernel without one")
     return words
 
 

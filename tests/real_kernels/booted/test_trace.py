@@ -76,7 +76,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         str(dump),
     ]
     command += [word for path in load_order(modules, [MODULE]) for word in ("--insmod", str(path))]
-    window = ["--begin", "submit_bio_noacct", "--count", "2000000", "--run", _RUN]
+    window = ["--begin", "submit_bio_noacct", "--count", "2000000", "--command", _RUN]
     assert main([*command, *window, "--setup", "echo function >/sys/kernel/tracing/current_tracer"]) == 0
     with open_trace(str(trace)) as opened:
         assert opened.header is not None

@@ -30,7 +30,7 @@ def test_a_traced_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     vmlinux = needs_kernel("trixie").vmlinux
     out, truth, dump, live = (tmp_path / name for name in ("out", "truth", "dump", "live"))
     assert main(["trace", "record", str(vmlinux), "-o", str(out), "--save-truth", str(truth), "--json",
-                 "--save-memory", str(dump), "--setup", TRACER, "--run", "hackbench -g 1 -l 1000",
+                 "--save-memory", str(dump), "--setup", TRACER, "--command", "hackbench -g 1 -l 1000",
                  "--begin", "unix_stream_recvmsg", "--count", "1500000"]) == 0  # fmt: skip
     said = json.loads(capsys.readouterr().out)
     assert said["ended_by"] == "count"
@@ -79,7 +79,7 @@ def test_a_dump_that_qemu_gets_wrong_is_refused(tmp_path: Path, capsys: pytest.C
     needs_tools("qemu-system-aarch64")
     vmlinux = needs_kernel("trixie").vmlinux
     out, dump = tmp_path / "out", tmp_path / "dump"
-    command = ["trace", "record", str(vmlinux), "-o", str(out), "--save-memory", str(dump), "-q", "--run", "true"]
+    command = ["trace", "record", str(vmlinux), "-o", str(out), "--save-memory", str(dump), "-q", "--command", "true"]
     assert main([*command, "--cpu-model", "max,pauth-impdef=on", "--append", "maxcpus=1"]) == 2
     assert "SVE vectors of different lengths, which QEMU cannot dump" in capsys.readouterr().err
     assert not out.exists()

@@ -54,7 +54,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         str(truth),
     ]
     command += ["--count", "6000000", "--setup", _SETUP]
-    assert main([*command, "--run", f"sh -c '{_TURN * 3}'"]) == 0
+    assert main([*command, "--command", f"sh -c '{_TURN * 3}'"]) == 0
     rows = np.fromfile(truth, _TRUTH, offset=16)
     truth.unlink()
     return Recorded(vmlinux, trace, writes, rows[(rows["level"] == 1) & (rows["flags"] & _TRAPPED == 0)])
