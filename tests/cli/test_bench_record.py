@@ -149,8 +149,10 @@ def test_interrupted_it_stops_what_it_started(sign: signal.Signals, machine: Pat
 
 def test_a_script_for_a_board(machine: Path, tmp_path: Path, capsys: Said) -> None:
     path = tmp_path / "record.sh"
-    assert record("--label", "it's nop", "--runs", "1", "--script", path, "--command", "echo done") == 0
-    assert "LABEL='it'\"'\"'s nop' sh record.sh >> boots.log" in capsys.readouterr().out
+    assert record("--label", "it's nop", "--runs", "1", "--script", "--command", "echo done") == 0
+    text, hint = capsys.readouterr()
+    assert "LABEL='it'\"'\"'s nop' sh SCRIPT >> boots.log" in hint
+    path.write_text(text)
     log = tmp_path / "boots.log"
     for k, label in enumerate(({}, {"LABEL": "mov"})):
         (machine / "proc/sys/kernel/random/boot_id").write_text(f"boot-{k}\n")

@@ -24,7 +24,7 @@ COMMANDS: Final[tuple[tuple[str, str, str], ...]] = (  # name, help and examples
         "  prologue bench record --label build --runs 5 -o boots.jsonl --command 'make -C linux -j8 clean vmlinux'\n"
         "  prologue bench record --label boot -o boots.jsonl --pattern 'Throughput \\([0-9.]*\\)' --unit MB/s \\\n"
         "      --direction higher --command 'dbench -t 60 8'\n"
-        "  prologue bench record --label nop-nop --workload hackbench:g=10 --script record.sh\n"
+        "  prologue bench record --label nop-nop --workload hackbench:g=10 --script > record.sh\n"
         "  LABEL=build sh record.sh >> boots.log     # on the board, as root, once for each boot\n"
         "  prologue bench compare boots.jsonl boots.log",
     ),

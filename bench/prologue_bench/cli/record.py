@@ -12,8 +12,8 @@ from pathlib import Path
 
 from prologue.cli.arguments import number_from
 from prologue.kernel.kernel import Kernel
-from prologue.outputs import new_file
 from prologue.words import counted
+from prologue_bench.cli.common import put
 from prologue_bench.cli.defaults import RUNS
 from prologue_bench.errors import BenchError
 from prologue_bench.host.events import parse_line
@@ -55,8 +55,8 @@ def add_options(added: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE.jsonl", help="record file; one line is appended"
     )  # fmt: skip
     output.add_argument(
-        "--script", type=Path, metavar="OUT.sh",
-        help="measure nothing; write a POSIX shell script that records the machine it runs on",
+        "--script", action="store_true",
+        help="measure nothing; print a POSIX shell script that records the machine it runs on",
     )  # fmt: skip
     added.add_argument(
         "--command", metavar="COMMAND", help="a line for the shell, to measure: its wall time, or see --pattern"
@@ -72,8 +72,8 @@ def run(args: Namespace) -> int:
     """
     sites = sample_sites(args.vmlinux) if args.vmlinux else ()
     task = Task(workloads=_workloads(args), runs=args.runs, sites=sites, governor=args.governor)
-    if args.script is not None:
-        return _write_script(args.script, task, args.label)
+    if args.script:
+        return _print_script(task, args.label)
     if not args.output.name.endswith(SUFFIXES):
         raise BenchError(f"-o {args.output}: the suffix marks a record file: use {args.output}.jsonl")
     with appending(args.output) as append:
@@ -100,12 +100,10 @@ def _workloads(args: Namespace) -> tuple[Measured, ...]:
     return (Measured(workload, args.pattern),)
 
 
-def _write_script(path: Path, task: Task, label: str) -> int:
-    text = script(task, label)
-    with new_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    print(f"{path}: written. On the board, as root, once for each boot: LABEL={shlex.quote(label)} sh {path.name} >> "
-          f"boots.log; then here: prologue bench compare boots.log")  # fmt: skip
+def _print_script(task: Task, label: str) -> int:
+    put(script(task, label))
+    say(f"on the board, as root, once for each boot: LABEL={shlex.quote(label)} sh SCRIPT >> boots.log; "
+        "then here: prologue bench compare boots.log")  # fmt: skip
     return 0
 
 
